@@ -1,0 +1,148 @@
+"""Everything the panel shows of one node, as plain JSON values."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import networkx as nx
+import torch
+from torch.autograd.graph import Node
+
+from . import why
+from .capture import Capture
+from .nodes import leaf_tensor
+from .observe import Kept, Observer
+from .saved import saved_models
+from .signatures import signature
+from .summary import summarise
+from .wire import ConsumerModel, DetailsModel, InputModel, OutputModel, TensorSummary
+
+
+def details(captured: Capture, node_id: int, observer: Observer) -> DetailsModel:
+    """Describe one node.
+
+    Args:
+        captured: The graph, and the autograd nodes and tensors behind it.
+        node_id: Which node of it.
+        observer: What was seen of backward.
+
+    Returns:
+        The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
+        are of the last backward pass seen. Where one is None, ``grad_note`` has a sentence why.
+    """
+    graph, node = captured.graph, captured.nodes[node_id]
+    data = graph.nodes[node_id]
+    leaf = leaf_tensor(node)
+    tensor = leaf if leaf is not None else _intermediate(captured, node_id)
+    step = observer.last.steps.get(node_id) if observer.last else None
+    inputs = _inputs(graph, node_id)
+    grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
+    grad_output = [_summary(kept) for kept in step.grad_outputs] if step else None
+    grad_input = None
+    if step and inputs:
+        grad_input = [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
+    return {
+        "id": node_id,
+        "kind": data["kind"],
+        "op": data["op"],
+        "name": data["name"],
+        "about": why.what_is(data, node),
+        "forward": _forward(node, data["op"]),
+        "shape": None if data["shape"] is None else list(data["shape"]),
+        "dtype": data["dtype"],
+        "device": data["device"],
+        "requires_grad": leaf.requires_grad if leaf is not None else True,
+        "is_leaf": leaf is not None,
+        "outputs": _outputs(graph, node_id),
+        "saved": saved_models(node),
+        "inputs": inputs,
+        "no_grad_inputs": data["no_grad_inputs"],
+        "consumers": _consumers(graph, node_id),
+        "value": summarise(leaf) if leaf is not None else None,
+        "grad": None if grad is None else summarise(grad),
+        "grad_output": grad_output,
+        "grad_input": grad_input,
+        "grad_note": {
+            "grad": why.no_grad(graph, node_id, tensor, observer) if grad is None else None,
+            "grad_output": why.no_flow(observer, step) if not grad_output else None,
+            "grad_input": why.nothing_passed_on(data, observer, step) if not grad_input else None,
+        },
+    }
+
+
+def _intermediate(captured: Capture, node_id: int) -> torch.Tensor | None:
+    """The first output of an op whose tensor we know and that is still alive."""
+    for output in captured.graph.nodes[node_id]["outputs"]:
+        known = captured.tensors.get((node_id, output["output_nr"]))
+        tensor = known() if known is not None else None
+        if tensor is not None:
+            return tensor
+    return None
+
+
+def _summary(kept: Kept | None) -> TensorSummary | None:
+    return None if kept is None else kept.summarise()
+
+
+def _forward(node: Node, op: str) -> str | None:
+    custom = getattr(node, "_forward_cls", None)
+    if custom is not None:
+        try:
+            return f"{custom.__name__}.forward{inspect.signature(custom.forward)}"
+        except (TypeError, ValueError):
+            return None
+    found = signature(op)
+    return found.forward if found else None
+
+
+def _outputs(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
+    roots = set(graph.graph["roots"])
+    return [
+        {
+            "output_nr": output["output_nr"],
+            "name": output["name"],
+            "shape": None if output["shape"] is None else list(output["shape"]),
+            "dtype": output["dtype"],
+            "device": output["device"],
+            "is_root": (node_id, output["output_nr"]) in roots,
+        }
+        for output in graph.nodes[node_id]["outputs"]
+    ]
+
+
+def label(data: dict[str, Any]) -> str:
+    """What to write on a node: its name if it has one, else its op."""
+    return str(data["name"] or data["op"])
+
+
+def _inputs(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
+    found: list[InputModel] = []
+    for _, target, edge in graph.out_edges(node_id, data=True):
+        outputs = graph.nodes[target]["outputs"]
+        shape = outputs[edge["output_nr"]]["shape"] if edge["output_nr"] < len(outputs) else None
+        found.append(
+            {
+                "input_nr": edge["input_nr"],
+                "argument": edge["argument"],
+                "node": target,
+                "output_nr": edge["output_nr"],
+                "label": label(graph.nodes[target]),
+                "shape": None if shape is None else list(shape),
+            }
+        )
+    return sorted(found, key=lambda edge: edge["input_nr"])
+
+
+def _consumers(graph: nx.MultiDiGraph, node_id: int) -> list[ConsumerModel]:
+    found: list[ConsumerModel] = [
+        {
+            "node": source,
+            "input_nr": edge["input_nr"],
+            "argument": edge["argument"],
+            "output_nr": edge["output_nr"],
+            "label": label(graph.nodes[source]),
+        }
+        for source, _, edge in graph.in_edges(node_id, data=True)
+    ]
+    return sorted(found, key=lambda edge: (edge["node"], edge["input_nr"]))

@@ -1,0 +1,130 @@
+"""Names for the tensors of a graph, from the user's own variables and modules."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .nodes import Edge, gradient_edge
+
+# Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
+_HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
+
+# A container with more items than this is data, not a handful of named tensors.
+_MOST_ITEMS = 1000
+
+
+@dataclass
+class Names:
+    """What the user calls the tensors of a graph.
+
+    Attributes:
+        leaves: ``id`` of a leaf tensor -> its name.
+        edges: (node, output_nr) of an intermediate tensor -> its name.
+        tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
+    """
+
+    leaves: dict[int, str] = field(default_factory=dict)
+    edges: dict[Edge, str] = field(default_factory=dict)
+    tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Note a tensor's name. The first name given to a tensor stays."""
+        try:
+            if not tensor.requires_grad:
+                return
+            if tensor.is_leaf:
+                self.leaves.setdefault(id(tensor), name)
+                return
+            edge = gradient_edge(tensor)
+        except RuntimeError:
+            return  # torch refuses to look: a view whose base was changed in an unsupported way
+        self.edges.setdefault(edge, name)
+        known = self.tensors.get(edge)
+        if known is None or known() is None:
+            self.tensors[edge] = weakref.ref(tensor)
+
+
+def read_names(names: Any, caller: str) -> Names:
+    """Names from what the user passed as ``names=``.
+
+    Args:
+        names: A mapping name -> tensor or ``nn.Module`` (its parameters get dotted names), a
+            module, or None.
+        caller: The public name to use in messages.
+
+    Returns:
+        The names found; tensors that need no grad are passed over.
+
+    Raises:
+        TypeError: ``names`` is neither, or maps a name to something else.
+    """
+    found = Names()
+    if names is None:
+        return found
+    if isinstance(names, torch.nn.Module):
+        _add_module(found, "", names)
+        return found
+    if not isinstance(names, Mapping):
+        raise TypeError(
+            f"{caller}() was given names={names!r}, of type {type(names).__name__}. Pass a mapping "
+            "from names to tensors or modules, such as {'w': w, 'model': model}, or one module."
+        )
+    for name, value in names.items():
+        if isinstance(value, torch.nn.Module):
+            _add_module(found, str(name), value)
+        elif isinstance(value, torch.Tensor):
+            found.add(str(name), value)
+        else:
+            raise TypeError(
+                f"{caller}() was given names={{{name!r}: ...}} with a value of type "
+                f"{type(value).__name__}. Map each name to a tensor or an nn.Module."
+            )
+    return found
+
+
+def names_among(variables: Mapping[str, Any]) -> Names:
+    """Names from the variables of a program: tensors, modules, and flat containers of them.
+
+    A variable's own name wins over a place in a module or a container, so that ``w`` is called
+    ``w`` even when it also stands in ``params[0]``.
+
+    Args:
+        variables: Name -> value, as in ``locals()`` or a notebook's namespace.
+
+    Returns:
+        The names found.
+    """
+    found = Names()
+    own = [(name, value) for name, value in list(variables.items()) if not _HISTORY.fullmatch(name)]
+    own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
+    for name, value in own:
+        if isinstance(value, torch.Tensor):
+            found.add(name, value)
+    for name, value in own:
+        if isinstance(value, torch.nn.Module):
+            _add_module(found, name, value)
+    for name, value in own:
+        for place, item in _items(name, value):
+            if isinstance(item, torch.Tensor):
+                found.add(place, item)
+            elif isinstance(item, torch.nn.Module):
+                _add_module(found, place, item)
+    return found
+
+
+def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+    elif type(value) is dict and len(value) <= _MOST_ITEMS:
+        yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items()))
+
+
+def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        found.add(f"{prefix}.{name}" if prefix else name, parameter)

@@ -1,0 +1,130 @@
+"""What gradwalk asks of its notebook: the user's variables, and when a cell has ended."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+import weakref
+from collections.abc import Callable
+from types import FrameType, MethodType
+from typing import Any
+
+import ipywidgets
+
+
+def shell() -> Any | None:
+    """The running IPython shell, or None in a plain Python program."""
+    ipython = sys.modules.get("IPython")  # not imported yet means not running
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def caller_variables(frame: FrameType) -> dict[str, Any]:
+    """The variables a piece of code sees, its own first.
+
+    Args:
+        frame: The frame of the code that called gradwalk.
+
+    Returns:
+        Name -> value: the frame's locals, then its globals, then the notebook's namespace.
+    """
+    running = shell()
+    variables = dict(frame.f_locals)
+    for outer in (frame.f_globals, running.user_ns if running is not None else {}):
+        for name, value in list(outer.items()):
+            variables.setdefault(name, value)
+    return variables
+
+
+def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
+    """Call a bound method after every cell, for as long as its object lives.
+
+    Args:
+        method: A bound method; held weakly.
+
+    Returns:
+        A function that ends it. Outside IPython nothing is ever called.
+    """
+    running = shell()
+    if running is None:
+        return lambda: None
+    reference = weakref.WeakMethod(method)
+
+    def call(*_: Any) -> None:
+        found = reference()
+        if found is not None:
+            found()
+
+    running.events.register("post_run_cell", call)
+
+    def end() -> None:
+        if call in running.events.callbacks["post_run_cell"]:
+            running.events.unregister("post_run_cell", call)
+
+    return end
+
+
+# Widgets by the notebook cell that made them, to find those that a re-run of the cell replaces.
+_made_in: dict[str, list[weakref.ref[Any]]] = {}
+
+
+def replaced_by(widget: Any) -> list[Any]:
+    """Widgets that an earlier run of the running cell made and that nobody can reach any more.
+
+    ipywidgets keeps every widget until ``close()``, and IPython every result in ``Out``. Without
+    this, each re-run of a cell would keep one more graph, and its tensors, alive.
+
+    Args:
+        widget: The widget just made in the running cell.
+
+    Returns:
+        Those that only ipywidgets and IPython's history of results still hold. They are taken out
+        of the history; the caller closes them.
+    """
+    running, cell = shell(), _running_cell()
+    if running is None or cell is None:
+        return []
+    now = running.execution_count
+    earlier = [(ref, w) for ref in _made_in.get(cell, []) if (w := ref()) is not None]
+    replaced = []
+    for ref, old in earlier:
+        if vars(old).setdefault("_execution", now) != now and not _is_held(running, old):
+            replaced.append((ref, old))
+    kept = [ref for ref, old in earlier if (ref, old) not in replaced]
+    vars(widget)["_execution"] = now
+    _made_in[cell] = [*kept, weakref.ref(widget)]
+    for _, old in replaced:
+        _forget_result(running, old)
+    return [old for _, old in replaced]
+
+
+def _running_cell() -> str | None:
+    parent: dict[str, Any] = getattr(shell(), "get_parent", dict)() or {}
+    cell = parent.get("metadata", {}).get("cellId")
+    return cell if isinstance(cell, str) else None
+
+
+def _is_history(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"_{1,3}|_\d+", name) is not None
+
+
+def _is_held(running: Any, widget: Any) -> bool:
+    """Whether anything but ipywidgets and IPython's history of results refers to a widget."""
+    last = running.last_execution_result
+    known = [running.user_ns.get("_oh"), ipywidgets.widgets.widget._instances, last]
+    known += [vars(last)] if last is not None else []
+    known += [running.displayhook.__dict__, vars(widget)]
+    for holder in gc.get_referrers(widget):
+        if any(holder is each for each in known) or isinstance(holder, (MethodType, FrameType)):
+            continue
+        if holder is not running.user_ns:
+            return True
+        if not all(_is_history(name) for name, value in holder.items() if value is widget):
+            return True
+    return False
+
+
+def _forget_result(running: Any, widget: Any) -> None:
+    for namespace in (running.user_ns, running.user_ns.get("_oh", {})):
+        for name in [name for name, value in namespace.items() if value is widget]:
+            del namespace[name]

@@ -1,0 +1,147 @@
+"""What a user may hand to gradwalk, checked, as a flat list of places in the autograd graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge, Node
+
+from .nodes import gradient_edge
+
+
+@dataclass(frozen=True)
+class Output:
+    """One place in the graph that the user asked to see.
+
+    Attributes:
+        node: The autograd node.
+        output_nr: Which of the node's outputs.
+        key: Where it stood in a dict of outputs ("loss", "heads[0]"), None when not in a dict.
+        tensor: The tensor itself, when a tensor was given.
+    """
+
+    node: Node
+    output_nr: int
+    key: str | None
+    tensor: torch.Tensor | None
+
+
+def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
+    """Flatten and check what was given.
+
+    Args:
+        given: Tensors, ``GradientEdge``s, ``Node``s, or lists, tuples and dicts of them.
+        caller: The public name to use in messages, e.g. ``"capture"``.
+
+    Returns:
+        One entry per tensor, edge or node, in the order given.
+
+    Raises:
+        TypeError: Something is of a kind that has no autograd graph.
+        ValueError: Nothing was given, or a tensor that no gradient can flow from.
+    """
+    outputs = [
+        _read_one(value, key, _where(place, caller)) for place, key, value in _flatten(given)
+    ]
+    if not outputs:
+        raise ValueError(
+            f"{caller}() was given no output, so there is no graph to show. "
+            f"Pass the tensor you would call backward() on, for example {caller}(loss)."
+        )
+    return outputs
+
+
+def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
+    """(place in the call, key when in a dict, value) for every value that is not a container."""
+    waiting: list[tuple[str, str | None, Any]] = [
+        ("" if len(given) == 1 else f"argument {i + 1}", None, value)
+        for i, value in enumerate(given)
+    ]
+    open_containers: set[int] = set()
+    while waiting:
+        place, key, value = waiting.pop(0)
+        inside: list[tuple[str, str | None, Any]]
+        if isinstance(value, Mapping):
+            inside = [
+                (f"{place}[{k!r}]", f"{key}.{k}" if key else str(k), v) for k, v in value.items()
+            ]
+        elif isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
+            inside = [
+                (f"{place}[{i}]", f"{key}[{i}]" if key else None, v) for i, v in enumerate(value)
+            ]
+        else:
+            yield place, key, value
+            continue
+        if id(value) in open_containers and inside:
+            continue  # the same container again, or one that contains itself
+        open_containers.add(id(value))
+        waiting[:0] = inside
+
+
+def _where(place: str, caller: str) -> str:
+    return f"{caller}() was given, as {place}," if place else f"{caller}() was given"
+
+
+def _read_one(value: Any, key: str | None, given: str) -> Output:
+    if isinstance(value, torch.Tensor):
+        if not value.requires_grad:
+            raise ValueError(f"{given} {_no_grad_sentence(value)}")
+        return Output(*gradient_edge(value), key, value)
+    if isinstance(value, GradientEdge):
+        return Output(value.node, value.output_nr, key, None)
+    if isinstance(value, Node):
+        return Output(value, 0, key, None)
+    raise TypeError(f"{given} {_wrong_kind_sentence(value)}")
+
+
+def _no_grad_sentence(tensor: torch.Tensor) -> str:
+    what = (
+        f"a tensor of shape {tuple(tensor.shape)} and dtype {tensor.dtype} with requires_grad=False"
+    )
+    if tensor.is_inference():
+        return (
+            f"{what}: an inference tensor, made under torch.inference_mode(), which records no "
+            "graph. Compute it again outside inference_mode()."
+        )
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return (
+            f"{what}: only floating point and complex tensors can have gradients. "
+            "Pass the floating point tensor you would call backward() on."
+        )
+    return (
+        f"{what}, so torch recorded no graph behind it. It was computed under torch.no_grad(), was "
+        "detached, or none of the tensors it was computed from requires grad. Create one of them "
+        "with requires_grad=True and compute it again outside torch.no_grad()."
+    )
+
+
+def _wrong_kind_sentence(value: Any) -> str:
+    if isinstance(value, torch.nn.Module):
+        return (
+            f"the module {type(value).__name__}, which has no autograd graph of its own: torch "
+            "records one each time the module runs. Pass what it returns, for example the loss."
+        )
+    if value is None:
+        return (
+            "None. A tensor that requires grad is needed; does the function that should have "
+            "returned it lack a return statement?"
+        )
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    article = "an" if kind[0] in "aeiou" else "a"
+    if kind == "numpy.ndarray":
+        return (
+            "a numpy.ndarray, which carries no autograd graph. Compute with torch tensors, with "
+            "requires_grad=True on what you want gradients of, and pass the resulting tensor."
+        )
+    if isinstance(value, (bool, int, float, complex)):
+        return (
+            f"the number {value!r}, which carries no autograd graph. Pass the tensor itself, not "
+            "the result of .item() or float()."
+        )
+    return (
+        f"{article} {kind}, which carries no autograd graph. Pass a tensor that requires grad, a "
+        "torch.autograd.graph.GradientEdge, an autograd Node, or a list, tuple or dict of these."
+    )

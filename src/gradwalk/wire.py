@@ -1,0 +1,171 @@
+"""The wire format between Python and the browser, version 1.
+
+The same fields stand as interfaces in ``js/wire.ts``; ``tests/test_wire.py`` fails when the two
+sides drift apart. NaN and infinities are not JSON: they travel as the strings "nan", "inf" and
+"-inf".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+WIRE_VERSION = 1
+
+JsonNumber = int | float | str
+"""A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
+
+Values = Any
+"""Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
+
+Kind = Literal["leaf", "op"]
+
+
+class NoGradInput(TypedDict):
+    """An operand that needs no gradient: a ``None`` in ``next_functions``."""
+
+    input_nr: int
+    argument: str | None
+
+
+class NodeModel(TypedDict):
+    """One autograd node, as much of it as the drawing needs."""
+
+    id: int
+    kind: Kind
+    op: str
+    label: str
+    name: str | None
+    shape: list[int] | None
+    no_grad_inputs: list[NoGradInput]
+
+
+class EdgeModel(TypedDict):
+    """From a node to the producer of one of its inputs: the way gradients flow."""
+
+    source: int
+    target: int
+    argument: str | None
+    input_nr: int
+    output_nr: int
+
+
+class RootModel(TypedDict):
+    """One tensor handed to the widget."""
+
+    node: int
+    output_nr: int
+    name: str | None
+
+
+class GraphModel(TypedDict):
+    """What the browser draws."""
+
+    v: int
+    nodes: list[NodeModel]
+    edges: list[EdgeModel]
+    roots: list[RootModel]
+
+
+class StateModel(TypedDict):
+    """What the widget has seen of backward. Changes while the graph stays."""
+
+    runs: int
+    reached: list[int]
+    freed: list[int]
+    note: str
+
+
+class TensorSummary(TypedDict):
+    """A tensor in at most 64 numbers and its statistics."""
+
+    shape: list[int]
+    dtype: str
+    device: str
+    numel: int
+    values: Values | None
+    truncated: bool
+    indices: list[list[int]] | None
+    min: JsonNumber | None
+    max: JsonNumber | None
+    mean: JsonNumber | None
+    norm: JsonNumber | None
+    nan: int | None
+    inf: int | None
+    zeros: int | None
+    note: str | None
+
+
+class OutputModel(TypedDict):
+    """One output of the forward operation behind a node."""
+
+    output_nr: int
+    name: str | None
+    shape: list[int] | None
+    dtype: str | None
+    device: str | None
+    is_root: bool
+
+
+class InputModel(TypedDict):
+    """One edge out of a node, seen from that node."""
+
+    input_nr: int
+    argument: str | None
+    node: int
+    output_nr: int
+    label: str
+    shape: list[int] | None
+
+
+class ConsumerModel(TypedDict):
+    """One edge into a node, seen from that node."""
+
+    node: int
+    input_nr: int
+    argument: str | None
+    output_nr: int
+    label: str
+
+
+class SavedModel(TypedDict):
+    """Something a node keeps for backward: a tensor's summary, or a plain value."""
+
+    name: str
+    summary: TensorSummary | None
+    scalar: Any
+    freed: bool
+    note: str | None
+
+
+class GradNotes(TypedDict):
+    """Why a gradient is not there, one sentence for each that is None."""
+
+    grad: str | None
+    grad_output: str | None
+    grad_input: str | None
+
+
+class DetailsModel(TypedDict):
+    """Everything the panel shows of the selected node."""
+
+    id: int
+    kind: Kind
+    op: str
+    name: str | None
+    about: str
+    forward: str | None
+    shape: list[int] | None
+    dtype: str | None
+    device: str | None
+    requires_grad: bool
+    is_leaf: bool
+    outputs: list[OutputModel]
+    saved: list[SavedModel]
+    inputs: list[InputModel]
+    no_grad_inputs: list[NoGradInput]
+    consumers: list[ConsumerModel]
+    value: TensorSummary | None
+    grad: TensorSummary | None
+    grad_output: list[TensorSummary | None] | None
+    grad_input: list[TensorSummary | None] | None
+    grad_note: GradNotes
