@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from torch.autograd.graph import Node
 
 from . import release
 from .names import Names, read_names
-from .nodes import input_names, leaf_tensor, op_name, walk
+from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output, read_outputs
 
 
@@ -111,31 +111,15 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _build(outputs: list[Output], names: Names) -> Capture:
-    walked = walk(output.node for output in outputs)
-    release.hold(walked, [output.tensor for output in outputs if output.tensor is not None])
-    ids = {node: i for i, node in enumerate(walked)}
-    keys = {(o.node, o.output_nr): o.key for o in outputs if o.key is not None}
-    edge_names = names.edges | keys
-
-    graph = nx.MultiDiGraph(
-        roots=[(ids[output.node], output.output_nr) for output in outputs],
-        torch_version=str(torch.__version__),
-    )
-    edges = []
-    for i, (node, following) in enumerate(walked.items()):
-        leaf = leaf_tensor(node)
-        attributes = _op(node, edge_names) if leaf is None else _leaf(node, leaf, names, edge_names)
-        attributes["no_grad_inputs"] = without_grad = []
-        arguments = input_names(node, following)
-        for nr, (child, output_nr) in enumerate(following):
-            argument = arguments[nr]
-            if child is None:
-                without_grad.append({"input_nr": nr, "argument": argument})
-            else:
-                place = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
-                edges.append((i, ids[child], nr, place))
-        graph.add_node(i, **attributes)
-    graph.add_edges_from(edges)
+    graph = nx.MultiDiGraph()
+    ids = _walk(graph, dict.fromkeys(output.node for output in outputs))
+    release.hold(ids, outputs)
+    called = dict(names.edges)
+    called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
+    _name_leaves(graph, ids, names.leaves)
+    _name_outputs(graph, ids, called)
+    graph.graph["roots"] = [(ids[output.node], output.output_nr) for output in outputs]
+    graph.graph["torch_version"] = str(torch.__version__)
     # By id, and only for nodes of this graph: `names` may know the nodes of unrelated graphs.
     tensors = {(ids[node], nr): ref for (node, nr), ref in names.tensors.items() if node in ids}
     tensors |= {
@@ -143,67 +127,124 @@ def _build(outputs: list[Output], names: Names) -> Capture:
         for output in outputs
         if output.tensor is not None and not output.tensor.is_leaf
     }
-    return Capture(graph, list(walked), tensors)
+    return Capture(graph, list(ids), tensors)
 
 
-def _op(node: Node, names: Mapping[tuple[Node, int], str]) -> dict[str, Any]:
-    outputs = [
-        _output(nr, names.get((node, nr)), metadata)
-        for nr, metadata in enumerate(node._input_metadata)
-    ]
-    named = [output["name"] for output in outputs if output["name"] is not None]
-    first = outputs[0] if outputs else _output(0, None, None)
+def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:
+    """Fill ``graph`` with all that gradients can reach from ``roots``, breadth-first.
+
+    Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
+    fills networkx' dictionaries directly (its own methods take longer than all the rest) and
+    describes nodes that differ in nothing but their number once.
+
+    Returns:
+        Each node's id, in the order of the ids.
+    """
+    attributes, successors, predecessors = graph._node, graph._succ, graph._pred
+    order = list(roots)
+    ids = {node: i for i, node in enumerate(order)}
+    for i in range(len(order)):
+        successors[i], predecessors[i] = {}, {}
+    alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
+    for i, node in enumerate(order):  # grows while we walk
+        cls = type(node)
+        try:
+            if cls is AccumulateGrad:
+                only = node.variable
+            else:
+                (only,) = node._input_metadata
+            key = cls, *only.shape, only.dtype, only.device
+            described, arguments = alike[key]
+        except KeyError:
+            described, arguments = _describe(node), node_class(cls).arguments
+            if node_class(cls).op is not None:
+                alike[key] = described, arguments
+        except (RuntimeError, ValueError):  # a nested tensor, several outputs or none
+            described, arguments = _describe(node), node_class(cls).arguments
+        attributes[i] = data = described.copy()
+        data["sequence_nr"] = node._sequence_nr()
+        following = node.next_functions
+        if len(arguments) != len(following):
+            arguments = input_names(node, following)
+        out = successors[i]
+        for nr, (child, output_nr) in enumerate(following):
+            if child is None:
+                without_grad = {"input_nr": nr, "argument": arguments[nr]}
+                data["no_grad_inputs"] = [*data["no_grad_inputs"], without_grad]
+                continue
+            target = ids.get(child)
+            if target is None:
+                ids[child] = target = len(order)
+                order.append(child)
+                successors[target], predecessors[target] = {}, {}
+            edge = {"input_nr": nr, "argument": arguments[nr], "output_nr": output_nr}
+            if target in out:
+                out[target][nr] = edge
+            else:
+                out[target] = predecessors[target][i] = {nr: edge}
+    return ids
+
+
+def _name_leaves(
+    graph: nx.MultiDiGraph, ids: Mapping[Node, int], leaves: Mapping[int, str]
+) -> None:
+    for node, i in ids.items() if leaves else ():
+        tensor = leaf_tensor(node)
+        if tensor is not None and id(tensor) in leaves:
+            _name_output(graph.nodes[i], 0, leaves[id(tensor)])
+
+
+def _name_outputs(
+    graph: nx.MultiDiGraph, ids: Mapping[Node, int], called: Mapping[Edge, str]
+) -> None:
+    for (node, output_nr), name in called.items():
+        if node in ids:
+            _name_output(graph.nodes[ids[node]], output_nr, name)
+
+
+def _name_output(data: dict[str, Any], output_nr: int, name: str) -> None:
+    # Nodes without names share their outputs, so a name makes a copy.
+    data["outputs"] = outputs = [output.copy() for output in data["outputs"]]
+    if output_nr < len(outputs):
+        outputs[output_nr]["name"] = name
+        data["name"] = ", ".join(output["name"] for output in outputs if output["name"])
+
+
+def _describe(node: Any) -> dict[str, Any]:
+    tensor = leaf_tensor(node)
+    outputs = [_output(each) for each in ([tensor] if tensor is not None else node._input_metadata)]
+    for nr, output in enumerate(outputs):
+        output["output_nr"] = nr
+    first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
-        "kind": "op",
+        "kind": "op" if tensor is None else "leaf",
         "op": op_name(node),
-        "name": ", ".join(named) or None,
+        "name": None,
         "shape": first["shape"],
         "dtype": first["dtype"],
         "device": first["device"],
         "requires_grad": True,
-        "is_leaf": False,
+        "is_leaf": tensor is not None,
         "sequence_nr": node._sequence_nr(),
         "outputs": outputs,
+        "no_grad_inputs": [],
     }
 
 
-def _leaf(
-    node: Node, tensor: torch.Tensor, names: Names, edge_names: Mapping[tuple[Node, int], str]
-) -> dict[str, Any]:
-    name = edge_names.get((node, 0)) or names.leaves.get(id(tensor))
-    output = _output(0, name, tensor)
-    return {
-        "kind": "leaf",
-        "op": "AccumulateGrad",
-        "name": name,
-        "shape": output["shape"],
-        "dtype": output["dtype"],
-        "device": output["device"],
-        "requires_grad": tensor.requires_grad,
-        "is_leaf": tensor.is_leaf,
-        "sequence_nr": node._sequence_nr(),
-        "outputs": [output],
-    }
-
-
-def _output(nr: int, name: str | None, like: Any) -> dict[str, Any]:
+def _output(like: Any) -> dict[str, Any]:
     """One output, described by a tensor or by the metadata torch keeps about one."""
+    try:
+        sizes = tuple(like.shape)
+    except RuntimeError:
+        sizes = (None,)  # a nested tensor has no one shape
     return {
-        "output_nr": nr,
-        "name": name,
-        "shape": None if like is None else _shape(like),
-        "dtype": None if like is None else _text(like.dtype),
-        "device": None if like is None else _text(like.device),
+        "output_nr": 0,
+        "name": None,
+        # A jagged tensor has a symbol among its sizes, so it has no shape of numbers either.
+        "shape": sizes if all(type(size) is int for size in sizes) else None,
+        "dtype": _text(like.dtype),
+        "device": _text(like.device),
     }
 
 
-def _shape(like: Any) -> tuple[int, ...] | None:
-    try:
-        shape = tuple(like.shape)
-    except RuntimeError:
-        return None  # a nested tensor has no one shape
-    return shape if all(type(size) is int for size in shape) else None  # nor has a jagged one
-
-
-# str() of a dtype or device is slow, and a graph has few different ones.
-_text = functools.cache(str)
+_text = functools.cache(str)  # slow on a dtype or a device, and there are few of them

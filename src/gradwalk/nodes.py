@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node, get_gradient_edge
 
-from .signatures import argument_names
+from .signatures import argument_names, signature
+
+AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+"""The class of the nodes that stand for leaf tensors."""
 
 Edge = tuple[Node, int]
 """A place in the graph: a node and which of its outputs."""
@@ -29,62 +33,65 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
     Returns:
         The node and which of its outputs the tensor is.
     """
-    edge = get_gradient_edge(tensor)
-    return edge.node, edge.output_nr
+    if tensor.grad_fn is not None:
+        return tensor.grad_fn, tensor.output_nr
+    return get_gradient_edge(tensor).node, 0
 
 
-def walk(roots: Iterable[Node]) -> dict[Node, NextFunctions]:
-    """All nodes that gradients can reach from ``roots``, breadth-first and each once.
+@dataclass(frozen=True)
+class NodeClass:
+    """What all nodes of one class have in common.
 
-    Iterative, so that depth is limited by memory alone. Roots come first, in the order given.
-
-    Args:
-        roots: Autograd nodes; one may stand several times.
-
-    Returns:
-        Each node with its ``next_functions``. A node's place in this order is its id everywhere in
-        gradwalk.
+    Attributes:
+        op: The class name, "MulBackward0"; None for C++ functions, which share one class.
+        is_function: Whether it is the backward of a Python ``autograd.Function``.
+        arguments: Its forward arguments, where every node of the class has the same ones.
     """
-    order = list(dict.fromkeys(roots))
-    seen = set(order)
-    found: dict[Node, NextFunctions] = {}
-    for node in order:  # grows while we walk
-        found[node] = node.next_functions
-        for child, _ in found[node]:
-            if child is not None and child not in seen:
-                seen.add(child)
-                order.append(child)
-    return found
+
+    op: str | None
+    is_function: bool
+    arguments: tuple[str, ...]
+
+
+@functools.cache
+def node_class(cls: type) -> NodeClass:
+    """Describe a class of autograd nodes."""
+    name = cls.__name__
+    found = signature(name)
+    fixed = found is not None and not any(argument.is_list for argument in found.arguments)
+    return NodeClass(
+        op=None if name == "CppFunction" else name,
+        is_function=issubclass(cls, torch.autograd.function.BackwardCFunction),
+        arguments=tuple(a.name for a in found.arguments) if found and fixed else (),
+    )
 
 
 def op_name(node: Node) -> str:
     """The class name of a node, "MulBackward0"; of a nameless C++ function, its own word."""
-    name = type(node).__name__
-    return node.name() if name == "CppFunction" else name
+    return node_class(type(node)).op or node.name()
 
 
 def leaf_tensor(node: Node) -> torch.Tensor | None:
     """The tensor an AccumulateGrad node accumulates into; None for every other node."""
-    return node.variable if type(node).__name__ == "AccumulateGrad" else None  # type: ignore[attr-defined]
+    return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
 
 
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     """The forward argument behind each of a node's next functions; None where unknown."""
-    forward = getattr(node, "_forward_cls", None)
-    if forward is not None:
-        return _function_argument_names(
-            node, forward, [child is not None for child, _ in following]
-        )
-    return argument_names(type(node).__name__, len(following))
+    kind = node_class(type(node))
+    if kind.is_function:
+        return _function_argument_names(node, [child is not None for child, _ in following])
+    return argument_names(kind.op, len(following)) if kind.op else (None,) * len(following)
 
 
-def _function_argument_names(node: Any, forward: Any, edges: list[bool]) -> list[str | None]:
+def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
     """Names for a custom Function, whose next functions are its tensor arguments only.
 
     ``needs_input_grad`` covers every argument, tensors or not. Its True entries are exactly the
     next functions that are not None; a None is named only when it can be no other argument.
     """
     unknown: list[str | None] = [None] * len(edges)
+    forward = node._forward_cls
     try:
         parameters = list(inspect.signature(forward.forward).parameters.values())
         needed = list(node.needs_input_grad)

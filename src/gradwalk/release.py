@@ -19,42 +19,36 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
-import torch
 from torch.autograd.graph import Node
 
-from .nodes import NextFunctions
+from .outputs import Output
 
-_Held = tuple[Node, tuple[int, ...]]
-
-_held: dict[int, _Held] = {}  # id(node) -> the node, and the ids of its next functions
-_tops: set[int] = set()  # held nodes whose consumers, if any, are not held here
+_held: dict[int, Node] = {}  # by id()
+_tops: set[int] = set()  # ids of held nodes that a sweep starts from
 _sweeping = threading.Lock()
 
-# What sys.getrefcount says of an object that a tuple in a dict holds, and nothing else.
-_probe: dict[int, tuple[object]] = {0: (object(),)}
-_ALONE = sys.getrefcount(_probe[0][0])
+# What sys.getrefcount says of an object that a dict holds, and nothing else.
+_probe: dict[int, object] = {0: object()}
+_ALONE = sys.getrefcount(_probe[0])
 
 
-def hold(nodes: Mapping[Node, NextFunctions], outputs: Iterable[torch.Tensor]) -> None:
+def hold(nodes: Collection[Node], outputs: Iterable[Output]) -> None:
     """Take charge of freeing ``nodes``.
 
     Args:
-        nodes: All nodes reachable from some outputs, as `gradwalk.nodes.walk` gives them.
-        outputs: The tensors the nodes were reached from; when one dies, a sweep follows.
+        nodes: All nodes reachable from some outputs.
+        outputs: The places the nodes were reached from; when a tensor among them dies, a sweep
+            follows.
     """
     sweep()
-    children: set[int] = set()
-    for node, following in nodes.items():
-        below = tuple(id(child) for child, _ in following if child is not None)
-        _held[id(node)] = (node, below)
-        children.update(below)
-    _tops.difference_update(children)
-    _tops.update(key for node in nodes if (key := id(node)) not in children)
-    for tensor in outputs:
-        weakref.finalize(tensor, _sweep_soon).atexit = False
+    _held.update(zip(map(id, nodes), nodes, strict=True))
+    for output in outputs:
+        _tops.add(id(output.node))
+        if output.tensor is not None:
+            weakref.finalize(output.tensor, _sweep_soon).atexit = False
 
 
 def sweep() -> None:
@@ -65,14 +59,23 @@ def sweep() -> None:
         waiting = list(_tops)
         while waiting:
             key = waiting.pop()
-            if key not in _held or sys.getrefcount(_held[key][0]) > _ALONE:
+            if key not in _held or sys.getrefcount(_held[key]) > _ALONE:
                 continue
-            below = _held.pop(key)[1]  # frees the node; its producers are held, so it ends there
+            below = _producers(_held[key])
+            del _held[key]  # frees the node; its producers are held, so it ends there
             _tops.discard(key)
             _tops.update(child for child in below if child in _held)
             waiting.extend(below)
     finally:
         _sweeping.release()
+
+
+def _producers(node: Node) -> list[int]:
+    try:
+        return [id(child) for child, _ in node.next_functions if child is not None]
+    except RuntimeError:
+        # In older torch the wrapper of a custom Function outlives its node and cannot be asked.
+        return list(_held)
 
 
 def _sweep_pending(_: Any) -> int:

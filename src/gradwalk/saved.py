@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from .nodes import keeps_tensors, saved_names
+from .nodes import keeps_tensors, node_class, saved_names
 from .summary import json_number, summarise
 from .wire import SavedModel
 
@@ -53,7 +53,7 @@ def read_saved(node: Node) -> Iterator[Saved]:
     Yields:
         One entry per saved tensor or value; operands that were not needed are left out.
     """
-    if hasattr(type(node), "saved_tensors"):  # on the class: on the node it would unpack them
+    if node_class(type(node)).is_function:
         yield from _of_function(node)
     else:
         for name in saved_names(type(node)):

@@ -1,0 +1,60 @@
+"""The graphs that are measured: real programs of different shapes and sizes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def mlp() -> Tensor:
+    """Three linear layers: a graph for a lecture."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+    return model(torch.randn(16, 4)).pow(2).mean()
+
+
+class _Block(nn.Module):
+    """A bottleneck block with a skip connection, as in ResNet-50."""
+
+    def __init__(self, inside: int, between: int, outside: int) -> None:
+        super().__init__()
+        widths = [(inside, between, 1), (between, between, 3), (between, outside, 1)]
+        self.path = nn.Sequential(
+            *(
+                layer
+                for a, b, k in widths
+                for layer in (nn.Conv2d(a, b, k, padding=k // 2), nn.BatchNorm2d(b), nn.ReLU())
+            )
+        )
+        self.skip = nn.Identity() if inside == outside else nn.Conv2d(inside, outside, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.path(x) + self.skip(x)
+
+
+def resnet() -> Tensor:
+    """Sixteen bottleneck blocks, narrow enough to run in no time."""
+    widths = [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3
+    blocks = [_Block(a, b // 2, b) for a, b in zip([3, *widths], widths, strict=False)]
+    return nn.Sequential(*blocks)(torch.randn(2, 3, 8, 8)).mean()
+
+
+def transformer(layers: int) -> Tensor:
+    """A transformer encoder of so many layers."""
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    return nn.TransformerEncoder(layer, layers)(torch.randn(2, 5, 16)).mean()
+
+
+def chain(operations: int) -> Tensor:
+    """One operation after the other: the deepest a graph can be."""
+    y = torch.ones(3, requires_grad=True)
+    for i in range(operations):
+        y = y * 1.0 if i % 2 else y + 1.0
+    return y.sum()
+
+
+def unrolled(steps: int) -> Tensor:
+    """A recurrent cell that uses the same weights at every step."""
+    cell, h = nn.RNNCell(8, 8), torch.zeros(1, 8)
+    for _ in range(steps):
+        h = cell(torch.randn(1, 8), h)
+    return h.sum()
