@@ -130,7 +130,7 @@ def _build(outputs: list[Output], names: Names) -> Capture:
     return Capture(graph, list(ids), tensors)
 
 
-def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:
+def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # noqa: C901
     """Fill ``graph`` with all that gradients can reach from ``roots``, breadth-first.
 
     Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
@@ -141,26 +141,28 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:
         Each node's id, in the order of the ids.
     """
     attributes, successors, predecessors = graph._node, graph._succ, graph._pred
-    order = list(roots)
+    order: list[Any] = list(roots)
     ids = {node: i for i, node in enumerate(order)}
     for i in range(len(order)):
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
     for i, node in enumerate(order):  # grows while we walk
-        cls = type(node)
+        key = None
         try:
+            cls: Any = type(node)
             if cls is AccumulateGrad:
                 only = node.variable
             else:
                 (only,) = node._input_metadata
             key = cls, *only.shape, only.dtype, only.device
-            described, arguments = alike[key]
-        except KeyError:
-            described, arguments = _describe(node), node_class(cls).arguments
-            if node_class(cls).op is not None:
-                alike[key] = described, arguments
-        except (RuntimeError, ValueError):  # a nested tensor, several outputs or none
-            described, arguments = _describe(node), node_class(cls).arguments
+        except (RuntimeError, ValueError):
+            pass  # a nested tensor, several outputs, or none: like no other
+        found = alike.get(key)
+        if found is None:
+            found = _describe(node), node_class(cls).arguments
+            if key is not None and node_class(cls).op is not None:
+                alike[key] = found
+        described, arguments = found
         attributes[i] = data = described.copy()
         data["sequence_nr"] = node._sequence_nr()
         following = node.next_functions
@@ -211,40 +213,42 @@ def _name_output(data: dict[str, Any], output_nr: int, name: str) -> None:
 
 
 def _describe(node: Any) -> dict[str, Any]:
-    tensor = leaf_tensor(node)
-    outputs = [_output(each) for each in ([tensor] if tensor is not None else node._input_metadata)]
-    for nr, output in enumerate(outputs):
-        output["output_nr"] = nr
+    is_leaf = type(node) is AccumulateGrad
+    outputs = []
+    for nr, like in enumerate([node.variable] if is_leaf else node._input_metadata):
+        shape, dtype, device = _words(like)
+        outputs.append(
+            {"output_nr": nr, "name": None, "shape": shape, "dtype": dtype, "device": device}
+        )
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
-        "kind": "op" if tensor is None else "leaf",
+        "kind": "leaf" if is_leaf else "op",
         "op": op_name(node),
         "name": None,
         "shape": first["shape"],
         "dtype": first["dtype"],
         "device": first["device"],
         "requires_grad": True,
-        "is_leaf": tensor is not None,
-        "sequence_nr": node._sequence_nr(),
+        "is_leaf": is_leaf,
+        "sequence_nr": None,
         "outputs": outputs,
         "no_grad_inputs": [],
     }
 
 
-def _output(like: Any) -> dict[str, Any]:
-    """One output, described by a tensor or by the metadata torch keeps about one."""
+def _words(like: Any) -> tuple[tuple[int, ...] | None, str, str]:
+    """Shape, dtype and device of a tensor, or of the metadata torch keeps about one."""
     try:
-        sizes = tuple(like.shape)
+        shape = _numbers(tuple(like.shape))
     except RuntimeError:
-        sizes = (None,)  # a nested tensor has no one shape
-    return {
-        "output_nr": 0,
-        "name": None,
-        # A jagged tensor has a symbol among its sizes, so it has no shape of numbers either.
-        "shape": sizes if all(type(size) is int for size in sizes) else None,
-        "dtype": _text(like.dtype),
-        "device": _text(like.device),
-    }
+        shape = None  # a nested tensor has no one shape
+    return shape, _text(like.dtype), _text(like.device)
+
+
+@functools.lru_cache(4096)
+def _numbers(sizes: tuple[Any, ...]) -> tuple[int, ...] | None:
+    # A jagged tensor has a symbol among its sizes, so it has no shape of numbers.
+    return sizes if all(type(size) is int for size in sizes) else None
 
 
 _text = functools.cache(str)  # slow on a dtype or a device, and there are few of them

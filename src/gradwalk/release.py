@@ -22,12 +22,14 @@ import weakref
 from collections.abc import Collection, Iterable
 from typing import Any
 
+import torch
 from torch.autograd.graph import Node
 
 from .outputs import Output
 
 _held: dict[int, Node] = {}  # by id()
 _tops: set[int] = set()  # ids of held nodes that a sweep starts from
+_watched: set[weakref.ref[torch.Tensor]] = set()  # outputs whose death a sweep follows
 _sweeping = threading.Lock()
 
 # What sys.getrefcount says of an object that a dict holds, and nothing else.
@@ -48,7 +50,7 @@ def hold(nodes: Collection[Node], outputs: Iterable[Output]) -> None:
     for output in outputs:
         _tops.add(id(output.node))
         if output.tensor is not None:
-            weakref.finalize(output.tensor, _sweep_soon).atexit = False
+            _watched.add(weakref.ref(output.tensor, _sweep_soon))
 
 
 def sweep() -> None:
@@ -86,9 +88,10 @@ def _sweep_pending(_: Any) -> int:
 _pending = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_sweep_pending)
 
 
-def _sweep_soon() -> None:
-    # A tensor's finalizer runs while the tensor still owns its node, so the sweep has to wait until
-    # the interpreter is back between two instructions.
+def _sweep_soon(dead: weakref.ref[torch.Tensor]) -> None:
+    _watched.discard(dead)
+    # A tensor still owns its node while its weak references are told, so the sweep has to wait
+    # until the interpreter is back between two instructions.
     ctypes.pythonapi.Py_AddPendingCall(_pending, None)
 
 

@@ -157,19 +157,11 @@ class GraphWidget(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         if self._capture is None:
-            return "GraphWidget(closed)"
+            return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
         graph = self._capture.graph
         leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
         counts = (len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")
         return f"GraphWidget({', '.join(_counted(*count) for count in counts)})"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        if self._capture is None:
-            return {
-                "text/plain": "This GraphWidget is closed and has let go of its graph. "
-                "Make a new one to see the graph again, for example GraphWidget(loss)."
-            }
-        return super()._repr_mimebundle_(**kwargs)
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> int | None:

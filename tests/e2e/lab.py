@@ -1,0 +1,258 @@
+"""A private JupyterLab and a browser to drive it, for the tests and the screenshots."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+WIDGET = ".gradwalk"
+
+
+@dataclass
+class Lab:
+    """A running JupyterLab.
+
+    Attributes:
+        url: Where it listens, on this machine only.
+        folder: The notebooks it serves.
+        token: What a request must carry.
+    """
+
+    url: str
+    folder: Path
+    token: str
+
+    def stop_kernels(self) -> None:
+        """End every kernel, so that one test's memory is not another's."""
+        for session in self._call("GET", "/api/sessions"):
+            self._call("DELETE", f"/api/sessions/{session['id']}")
+
+    def _call(self, method: str, path: str) -> Any:
+        request = urllib.request.Request(f"{self.url}{path}?token={self.token}", method=method)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.loads(answer.read() or b"null")
+
+    def write(self, name: str, *cells: str) -> str:
+        """Write a notebook of code cells into the served folder."""
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        nbformat.write(notebook, self.folder / name)
+        return name
+
+
+@dataclass
+class Watched:
+    """A page, with everything that went wrong on it.
+
+    Attributes:
+        page: The page.
+        errors: Console errors, uncaught exceptions, and requests that leave this machine.
+    """
+
+    page: Page
+    errors: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._on_console)
+        self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
+        self.page.on("request", self._on_request)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not _is_the_hosts(message.text):
+            self.errors.append(f"console: {message.text} {message.location}")
+
+    def _on_request(self, request: Request) -> None:
+        local = ("http://127.0.0.1", "http://localhost", "ws://127.0.0.1", "data:", "blob:")
+        if not request.url.startswith(local):
+            self.errors.append(f"request: {request.url}")
+
+
+def _is_the_hosts(text: str) -> bool:
+    """Errors JupyterLab logs by itself, with no widget on the page."""
+    return "favicon" in text or "Failed to load resource" in text
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running_lab(folder: Path) -> Iterator[Lab]:
+    """Start JupyterLab on ``folder`` with settings, data and runtime folders of its own."""
+    private = folder.parent / f"{folder.name}-jupyter"
+    for name in ("config", "data", "runtime", "ipython", "workspaces", "settings"):
+        (private / name).mkdir(parents=True, exist_ok=True)
+    _quiet(private / "settings")
+    port, token = free_port(), "test"
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(private / "config"),
+        "JUPYTER_DATA_DIR": str(private / "data"),
+        "JUPYTER_RUNTIME_DIR": str(private / "runtime"),
+        "IPYTHONDIR": str(private / "ipython"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(private / "workspaces"),
+        "JUPYTERLAB_SETTINGS_DIR": str(private / "settings"),
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
+        *(f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
+        *(f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"),
+        *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
+        "--LabApp.extension_manager=readonly",
+    ]
+    log = (private / "server.log").open("w")
+    server = subprocess.Popen(
+        command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=folder
+    )
+    lab = Lab(f"http://127.0.0.1:{port}", folder, token)
+    try:
+        _wait_until_up(lab, server, private / "server.log")
+        yield lab
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+        log.close()
+
+
+def _quiet(settings: Path) -> None:
+    """No news, no tours, no pop-ups."""
+    folder = settings / "@jupyterlab" / "apputils-extension"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+    (folder / "notification.jupyterlab-settings").write_text(json.dumps(content))
+
+
+def _wait_until_up(lab: Lab, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(240):
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{lab.url}/api/status?token={lab.token}", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.25)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+
+
+@contextlib.contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Chromium as the system has it; Playwright's own download is not needed."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        raise RuntimeError(
+            "These tests need Chromium on the PATH (Debian: apt-get install chromium)."
+        )
+    arguments = [
+        *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    ]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def open_notebook(lab: Lab, page: Page, name: str) -> None:
+    """Open a notebook alone on the page, with a kernel that is ready."""
+    page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset")
+    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    page.wait_for_function(
+        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+        " === 'idle'",
+        timeout=60_000,
+    )
+
+
+def run_command(page: Page, command: str, arguments: dict[str, Any] | None = None) -> None:
+    """Run one of JupyterLab's commands, as a menu or a key would."""
+    page.evaluate(
+        "([command, args]) => { window.jupyterapp.commands.execute(command, args); }",
+        [command, arguments or {}],
+    )
+
+
+def wait_until_idle(page: Page, timeout: float = 120_000) -> None:
+    """Wait until every cell has run."""
+    page.wait_for_function(
+        """() => {
+          const panel = window.jupyterapp.shell.currentWidget;
+          const cells = panel.content.model.cells;
+          const code = [...Array(cells.length).keys()].map((i) => cells.get(i))
+            .filter((cell) => cell.type === 'code' && cell.sharedModel.getSource().trim());
+          return panel.sessionContext.session?.kernel?.status === 'idle'
+            && code.every((cell) => cell.executionCount !== null
+               && cell.executionState !== 'running');
+        }""",
+        timeout=timeout,
+    )
+
+
+def run_all(page: Page) -> None:
+    """Run every cell and wait for the last."""
+    run_command(page, "notebook:run-all-cells")
+    wait_until_idle(page)
+
+
+def run_cell(page: Page, index: int) -> None:
+    """Run one cell, as a click into it and Shift+Enter would, and wait for it."""
+    before = _count(page, index)
+    page.evaluate(
+        """(index) => {
+          const notebook = window.jupyterapp.shell.currentWidget.content;
+          notebook.activeCellIndex = index;
+          notebook.deselectAll();
+          window.jupyterapp.commands.execute('notebook:run-cell');
+        }""",
+        index,
+    )
+    page.wait_for_function(
+        """([index, before]) => {
+          const panel = window.jupyterapp.shell.currentWidget;
+          const count = panel.content.model.cells.get(index).executionCount;
+          return count !== null && count !== before
+            && panel.sessionContext.session.kernel.status === 'idle';
+        }""",
+        arg=[index, before],
+        timeout=60_000,
+    )
+
+
+def _count(page: Page, index: int) -> Any:
+    return page.evaluate(
+        "(i) => window.jupyterapp.shell.currentWidget.content.model.cells.get(i).executionCount",
+        index,
+    )
+
+
+def output_text(page: Page, index: int) -> str:
+    """What a cell printed."""
+    return str(page.locator(".jp-Notebook-cell").nth(index).locator(".jp-OutputArea").inner_text())
+
+
+def set_theme(page: Page, name: str) -> None:
+    """Switch JupyterLab to "JupyterLab Light" or "JupyterLab Dark"."""
+    run_command(page, "apputils:change-theme", {"theme": name})
+    light = "true" if "Light" in name else "false"
+    page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
