@@ -9,7 +9,8 @@ from torch import Tensor, nn
 def mlp() -> Tensor:
     """Three linear layers: a graph for a lecture."""
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
-    return model(torch.randn(16, 4)).pow(2).mean()
+    loss: Tensor = model(torch.randn(16, 4)).pow(2).mean()
+    return loss
 
 
 class _Block(nn.Module):
@@ -28,20 +29,23 @@ class _Block(nn.Module):
         self.skip = nn.Identity() if inside == outside else nn.Conv2d(inside, outside, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.path(x) + self.skip(x)
+        added: Tensor = self.path(x) + self.skip(x)
+        return added
 
 
 def resnet() -> Tensor:
     """Sixteen bottleneck blocks, narrow enough to run in no time."""
     widths = [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3
     blocks = [_Block(a, b // 2, b) for a, b in zip([3, *widths], widths, strict=False)]
-    return nn.Sequential(*blocks)(torch.randn(2, 3, 8, 8)).mean()
+    loss: Tensor = nn.Sequential(*blocks)(torch.randn(2, 3, 8, 8)).mean()
+    return loss
 
 
 def transformer(layers: int) -> Tensor:
     """A transformer encoder of so many layers."""
     layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-    return nn.TransformerEncoder(layer, layers)(torch.randn(2, 5, 16)).mean()
+    loss: Tensor = nn.TransformerEncoder(layer, layers)(torch.randn(2, 5, 16)).mean()
+    return loss
 
 
 def chain(operations: int) -> Tensor:

@@ -1,0 +1,68 @@
+// Builds the widget's bundle; `--watch` rebuilds it, `--serve` serves the demo page on this machine only.
+import { readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import esbuild from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const out = join(here, "..", "src", "gradwalk", "static");
+/** The bundle travels into every saved notebook. */
+const MOST_BYTES = 256_000;
+
+const shared = {
+  absWorkingDir: here,
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  logLevel: "warning",
+};
+const bundle = {
+  ...shared,
+  entryPoints: [
+    { in: "widget.ts", out: "widget" },
+    { in: "styles/widget.css", out: "widget" },
+  ],
+  outdir: out,
+  minify: true,
+  legalComments: "none",
+};
+
+const mode = process.argv[2];
+if (mode === "--serve") {
+  const context = await esbuild.context({
+    ...shared,
+    entryPoints: [
+      { in: "demo/demo.ts", out: "demo" },
+      { in: "styles/widget.css", out: "widget" },
+    ],
+    outdir: join(here, "demo", "build"),
+    sourcemap: true,
+  });
+  const port = Number(process.env.PORT ?? 8017);
+  const { hosts } = await context.serve({ servedir: join(here, "demo"), host: "127.0.0.1", port });
+  console.log(`The demo is at http://${hosts[0]}:${port}/`);
+} else if (mode === "--watch") {
+  const context = await esbuild.context({ ...bundle, minify: false, sourcemap: "inline" });
+  await context.watch();
+  console.log(`Rebuilding ${out} at every change.`);
+} else {
+  await esbuild.build(bundle);
+  report();
+}
+
+function report() {
+  for (const name of ["widget.js", "widget.css"]) {
+    const path = join(out, name);
+    const { size } = statSync(path);
+    console.log(`${name}  ${size.toLocaleString("en")} bytes`);
+    if (size > MOST_BYTES) {
+      console.error(`${name} is larger than ${MOST_BYTES.toLocaleString("en")} bytes.`);
+      process.exitCode = 1;
+    }
+  }
+  if (!readFileSync(join(out, "widget.js"), "utf8").includes("export")) {
+    console.error("widget.js is not an ES module.");
+    process.exitCode = 1;
+  }
+}

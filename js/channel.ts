@@ -1,0 +1,67 @@
+import type { AnyModel } from "@anywidget/types";
+import type { Direction } from "./drawing/direction";
+import type { DetailsModel, GraphModel, StateModel } from "./wire";
+
+/** What Python and the browser share, by trait name. */
+export interface Traits {
+  graph: GraphModel;
+  details: DetailsModel | null;
+  state: StateModel;
+  /** A sentence from Python to be shown as an error. */
+  fault: string | null;
+  selected: number | null;
+  direction: Direction;
+}
+
+/** The traits that the browser may set. */
+export type Settable = "selected" | "direction";
+
+/** All the widget knows of the world outside: a notebook's model, or the demo's. */
+export interface Channel {
+  get<K extends keyof Traits>(trait: K): Traits[K];
+  set<K extends Settable>(trait: K, value: Traits[K]): void;
+  /** Calls back after each change of the trait, from either side, until the returned function is called. */
+  on(trait: keyof Traits, changed: () => void): () => void;
+}
+
+/** The channel to Python. This file is the only one that knows anywidget. */
+export function channelOf(model: AnyModel<Traits>): Channel {
+  return {
+    get: (trait) => model.get(trait),
+    set(trait, value) {
+      if (model.get(trait) === value) return;
+      model.set(trait, value);
+      model.save_changes();
+    },
+    on(trait, changed) {
+      // A fresh function per subscription: `off` removes by identity.
+      const callback = () => changed();
+      model.on(`change:${trait}`, callback);
+      return () => model.off(`change:${trait}`, callback);
+    },
+  };
+}
+
+/** A channel without a kernel: the values live here. `change` plays Python's part. */
+export function localChannel(traits: Traits): Channel & {
+  change<K extends keyof Traits>(trait: K, value: Traits[K]): void;
+} {
+  const listeners = new Map<keyof Traits, Set<() => void>>();
+  const change = <K extends keyof Traits>(trait: K, value: Traits[K]) => {
+    if (traits[trait] === value) return;
+    traits[trait] = value;
+    for (const listener of [...(listeners.get(trait) ?? [])]) listener();
+  };
+  return {
+    get: (trait) => traits[trait],
+    set: change,
+    change,
+    on(trait, changed) {
+      const set = listeners.get(trait) ?? new Set();
+      listeners.set(trait, set);
+      const callback = () => changed();
+      set.add(callback);
+      return () => set.delete(callback);
+    },
+  };
+}

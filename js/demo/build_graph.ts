@@ -1,0 +1,80 @@
+import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+
+/** Something an operation can take: a node made before, or a constant that needs no gradient. */
+export type Operand = number | null;
+
+/** Writes a graph down the way a program runs, and turns it into the wire model. */
+export class Builder {
+  private readonly made: Omit<NodeModel, "id">[] = [];
+  private readonly inputs: {
+    target: number;
+    argument: string;
+    inputNr: number;
+    outputNr: number;
+  }[][] = [];
+
+  leaf(name: string | null, shape: number[]): number {
+    this.inputs.push([]);
+    return (
+      this.made.push({
+        kind: "leaf",
+        op: "AccumulateGrad",
+        label: name ?? "AccumulateGrad",
+        name,
+        shape,
+        no_grad_inputs: [],
+      }) - 1
+    );
+  }
+
+  op(
+    op: string,
+    shape: number[] | null,
+    operands: Record<string, Operand>,
+    name: string | null = null,
+  ): number {
+    const entries = Object.entries(operands);
+    this.inputs.push(
+      entries.flatMap(([argument, target], inputNr) =>
+        target === null ? [] : [{ target, argument, inputNr, outputNr: 0 }],
+      ),
+    );
+    const noGrad = entries.flatMap(([argument, target], input_nr) =>
+      target === null ? [{ input_nr, argument }] : [],
+    );
+    return (
+      this.made.push({ kind: "op", op, label: name ?? op, name, shape, no_grad_inputs: noGrad }) - 1
+    );
+  }
+
+  /** The graph behind some outputs, numbered breadth-first from them. */
+  graph(...roots: [node: number, name: string | null][]): GraphModel {
+    const ids = new Map<number, number>();
+    const queue: number[] = [];
+    const visit = (node: number) => {
+      if (ids.has(node)) return;
+      ids.set(node, queue.length);
+      queue.push(node);
+    };
+    for (const [node] of roots) visit(node);
+    const edges: EdgeModel[] = [];
+    for (let i = 0; i < queue.length; i++) {
+      for (const { target, argument, inputNr, outputNr } of this.inputs[queue[i]]) {
+        visit(target);
+        edges.push({
+          source: i,
+          target: ids.get(target) ?? 0,
+          argument,
+          input_nr: inputNr,
+          output_nr: outputNr,
+        });
+      }
+    }
+    return {
+      v: 1,
+      nodes: queue.map((node, id) => ({ id, ...this.made[node] })),
+      edges,
+      roots: roots.map(([node, name]) => ({ node: ids.get(node) ?? 0, output_nr: 0, name })),
+    };
+  }
+}

@@ -1,0 +1,144 @@
+import type {
+  DetailsModel,
+  GraphModel,
+  SavedModel,
+  StateModel,
+  TensorSummary,
+  Values,
+} from "../wire";
+
+/** Details as Python would send them, with made-up numbers. */
+export function fakeDetails(graph: GraphModel, id: number, state: StateModel): DetailsModel {
+  const node = graph.nodes[id];
+  const leaf = node.kind === "leaf";
+  const out = graph.edges.filter((edge) => edge.source === id);
+  const ran = state.runs > 0;
+  const label = (target: number) => graph.nodes[target].label;
+  const why = ran
+    ? null
+    : "No backward pass through this graph has been seen yet: call backward() on the output, and the gradient appears here.";
+  const saved: SavedModel[] = leaf
+    ? []
+    : [
+        ...out.slice(0, 1).map(
+          (edge): SavedModel => ({
+            name: edge.argument ?? "self",
+            summary: ran ? null : fakeTensor(graph.nodes[edge.target].shape ?? [], id + 7),
+            scalar: null,
+            freed: ran,
+            note: ran
+              ? "Freed by the last backward: torch drops what a node saved as soon as its backward has run, unless retain_graph=True."
+              : null,
+          }),
+        ),
+        { name: "dim", summary: null, scalar: [0, 1], freed: false, note: null },
+      ];
+  return {
+    id,
+    kind: node.kind,
+    op: node.op,
+    name: node.name,
+    about: leaf
+      ? `${node.label} is a leaf: a tensor the program made, not the result of a recorded operation. Its AccumulateGrad node adds every gradient that arrives to ${node.label}.grad.`
+      : `The backward of ${node.op.replace(/Backward\d*$/, "").toLowerCase()}: it takes the gradient of what it returned and computes from it the gradient of its inputs.`,
+    forward: leaf
+      ? null
+      : `${node.op.replace(/Backward\d*$/, "").toLowerCase()}(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`,
+    shape: node.shape,
+    dtype: "torch.float32",
+    device: "cpu",
+    requires_grad: true,
+    is_leaf: leaf,
+    outputs: [
+      {
+        output_nr: 0,
+        name: node.name,
+        shape: node.shape,
+        dtype: "torch.float32",
+        device: "cpu",
+        is_root: graph.roots.some((root) => root.node === id),
+      },
+    ],
+    saved,
+    inputs: out.map((edge) => ({
+      input_nr: edge.input_nr,
+      argument: edge.argument,
+      node: edge.target,
+      output_nr: edge.output_nr,
+      label: label(edge.target),
+      shape: graph.nodes[edge.target].shape,
+    })),
+    no_grad_inputs: node.no_grad_inputs,
+    consumers: graph.edges
+      .filter((edge) => edge.target === id)
+      .map((edge) => ({
+        node: edge.source,
+        input_nr: edge.input_nr,
+        argument: edge.argument,
+        output_nr: edge.output_nr,
+        label: label(edge.source),
+      })),
+    value: leaf ? fakeTensor(node.shape ?? [], id) : null,
+    grad: leaf && ran ? fakeTensor(node.shape ?? [], id + 3) : null,
+    grad_output: ran ? [fakeTensor(node.shape ?? [], id + 5)] : null,
+    grad_input:
+      ran && out.length > 0
+        ? out.map((edge, i) =>
+            i === 2 ? null : fakeTensor(graph.nodes[edge.target].shape ?? [], id + i),
+          )
+        : null,
+    grad_note: {
+      grad: leaf
+        ? why
+        : "Not a leaf, so torch drops the gradient of this tensor once it has been used: call retain_grad() on it before backward() to keep it in .grad.",
+      grad_output: why,
+      grad_input: leaf
+        ? "A leaf is where gradients end: it adds them to .grad and passes nothing on."
+        : why,
+    },
+  };
+}
+
+/** A summary of a tensor of this shape, with repeatable numbers; every seventh has a nan. */
+function fakeTensor(shape: number[], seed: number): TensorSummary {
+  const numel = shape.reduce((product, size) => product * size, 1);
+  const counts = [...shape];
+  while (counts.reduce((product, size) => product * size, 1) > 64) {
+    const longest = counts.indexOf(Math.max(...counts));
+    counts[longest] = Math.max(1, Math.ceil(counts[longest] / 2));
+  }
+  const truncated = counts.some((count, i) => count < shape[i]);
+  let at = seed;
+  const next = () => {
+    at = (at * 16807 + 11) % 2147483647;
+    return (at % 20000) / 7000 - 1.4;
+  };
+  const fill = (dim: number): Values =>
+    dim === counts.length ? next() : Array.from({ length: counts[dim] }, () => fill(dim + 1));
+  const bad = seed % 7 === 6;
+  const values = fill(0);
+  if (bad && Array.isArray(values)) values[0] = counts.length === 1 ? "nan" : values[0];
+  return {
+    shape,
+    dtype: "torch.float32",
+    device: "cpu",
+    numel,
+    values: numel === 0 ? [] : values,
+    truncated,
+    indices: truncated
+      ? counts.map((count, i) =>
+          Array.from({ length: count }, (_, j) =>
+            count === 1 ? 0 : Math.round((j * (shape[i] - 1)) / (count - 1)),
+          ),
+        )
+      : null,
+    min: numel === 0 ? null : bad ? "nan" : -1.3982,
+    max: numel === 0 ? null : bad ? "nan" : 1.4571,
+    mean: numel === 0 ? null : bad ? "nan" : 0.012345,
+    norm: bad ? "nan" : 12.71,
+    nan: bad ? 1 : 0,
+    inf: 0,
+    zeros: seed % 3,
+    note: null,
+  };
+}

@@ -1,0 +1,83 @@
+type Point = [number, number];
+
+/** The straight end of a bent line, so that its arrowhead sits in line with it. */
+const SHAFT = 8;
+
+/**
+ * A smooth line through the points of a route, in the layout's coordinates (down): the start, then cubic segments of
+ * three points each, flat. Tangents are vertical at every point, so a piece stays between the ends of its segment
+ * and never cuts into a box beside it.
+ */
+export function smooth(route: readonly Point[]): number[] {
+  const points = [...route];
+  const [tipX, tipY] = points[points.length - 1];
+  const beforeTip = points[points.length - 2];
+  if (beforeTip[0] !== tipX && tipY - beforeTip[1] > 3 * SHAFT) {
+    points.splice(points.length - 1, 0, [tipX, tipY - SHAFT]);
+  }
+  const flat = [...points[0]];
+  for (let i = 1; i < points.length; i++) {
+    const [x0, y0] = points[i - 1];
+    const [x1, y1] = points[i];
+    // The first piece leaves its box steeply: an argument written there still sits on its own line.
+    const leave = i === 1 ? 0.75 : 0.5;
+    flat.push(x0, y0 + (y1 - y0) * leave, x1, (y0 + y1) / 2, x1, y1);
+  }
+  return flat;
+}
+
+/** How far below a moved port the line is back on its route; less than the least gap between ranks. */
+const BACK = 22;
+
+/** Moves both ends of a route along the borders of their boxes. */
+export function moveEnds(route: readonly Point[], start: number, end: number): Point[] {
+  const points = route.map(([x, y]): Point => [x, y]);
+  moveStart(points, start, BACK);
+  points.reverse();
+  moveStart(points, end, -BACK);
+  return points.reverse();
+}
+
+function moveStart(points: Point[], moved: number, back: number): void {
+  const [x, y] = points[0];
+  if (Math.abs(moved - x) < 0.01) return;
+  points[0] = [moved, y];
+  // A line that ran straight on would now lean all the way to its far end: bring it back at once.
+  const [nextX, nextY] = points[1];
+  if (Math.abs(nextX - x) < 0.01 && Math.abs(nextY - y) > Math.abs(back))
+    points.splice(1, 0, [x, y + back]);
+}
+
+/** The point at `t` (0 to 1, by segments' height) of a flat curve. */
+export function pointAt(curve: ArrayLike<number>, t: number): Point {
+  const segments = (curve.length - 2) / 6;
+  const at = Math.min(segments - 1, Math.floor(t * segments));
+  const u = t * segments - at;
+  const i = at * 6;
+  const v = 1 - u;
+  const mix = (k: number) =>
+    v * v * v * curve[i + k] +
+    3 * v * v * u * curve[i + 2 + k] +
+    3 * v * u * u * curve[i + 4 + k] +
+    u * u * u * curve[i + 6 + k];
+  return [mix(0), mix(1)];
+}
+
+/** SVG path data of a flat curve. */
+export function pathData(curve: ArrayLike<number>): string {
+  const r = (i: number) => Math.round(curve[i] * 10) / 10;
+  let data = `M${r(0)},${r(1)}`;
+  for (let i = 2; i < curve.length; i += 6) {
+    data += `C${r(i)},${r(i + 1)} ${r(i + 2)},${r(i + 3)} ${r(i + 4)},${r(i + 5)}`;
+  }
+  return data;
+}
+
+/** SVG path data of the arrowhead at the end of a curve, pointing along the flow. */
+export function arrowData(x: number, y: number, [fx, fy]: readonly [number, number]): string {
+  const long = 7;
+  const wide = 3.5;
+  const bx = x - fx * long;
+  const by = y - fy * long;
+  return `M${x},${y}L${bx - fy * wide},${by + fx * wide}L${bx + fy * wide},${by - fx * wide}Z`;
+}

@@ -1,0 +1,30 @@
+/** The way gradients flow in the drawing. The layout always runs down; this turns its coordinates. */
+export type Direction = "down" | "right" | "up" | "left";
+
+export const DIRECTIONS: readonly Direction[] = ["down", "right", "up", "left"];
+
+export function asDirection(value: unknown): Direction {
+  return DIRECTIONS.includes(value as Direction) ? (value as Direction) : "down";
+}
+
+export function isHorizontal(direction: Direction): boolean {
+  return direction === "right" || direction === "left";
+}
+
+/** A function from layout coordinates to those of the drawing, for a layout of the given height. */
+export function turn(
+  direction: Direction,
+  height: number,
+): (x: number, y: number) => [number, number] {
+  if (direction === "down") return (x, y) => [x, y];
+  if (direction === "up") return (x, y) => [x, height - y];
+  if (direction === "right") return (x, y) => [y, x];
+  return (x, y) => [height - y, x];
+}
+
+/** The unit vector along which gradients flow. */
+export function flow(direction: Direction): [number, number] {
+  if (direction === "down") return [0, 1];
+  if (direction === "up") return [0, -1];
+  return direction === "right" ? [1, 0] : [-1, 0];
+}

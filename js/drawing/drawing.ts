@@ -1,0 +1,392 @@
+import type { Measure } from "../text/measure";
+import { Cleanup, element, KEEP_KEYS, svgElement } from "../ui/dom";
+import type { GraphModel } from "../wire";
+import { Camera, isFocused } from "./camera";
+import { describe } from "./describe";
+import type { Direction } from "./direction";
+import type { Box } from "./grid";
+import { type Marks, NO_MARKS } from "./marks";
+import { type Detail, SvgPainter } from "./painter";
+import { buildScene, type Scene } from "./scene";
+import { Tooltip } from "./tooltip";
+import {
+  centreView,
+  contains,
+  firstView,
+  fitView,
+  revealView,
+  type Size,
+  seen,
+  type View,
+} from "./views";
+import { firstStop, stepOf, walk } from "./walk";
+
+export interface DrawingEvents {
+  select(id: number | null): void;
+  zoomed(scale: number): void;
+  /** Escape: closes something outside the drawing, a search for example; false if there was nothing. */
+  escape(): boolean;
+}
+
+/** Below this scale no text can be read and outlines are drawn in bulk. */
+const FAR = 0.4;
+const HINT_MS = 1600;
+
+/** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
+export class Drawing {
+  readonly element: HTMLElement;
+  readonly canvas: HTMLElement;
+  scene: Scene | null = null;
+  private graph: GraphModel | null = null;
+  private marks: Marks = NO_MARKS;
+  private size: Size = { width: 0, height: 0 };
+  /** What has been drawn, a little more than is seen. */
+  private drawn: { view: Box; detail: Detail; scale: number } | null = null;
+  private framed = false;
+  /** The first view, as long as nobody has moved it. */
+  private home: View | null = null;
+  private frame = 0;
+  private hintTimer = 0;
+  private cameFrom: number | null = null;
+  private pointerOver = false;
+  private readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
+  private readonly layer = svgElement("g", { class: "gw-layer" });
+  private readonly live = element("div", {
+    class: "gw-visually-hidden",
+    "aria-live": "polite",
+    role: "status",
+  });
+  private readonly hint = element("div", { class: "gw-wheel-hint", "aria-hidden": "true" });
+  private readonly tooltip = new Tooltip();
+  private readonly painter: SvgPainter;
+  private readonly camera: Camera;
+  private readonly cleanup = new Cleanup();
+
+  constructor(
+    private readonly events: DrawingEvents,
+    private readonly measure: Measure,
+  ) {
+    this.svg.append(this.layer);
+    this.canvas = element(
+      "div",
+      {
+        class: "gw-canvas",
+        tabindex: 0,
+        role: "application",
+        "aria-roledescription": "graph",
+        ...KEEP_KEYS,
+      },
+      this.svg,
+    );
+    this.hint.textContent = `${isMac() ? "⌘" : "Ctrl"} + scroll to zoom, or click the graph first`;
+    this.element = element(
+      "div",
+      { class: "gw-stage" },
+      this.canvas,
+      this.hint,
+      this.tooltip.element,
+      this.live,
+    );
+    this.painter = new SvgPainter(this.layer);
+    this.camera = new Camera(this.svg, this.canvas, {
+      moved: ({ k, x, y }) => {
+        this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+        this.tooltip.hide();
+        this.paintSoon();
+        this.events.zoomed(k);
+      },
+      wheelIgnored: () => this.showHint(),
+    });
+    this.listen();
+  }
+
+  /** Draws another graph, or the same in another direction, from its first view. */
+  show(graph: GraphModel, direction: Direction): void {
+    this.graph = graph;
+    this.scene = buildScene(graph, direction, this.measure);
+    this.marks = { ...this.marks, hovered: null, focused: null };
+    this.cameFrom = null;
+    this.tooltip.hide();
+    this.painter.clear();
+    this.drawn = null;
+    this.framed = false;
+    this.frameFirst();
+  }
+
+  /** Changes some marks and repaints. */
+  mark(marks: Partial<Marks>): void {
+    this.marks = { ...this.marks, ...marks };
+    this.drawn = null;
+    this.paintSoon();
+  }
+
+  /** Tells the drawing its size in px. What was in the middle stays there. */
+  resize(size: Size): void {
+    if (size.width === 0 || size.height === 0) return;
+    const before = this.size;
+    if (before.width === size.width && before.height === size.height) return;
+    this.size = size;
+    if (!this.scene) return;
+    if (!this.framed || this.camera.view === this.home) {
+      this.frameFirst();
+      return;
+    }
+    this.camera.resize(this.scene, size);
+    const { k, x, y } = this.camera.view;
+    this.camera.go(
+      { k, x: x + (size.width - before.width) / 2, y: y + (size.height - before.height) / 2 },
+      false,
+    );
+    this.drawn = null;
+    this.paintSoon();
+  }
+
+  fit(animate = true): void {
+    if (this.scene) this.camera.go(fitView(this.scene, this.size), animate);
+  }
+
+  zoomBy(factor: number): void {
+    this.camera.zoomBy(factor);
+  }
+
+  /** Brings a node into view if it is outside; the copy nearest to what is seen, if it has several. */
+  reveal(id: number, centre = false): void {
+    const index = this.nearestCopy(id);
+    if (index === null || !this.scene) return;
+    const node = this.scene.nodes[index];
+    const view = centre
+      ? centreView(this.camera.view, node, this.size)
+      : revealView(this.camera.view, boxOf(node), this.size);
+    if (view !== this.camera.view) this.camera.go(view);
+  }
+
+  /** Puts the keyboard into the graph, on this node if one is given. */
+  focus(id: number | null = null): void {
+    if (id !== null) this.mark({ focused: this.nearestCopy(id) });
+    this.canvas.focus({ preventScroll: true });
+  }
+
+  destroy(): void {
+    cancelAnimationFrame(this.frame);
+    window.clearTimeout(this.hintTimer);
+    this.tooltip.hide();
+    this.camera.destroy();
+    this.cleanup.run();
+  }
+
+  private frameFirst(): void {
+    if (!this.scene || this.size.width === 0) return;
+    this.framed = true;
+    this.camera.resize(this.scene, this.size);
+    this.camera.go(firstView(this.scene, this.size), false);
+    this.home = this.camera.view;
+    this.drawn = null;
+    this.paint();
+  }
+
+  private paintSoon(): void {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
+    });
+  }
+
+  private paint(): void {
+    if (!this.scene || !this.framed) return;
+    const { view } = this.camera;
+    const detail: Detail = view.k < FAR ? "far" : "near";
+    const known = this.drawn;
+    if (
+      known &&
+      known.detail === detail &&
+      contains(known.view, seen(view, this.size, 0)) &&
+      view.k < known.scale * 3
+    ) {
+      return;
+    }
+    const around = seen(view, this.size);
+    this.painter.draw(this.scene, around, detail, this.marks);
+    this.canvas.dataset.detail = detail;
+    this.drawn = { view: around, detail, scale: view.k };
+  }
+
+  private listen(): void {
+    const { cleanup, canvas, svg } = this;
+    cleanup.listen<PointerEvent>(svg, "pointermove", (event) => {
+      if (event.buttons === 0) this.hover(this.nodeAt(event));
+    });
+    cleanup.listen(svg, "pointerleave", () => this.hover(null));
+    cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => {
+      this.pointerOver = true;
+      canvas.focus({ preventScroll: true });
+      this.pointerOver = false;
+      if (event.button === 0) this.tooltip.hide();
+    });
+    cleanup.listen<MouseEvent>(svg, "click", (event) => {
+      // d3-zoom keeps the click that ends a drag from getting here.
+      const index = this.nodeAt(event);
+      this.mark({ focused: index });
+      this.cameFrom = null;
+      this.events.select(index === null || !this.scene ? null : this.scene.nodes[index].id);
+    });
+    cleanup.listen(canvas, "focus", () => {
+      if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
+      this.stopAt(firstStop(this.scene, this.marks.selected));
+    });
+    cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
+      if (this.key(event)) event.preventDefault();
+    });
+  }
+
+  private key(event: KeyboardEvent): boolean {
+    const { scene } = this;
+    if (!scene || event.ctrlKey || event.metaKey || event.altKey) return false;
+    const { focused } = this.marks;
+    const step = stepOf(event.key, scene.direction);
+    if (step) {
+      const next =
+        focused === null
+          ? firstStop(scene, this.marks.selected)
+          : walk(scene, focused, step, this.cameFrom);
+      if (next === null) this.live.textContent = END[step];
+      else {
+        this.cameFrom = step === "along" || step === "against" ? focused : null;
+        this.stopAt(next);
+      }
+      return true;
+    }
+    switch (event.key) {
+      case "Enter":
+      case " ":
+        if (focused !== null) this.events.select(scene.nodes[focused].id);
+        return true;
+      case "Escape":
+        this.escape();
+        return true;
+      case "Home":
+        this.stopAt(firstStop(scene, null));
+        return true;
+      case "+":
+      case "=":
+        this.zoomBy(1.4);
+        return true;
+      case "-":
+        this.zoomBy(1 / 1.4);
+        return true;
+    }
+    return false;
+  }
+
+  /** Closes one thing per press: the tooltip, a search, the selection; then leaves the graph. */
+  private escape(): void {
+    if (this.tooltip.visible) {
+      this.tooltip.hide();
+      return;
+    }
+    if (this.events.escape()) return;
+    if (this.marks.selected !== null) this.events.select(null);
+    else {
+      this.mark({ focused: null });
+      this.canvas.blur();
+    }
+  }
+
+  private stopAt(index: number | null): void {
+    if (index === null || !this.scene || !this.graph) return;
+    this.mark({ focused: index });
+    const node = this.scene.nodes[index];
+    const { title, lines } = describe(this.graph, node.id, this.marks);
+    this.live.textContent = [title, ...lines].join(", ");
+    const view = revealView(this.camera.view, boxOf(node), this.size);
+    if (view !== this.camera.view) this.camera.go(view);
+    else this.showTooltip(index);
+  }
+
+  private hover(index: number | null): void {
+    const id = index === null || !this.scene ? null : this.scene.nodes[index].id;
+    if (id === this.marks.hovered) return;
+    this.mark({ hovered: id });
+    this.canvas.classList.toggle("is-pointing", id !== null);
+    if (index === null) this.tooltip.hide();
+    else this.showTooltip(index);
+  }
+
+  private showTooltip(index: number): void {
+    const { scene, graph } = this;
+    if (!scene || !graph) return;
+    const box = boxOf(scene.nodes[index]);
+    this.tooltip.show(
+      describe(graph, scene.nodes[index].id, this.marks),
+      () => {
+        const { k, x, y } = this.camera.view;
+        return {
+          left: k * box.left + x,
+          top: k * box.top + y,
+          right: k * box.right + x,
+          bottom: k * box.bottom + y,
+        };
+      },
+      () => this.size,
+    );
+  }
+
+  /** The drawn node under the pointer; from afar, where nodes are no elements, by its place. */
+  private nodeAt(event: MouseEvent): number | null {
+    if (!this.scene) return null;
+    const group = (event.target as Element).closest<SVGGElement>(".gw-node");
+    if (group) return Number(group.dataset.index);
+    if (this.drawn?.detail !== "far") return null;
+    const { left, top } = this.svg.getBoundingClientRect();
+    const { k, x, y } = this.camera.view;
+    const px = (event.clientX - left - x) / k;
+    const py = (event.clientY - top - y) / k;
+    const slack = 4 / k;
+    const found = this.scene.nodes.find(
+      ({ x, y, shape }) =>
+        Math.abs(px - x) <= shape.width / 2 + slack && Math.abs(py - y) <= shape.height / 2 + slack,
+    );
+    return found ? found.index : null;
+  }
+
+  private nearestCopy(id: number): number | null {
+    const { scene } = this;
+    const copies = scene?.drawn[id];
+    if (!scene || !copies) return null;
+    const view = seen(this.camera.view, this.size, 0);
+    const cx = (view.left + view.right) / 2;
+    const cy = (view.top + view.bottom) / 2;
+    const distance = (i: number) => Math.hypot(scene.nodes[i].x - cx, scene.nodes[i].y - cy);
+    return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
+  }
+
+  private showHint(): void {
+    this.hint.classList.add("is-shown");
+    window.clearTimeout(this.hintTimer);
+    this.hintTimer = window.setTimeout(() => this.hint.classList.remove("is-shown"), HINT_MS);
+  }
+
+  get hasFocus(): boolean {
+    return isFocused(this.canvas);
+  }
+}
+
+const END = {
+  along: "This node has no inputs in the graph.",
+  against: "Nothing in the graph uses this node.",
+  before: "This is the first node of its row.",
+  after: "This is the last node of its row.",
+};
+
+function boxOf({ x, y, shape }: Scene["nodes"][number]): Box {
+  return {
+    left: x - shape.width / 2,
+    top: y - shape.height / 2,
+    right: x + shape.width / 2,
+    bottom: y + shape.height / 2,
+  };
+}
+
+function isMac(): boolean {
+  return /mac|iphone|ipad/i.test(navigator.userAgent);
+}

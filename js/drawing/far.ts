@@ -1,0 +1,42 @@
+import { pathData } from "./curve";
+import type { Box } from "./grid";
+import { isFlowed, type Marks } from "./marks";
+import type { Scene, SceneNode } from "./scene";
+
+/** Class and path data of everything in view, in a handful of paths: thousands of elements would be slow. */
+export function batches(scene: Scene, view: Box, marks: Marks): [string, string][] {
+  const paths = new Map<string, string[]>();
+  const add = (name: string, data: string) => {
+    const path = paths.get(name);
+    if (path) path.push(data);
+    else paths.set(name, [data]);
+  };
+  for (const edge of scene.edges) {
+    const [left, top, right, bottom] = edge.bounds;
+    if (left > view.right || right < view.left || top > view.bottom || bottom < view.top) continue;
+    add(
+      isFlowed(edge, scene, marks) ? "gw-far-edge is-flowed" : "gw-far-edge",
+      pathData(edge.curve),
+    );
+  }
+  for (const node of scene.nodes) {
+    const { x, y, shape } = node;
+    if (x + shape.width / 2 < view.left || x - shape.width / 2 > view.right) continue;
+    if (y + shape.height / 2 < view.top || y - shape.height / 2 > view.bottom) continue;
+    add(farClass(node, marks), boxData(node));
+  }
+  return Array.from(paths, ([name, parts]): [string, string] => [name, parts.join("")]);
+}
+
+function farClass({ id, leaf, root }: SceneNode, marks: Marks): string {
+  const kind = root ? "gw-root" : leaf ? "gw-leaf" : "gw-op";
+  const mark = !marks.ran ? "" : marks.reached.has(id) ? " is-reached" : " is-unreached";
+  return `gw-far-node ${kind}${mark}`;
+}
+
+function boxData({ x, y, leaf, shape: { width, height } }: SceneNode): string {
+  const [l, t, w, h] = [x - width / 2, y - height / 2, width, height].map(Math.round);
+  if (!leaf) return `M${l},${t}h${w}v${h}h${-w}z`;
+  const r = Math.floor(Math.min(w, h) / 2);
+  return `M${l + r},${t}h${w - 2 * r}a${r},${r} 0 0 1 0,${2 * r}h${2 * r - w}a${r},${r} 0 0 1 0,${-2 * r}z`;
+}

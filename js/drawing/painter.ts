@@ -1,0 +1,137 @@
+import { type EnterElement, type Selection, select } from "d3-selection";
+import { arrowData, pathData } from "./curve";
+import { flow } from "./direction";
+import { batches } from "./far";
+import type { Box } from "./grid";
+import { edgeClass, type Marks, neighbours, nodeClass } from "./marks";
+import { paintNode } from "./paint_node";
+import type { Scene, SceneEdge, SceneNode } from "./scene";
+
+type Group = Selection<SVGGElement, unknown, null, undefined>;
+
+/** How much is drawn of a node: everything, or from afar only outlines, all in a few paths. */
+export type Detail = "near" | "far";
+
+/** Draws a scene as SVG: only what lies in view, and from afar only as much as can be seen. */
+export class SvgPainter {
+  private readonly far: Group;
+  private readonly edges: Group;
+  private readonly nodes: Group;
+
+  private batchKey: unknown[] = [];
+  private batches: [string, string][] = [];
+
+  constructor(layer: SVGGElement) {
+    const root = select(layer);
+    this.far = root.append("g").attr("class", "gw-far");
+    this.edges = root.append("g").attr("class", "gw-edges");
+    this.nodes = root.append("g").attr("class", "gw-nodes");
+  }
+
+  /** Draws what of the scene lies within `view`. */
+  draw(scene: Scene, view: Box, detail: Detail, marks: Marks): void {
+    const near = neighbours(scene, marks);
+    const isSpecial = ({ id, index }: SceneNode) =>
+      id === marks.hovered ||
+      id === marks.selected ||
+      index === marks.focused ||
+      near.has(id) ||
+      marks.hits?.has(id);
+    const nodes = scene.nodes.filter(
+      (node) => inView(node, view) && (detail === "near" || isSpecial(node)),
+    );
+    const edges = scene.edges.filter(
+      ({ bounds: [left, top, right, bottom], source, target }) =>
+        left < view.right &&
+        right > view.left &&
+        top < view.bottom &&
+        bottom > view.top &&
+        (detail === "near" || isEndOf(scene.nodes[source].id, scene.nodes[target].id, marks)),
+    );
+    this.far
+      .selectAll<SVGPathElement, [string, string]>("path")
+      .data(detail === "far" ? this.batched(scene, view, marks) : [])
+      .join("path")
+      .attr("class", ([name]) => name)
+      .attr("d", ([, data]) => data);
+    this.far.classed("is-dim", marks.hits !== null);
+    const heading = flow(scene.direction);
+    this.edges
+      .selectAll<SVGGElement, SceneEdge>("g.gw-edge")
+      .data(edges, (edge) => `${edge.index}`)
+      .join((enter) => paintEdges(enter, scene, heading))
+      .attr("class", (edge) => edgeClass(edge, scene, marks));
+    this.nodes
+      .selectAll<SVGGElement, SceneNode>("g.gw-node")
+      .data(nodes, (node) => `${node.index}`)
+      .join((enter) => enter.append("g").each(paintNode))
+      .attr("class", (node) => nodeClass(node, marks, near));
+  }
+
+  /** Hovering changes no batch: they are kept until the view or what backward reached changes. */
+  private batched(scene: Scene, view: Box, marks: Marks): [string, string][] {
+    const key = [scene, view.left, view.top, view.right, view.bottom, marks.ran, marks.reached];
+    if (key.some((part, i) => part !== this.batchKey[i])) {
+      this.batchKey = key;
+      this.batches = batches(scene, view, marks);
+    }
+    return this.batches;
+  }
+
+  /** Forgets everything drawn: what follows belongs to another scene. */
+  clear(): void {
+    this.batchKey = [];
+    this.batches = [];
+    for (const group of [this.far, this.edges, this.nodes]) group.selectChildren().remove();
+  }
+}
+
+function paintEdges(
+  enter: Selection<EnterElement, SceneEdge, SVGGElement, unknown>,
+  { nodes }: Scene,
+  heading: [number, number],
+): Selection<SVGGElement, SceneEdge, SVGGElement, unknown> {
+  const groups = enter
+    .append("g")
+    .attr("data-edge", (edge) => edge.index)
+    .attr("data-source", (edge) => nodes[edge.source].id)
+    .attr("data-target", (edge) => nodes[edge.target].id);
+  groups
+    .append("path")
+    .attr("class", "gw-line")
+    .attr("d", (edge) => pathData(edge.curve));
+  groups
+    .append("path")
+    .attr("class", "gw-arrow")
+    .attr("d", ({ curve }) => arrowData(curve[curve.length - 2], curve[curve.length - 1], heading));
+  groups.each(function ({ label }) {
+    if (!label) return;
+    const group = select(this).append("g").attr("class", "gw-edge-label");
+    group
+      .append("rect")
+      .attr("x", label.x - label.width / 2)
+      .attr("y", label.y - label.height / 2)
+      .attr("width", label.width)
+      .attr("height", label.height)
+      .attr("rx", 3);
+    group
+      .append("text")
+      .attr("x", label.x)
+      .attr("y", label.y + 3.5)
+      .text(label.text);
+  });
+  return groups;
+}
+
+function inView({ x, y, shape }: SceneNode, view: Box): boolean {
+  return (
+    x + shape.outerWidth / 2 > view.left &&
+    x - shape.outerWidth / 2 < view.right &&
+    y + shape.outerHeight / 2 > view.top &&
+    y - shape.outerHeight / 2 < view.bottom
+  );
+}
+
+function isEndOf(source: number, target: number, { hovered, selected }: Marks): boolean {
+  return source === hovered || target === hovered || source === selected || target === selected;
+}

@@ -1,0 +1,143 @@
+import type { Measure, Style } from "../text/measure";
+import type { Content } from "./content";
+
+/** A text at its start (or middle), relative to the centre of its node. */
+export interface Text {
+  text: string;
+  style: Style;
+  x: number;
+  /** Baseline. */
+  y: number;
+  anchor: "start" | "middle";
+}
+
+/** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
+export interface StubShape {
+  line: [number, number, number, number];
+  x: number;
+  y: number;
+  argument: string;
+  rest: string;
+  text: { x: number; y: number };
+}
+
+/** Everything about a node that does not depend on where it stands. */
+export interface NodeShape {
+  /** The box that is seen. */
+  width: number;
+  height: number;
+  /** The room kept free for it: the box and, on both sides alike, its stubs. */
+  outerWidth: number;
+  outerHeight: number;
+  /** Distance of an output's second outline from its box, 0 for others. */
+  outline: number;
+  /** Height of the flag at the top of an output, 0 for others. */
+  flagHeight: number;
+  texts: Text[];
+  stubs: StubShape[];
+}
+
+const PAD = 14;
+const PILL_PAD = 17;
+const GAP = 7;
+const LINE = 15;
+const FLAG = 17;
+const LEAST_WIDTH = 46;
+const STUB_LINE = 14;
+const STUB_MARK = 3.5;
+const STUB_ROW = 13;
+const OUTLINE = 4;
+
+/** Sizes a node from its words. Stubs hang on the side that no edge uses: right of the box, or below when flow is horizontal. */
+export function shapeOf(
+  content: Content,
+  leaf: boolean,
+  horizontal: boolean,
+  measure: Measure,
+): NodeShape {
+  const pad = leaf ? PILL_PAD : PAD;
+  const under: [string | null, Style][] = [
+    [content.name, "name"],
+    [content.shape, "shape"],
+    [content.uses, "name"],
+  ];
+  const second = under.filter((part): part is [string, Style] => part[0] !== null);
+  const secondWidth =
+    second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
+    GAP * Math.max(0, second.length - 1);
+  const flagHeight = content.flag === null ? 0 : FLAG;
+  const stubWidth =
+    Math.max(0, ...content.stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+  const stubRows = content.stubs.length;
+
+  let width = Math.max(
+    LEAST_WIDTH,
+    measure(content.title, "title") + 2 * pad,
+    secondWidth + 2 * pad,
+  );
+  if (content.flag !== null) width = Math.max(width, measure(content.flag, "flag") + 2 * PAD + 12);
+  let height = flagHeight + (second.length > 0 ? 41 : 28);
+  if (stubRows > 0 && !horizontal) height = Math.max(height, stubRows * STUB_ROW + 10);
+  if (stubRows > 0 && horizontal) width = Math.max(width, stubWidth + 34);
+  width = Math.ceil(width / 2) * 2;
+
+  const lines = (second.length > 0 ? 2 : 1) * LINE;
+  const top = -height / 2 + flagHeight + (height - flagHeight - lines) / 2;
+  const texts: Text[] = [
+    { text: content.title, style: "title", x: 0, y: top + 11.5, anchor: "middle" },
+  ];
+  let x = -secondWidth / 2;
+  for (const [text, style] of second) {
+    texts.push({ text, style, x, y: top + LINE + 11, anchor: "start" });
+    x += measure(text, style) + GAP;
+  }
+  if (content.flag !== null) {
+    texts.push({
+      text: content.flag,
+      style: "flag",
+      x: 0,
+      y: -height / 2 + 12.5,
+      anchor: "middle",
+    });
+  }
+
+  const stubs = content.stubs.map((stub, i): StubShape => {
+    if (horizontal) {
+      const left = -width / 2 + 16;
+      const markY = height / 2 + 11 + i * STUB_ROW;
+      const from = i === 0 ? height / 2 : markY - STUB_ROW + STUB_MARK;
+      return {
+        ...stub,
+        line: [left, from, left, markY - STUB_MARK],
+        x: left,
+        y: markY,
+        text: { x: left + STUB_MARK + 5, y: markY + 3.5 },
+      };
+    }
+    const y = (i - (stubRows - 1) / 2) * STUB_ROW;
+    const markX = width / 2 + STUB_LINE + STUB_MARK;
+    return {
+      ...stub,
+      line: [width / 2, y, markX - STUB_MARK, y],
+      x: markX,
+      y,
+      text: { x: markX + STUB_MARK + 4, y: y + 3.5 },
+    };
+  });
+  const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
+  const outline = content.flag === null ? 0 : OUTLINE;
+  const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
+  return {
+    width,
+    height,
+    outerWidth: width + 2 * Math.max(side, outline),
+    outerHeight: height + 2 * Math.max(below, outline),
+    outline,
+    flagHeight,
+    texts,
+    stubs,
+  };
+}
+
+/** Radius of the dot at the end of a stub. */
+export const STUB_RADIUS = STUB_MARK;

@@ -1,0 +1,35 @@
+/** Which drawn node each edge ends at, and which input node each drawn node stands for. */
+export interface Copies {
+  edgeTarget: Int32Array;
+  owner: Int32Array;
+}
+
+/**
+ * Gives every use of a shared leaf its own copy, so that one weight used 200 times is not 200 long lines.
+ * The leaf itself serves its first use; the copies for the others are numbered from n in edge order.
+ * The mark is ignored on a node with outgoing edges: copying that would copy all below it.
+ */
+export function copyShared(
+  n: number,
+  source: ArrayLike<number>,
+  target: ArrayLike<number>,
+  shared?: ArrayLike<number>,
+): Copies {
+  const edgeTarget = Int32Array.from(target);
+  const owner: number[] = [];
+  if (shared) {
+    const inner = new Uint8Array(n);
+    for (let e = 0; e < source.length; e++) inner[source[e]] = 1;
+    const used = new Uint8Array(n);
+    for (let e = 0; e < edgeTarget.length; e++) {
+      const v = edgeTarget[e];
+      if (!shared[v] || inner[v]) continue;
+      if (used[v]) edgeTarget[e] = n + owner.push(v) - 1;
+      used[v] = 1;
+    }
+  }
+  const all = new Int32Array(n + owner.length);
+  for (let v = 0; v < n; v++) all[v] = v;
+  all.set(owner, n);
+  return { edgeTarget, owner: all };
+}

@@ -1,0 +1,128 @@
+import { DETOUR, type Layered } from "./dummies";
+import type { Graph, Grouped } from "./graph";
+import { addPoint, type Placed, ports } from "./route";
+
+/** All edges' polylines: those of edge e are the x, y pairs from `points[start[e]]` up to `points[start[e + 1]]`. */
+export interface Lines {
+  start: Int32Array;
+  points: number[];
+}
+
+/**
+ * Draws every edge as a polyline that is vertical while it passes a rank and slanted only in the gaps between ranks,
+ * where there are no boxes. Edges without dummies go around, on a lane at `lane`, px.
+ */
+export function drawLines(
+  graph: Graph,
+  layered: Layered,
+  order: Int32Array,
+  placed: Placed,
+  lane: number,
+): Lines {
+  const { source, target } = graph;
+  const m = source.length;
+  const { x, boxTop, boxBottom, bandTop, bandBottom } = placed;
+  const rank = layered.rank;
+  const first = layered.first;
+
+  const next = new Int32Array(m);
+  const previous = new Int32Array(m);
+  for (let e = 0; e < m; e++) {
+    const span = rank[target[e]] - rank[source[e]] - 1;
+    next[e] = first[e] === DETOUR ? DETOUR : first[e] >= 0 ? first[e] : target[e];
+    previous[e] = first[e] === DETOUR ? DETOUR : first[e] >= 0 ? first[e] + span - 1 : source[e];
+  }
+  const at = (v: number) => (v === DETOUR ? lane : x[v]);
+  const leave = portsOn(graph.n, graph.out, next, target, at, placed.width);
+  const arrive = portsOn(graph.n, graph.in, previous, source, at, placed.width);
+
+  const place = new Int32Array(layered.size);
+  for (let i = 0; i < layered.size; i++) place[order[i]] = i;
+
+  const start = new Int32Array(m + 1);
+  const points: number[] = [];
+  for (let e = 0; e < m; e++) {
+    const s = source[e];
+    const t = target[e];
+    const from = points.length;
+    const x0 = x[s] + leave[e];
+    const x1 = x[t] + arrive[e];
+    const direct = first[e] === -1;
+    const nextX = direct ? x1 : at(next[e]);
+    const previousX = direct ? x0 : at(previous[e]);
+    addPoint(points, from, x0, boxBottom[s]);
+    if (!isFree(s, x0, nextX, boxBottom[s], bandBottom[rank[s]], bandTop[rank[s] + 1])) {
+      addPoint(points, from, x0, bandBottom[rank[s]]);
+    }
+    if (first[e] === DETOUR) {
+      addPoint(points, from, lane, (bandBottom[rank[s]] + bandTop[rank[s] + 1]) / 2);
+      addPoint(points, from, lane, (bandBottom[rank[t] - 1] + bandTop[rank[t]]) / 2);
+    } else if (!direct) {
+      for (let d = next[e]; d <= previous[e]; d++) {
+        addPoint(points, from, x[d], bandTop[rank[d]]);
+        addPoint(points, from, x[d], bandBottom[rank[d]]);
+      }
+    }
+    if (!isFree(t, x1, previousX, boxTop[t], bandTop[rank[t]], bandBottom[rank[t] - 1])) {
+      addPoint(points, from, x1, bandTop[rank[t]]);
+    }
+    addPoint(points, from, x1, boxTop[t]);
+    start[e + 1] = points.length;
+  }
+  return { start, points };
+
+  /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
+  function isFree(v: number, from: number, to: number, border: number, band: number, end: number) {
+    if (border === band || from === to) return true;
+    const reach = from + ((to - from) * (band - border)) / (end - border);
+    const { start: ranks } = layered.ranks;
+    const i = place[v];
+    if (to > from) {
+      if (i + 1 >= ranks[rank[v] + 1]) return true;
+      const w = order[i + 1];
+      return reach < x[w] - placed.width[w] / 2 - 6;
+    }
+    if (i === ranks[rank[v]]) return true;
+    const w = order[i - 1];
+    return reach > x[w] + placed.width[w] / 2 + 6;
+  }
+}
+
+/** Each edge's port on its node's border, as an offset from the centre: ports are in the order of `near`, then `far`. */
+function portsOn(
+  n: number,
+  { start, item }: Grouped,
+  near: Int32Array,
+  far: Int32Array,
+  at: (v: number) => number,
+  width: Float64Array,
+): Float64Array {
+  const result = new Float64Array(item.length);
+  for (let v = 0; v < n; v++) {
+    const degree = start[v + 1] - start[v];
+    if (degree === 0) continue;
+    const edges = item.subarray(start[v], start[v + 1]);
+    if (degree > 1) {
+      const sorted = Array.from(edges).sort(
+        (a, b) =>
+          at(near[a]) - at(near[b]) || near[a] - near[b] || at(far[a]) - at(far[b]) || a - b,
+      );
+      edges.set(sorted);
+    }
+    const distance: number[] = [];
+    for (let i = 0; i < degree; i++) {
+      if (!sharesPort(edges, i)) distance.push(at(near[edges[i]]) - at(v));
+    }
+    const offsets = ports(Float64Array.from(distance), width[v]);
+    for (let i = 0, port = -1; i < degree; i++) {
+      if (!sharesPort(edges, i)) port++;
+      result[edges[i]] = offsets[port];
+    }
+  }
+  return result;
+
+  /** Edges that share a chain of dummies leave as one line. */
+  function sharesPort(edges: Int32Array, i: number): boolean {
+    return i > 0 && near[edges[i]] === near[edges[i - 1]] && near[edges[i]] >= n;
+  }
+}

@@ -1,0 +1,101 @@
+import type { Layered } from "./dummies";
+import type { Runs } from "./runs";
+
+/** A run that would have to give up more than this to be straight is cut into pieces, px. */
+const EXTENT = 40;
+
+/**
+ * Makes nearly straight runs exactly straight by pushing outwards: on either side of the spine, each run goes to its
+ * outermost place and takes whatever lies further out along. Runs are done from the spine on, so one pass is enough.
+ */
+export function pushOut(
+  layered: Layered,
+  order: Int32Array,
+  x: Float64Array,
+  runs: Runs,
+  separation: (a: number, b: number) => number,
+  spine: Uint8Array,
+): void {
+  const { size, rank, ranks } = layered;
+  const place = new Int32Array(size);
+  for (let i = 0; i < size; i++) place[order[i]] = i;
+  const { head, following } = pieces(runs, x, spine);
+  pushSide(1);
+  pushSide(-1);
+
+  function neighbour(v: number, step: number): number {
+    const at = place[v] + step;
+    return at >= ranks.start[rank[v]] && at < ranks.start[rank[v] + 1] ? order[at] : -1;
+  }
+
+  function pushSide(side: number): void {
+    const isHere = (v: number) => v >= 0 && x[v] < 0 === side < 0;
+    // Per piece (by its head), how many of its nodes wait for their inner neighbour's piece.
+    const waiting = new Int32Array(size);
+    const done = new Uint8Array(size);
+    const queue: number[] = [];
+    for (let v = 0; v < size; v++) if (isHere(v) && isHere(neighbour(v, -side))) waiting[head[v]]++;
+    for (let v = 0; v < size; v++) if (isHere(v) && head[v] === v && !waiting[v]) queue.push(v);
+    for (let next = 0, scan = 0; ; ) {
+      while (next < queue.length) settle(queue[next++]);
+      // Pieces that wait for each other are taken apart, one after the other.
+      while (scan < size && (done[scan] || !isHere(scan) || isSingle(scan))) scan++;
+      if (scan === size) break;
+      takeApart(head[scan]);
+    }
+
+    function isSingle(v: number): boolean {
+      return head[v] === v && following[v] < 0;
+    }
+
+    function takeApart(first: number): void {
+      for (let v = first; v >= 0; ) {
+        const next = following[v];
+        head[v] = v;
+        following[v] = -1;
+        const inner = neighbour(v, -side);
+        waiting[v] = isHere(inner) && !done[inner] ? 1 : 0;
+        if (!waiting[v]) queue.push(v);
+        v = next;
+      }
+    }
+
+    function settle(first: number): void {
+      let out = 0;
+      for (let v = first; v >= 0; v = following[v]) {
+        out = Math.max(out, side * x[v]);
+        const inner = neighbour(v, -side);
+        if (isHere(inner)) out = Math.max(out, side * x[inner] + separation(inner, v));
+      }
+      for (let v = first; v >= 0; v = following[v]) {
+        x[v] = side * out;
+        done[v] = 1;
+        const outer = neighbour(v, side);
+        if (isHere(outer) && --waiting[head[outer]] === 0) queue.push(head[outer]);
+      }
+    }
+  }
+}
+
+/** Runs cut where they leave the spine, change sides of it, or spread too far; a piece is known by its first node. */
+function pieces({ next, heads }: Runs, x: Float64Array, spine: Uint8Array) {
+  const head = new Int32Array(x.length);
+  const following = next.slice();
+  for (const start of heads) {
+    let first = start;
+    let [least, most] = [x[start], x[start]];
+    head[start] = start;
+    for (let u = start, v = next[start]; v >= 0; u = v, v = next[v]) {
+      const isCut = spine[u] || spine[v] || x[u] < 0 !== x[v] < 0;
+      if (isCut || Math.max(most, x[v]) - Math.min(least, x[v]) > EXTENT) {
+        following[u] = -1;
+        first = v;
+        least = most = x[v];
+      }
+      head[v] = first;
+      least = Math.min(least, x[v]);
+      most = Math.max(most, x[v]);
+    }
+  }
+  return { head, following };
+}

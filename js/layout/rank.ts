@@ -1,0 +1,162 @@
+import type { Graph } from "./graph";
+import { inDegree, outDegree } from "./graph";
+
+/** The nodes with every source before its targets (Kahn's algorithm). Throws on a cycle. */
+export function topological(graph: Graph): Int32Array {
+  const { n, out, target } = graph;
+  const waiting = new Int32Array(n);
+  const order = new Int32Array(n);
+  let tail = 0;
+  for (let v = 0; v < n; v++) {
+    waiting[v] = inDegree(graph, v);
+    if (waiting[v] === 0) order[tail++] = v;
+  }
+  for (let head = 0; head < tail; head++) {
+    const v = order[head];
+    for (let i = out.start[v]; i < out.start[v + 1]; i++) {
+      const w = target[out.item[i]];
+      if (--waiting[w] === 0) order[tail++] = w;
+    }
+  }
+  if (tail < n) {
+    const stuck = waiting.findIndex((k) => k > 0);
+    throw new Error(
+      `The graph has a cycle (through or above node ${stuck}), so its edges cannot all run down.`,
+    );
+  }
+  return order;
+}
+
+/**
+ * A rank per node, from 0 at the top, every edge running at least one rank down and most exactly one.
+ * Hanging trees are peeled off first: their edges always fit in one rank, wherever the rest lands.
+ * The rest is ranked by its longest paths, then each node with room moves to the side it has more edges on.
+ * Paths counted from the top suit many leaves, from the bottom many roots: the smaller total of edge spans wins.
+ */
+export function rank(graph: Graph, order: Int32Array): Int32Array {
+  const { peeled, by } = peel(graph);
+  const { n, source, target } = graph;
+  const core = order.filter((v) => by[v] === -1);
+  const fromTop = rankCore(graph, core, by, true);
+  const fromBottom = rankCore(graph, core, by, false);
+  const result = fromBottom.span < fromTop.span ? fromBottom.result : fromTop.result;
+  for (let i = peeled.length - 1; i >= 0; i--) {
+    const v = peeled[i];
+    const e = by[v];
+    result[v] = source[e] === v ? result[target[e]] - 1 : result[source[e]] + 1;
+  }
+  let top = Infinity;
+  for (const r of result) if (r < top) top = r;
+  for (let v = 0; v < n; v++) result[v] -= top;
+  return result;
+}
+
+function rankCore(graph: Graph, core: Int32Array, by: Int32Array, fromTop: boolean) {
+  const { source, target } = graph;
+  const result = longestPaths(graph, core, by, fromTop);
+  // Ties go down in one sweep and up in the next, so that a whole chain can follow the node that gains.
+  for (let round = 0, gain = 1; round < 10 && gain > 0; round++) {
+    gain = balance(graph, core, by, result, true) + balance(graph, core, by, result, false);
+  }
+  let span = 0;
+  for (let e = 0; e < source.length; e++) {
+    if (by[source[e]] === -1 && by[target[e]] === -1) span += result[target[e]] - result[source[e]];
+  }
+  return { result, span };
+}
+
+/** Takes off nodes with one edge until none is left. `by[v]` is the edge that v hung by, -1 for the core. */
+export function peel(graph: Graph): { peeled: Int32Array; by: Int32Array } {
+  const { n, source, target } = graph;
+  const degree = new Int32Array(n);
+  const by = new Int32Array(n).fill(-1);
+  const peeled = new Int32Array(n);
+  let tail = 0;
+  for (let v = 0; v < n; v++) {
+    degree[v] = inDegree(graph, v) + outDegree(graph, v);
+    if (degree[v] === 1) peeled[tail++] = v;
+  }
+  let kept = 0;
+  for (let head = 0; head < tail; head++) {
+    const v = peeled[head];
+    // The last node of a tree has lost all its edges: it stays, as the core.
+    if (degree[v] === 0) continue;
+    const e = hangsBy(graph, by, v);
+    const w = source[e] === v ? target[e] : source[e];
+    by[v] = e;
+    peeled[kept++] = v;
+    degree[v] = 0;
+    if (--degree[w] === 1) peeled[tail++] = w;
+  }
+  return { peeled: peeled.slice(0, kept), by };
+}
+
+function hangsBy(graph: Graph, by: Int32Array, v: number): number {
+  const { source, target, out } = graph;
+  for (let i = out.start[v]; i < out.start[v + 1]; i++) {
+    if (by[target[out.item[i]]] === -1) return out.item[i];
+  }
+  for (let i = graph.in.start[v]; i < graph.in.start[v + 1]; i++) {
+    if (by[source[graph.in.item[i]]] === -1) return graph.in.item[i];
+  }
+  return -1;
+}
+
+/** Ranks by the longest path from the top, or minus the longest path to the bottom. */
+function longestPaths(
+  graph: Graph,
+  core: Int32Array,
+  by: Int32Array,
+  fromTop: boolean,
+): Int32Array {
+  const result = new Int32Array(graph.n);
+  const { start, item } = fromTop ? graph.in : graph.out;
+  const end = fromTop ? graph.source : graph.target;
+  const step = fromTop ? 1 : -1;
+  for (let k = 0; k < core.length; k++) {
+    const v = core[fromTop ? k : core.length - 1 - k];
+    let r = 0;
+    for (let i = start[v]; i < start[v + 1]; i++) {
+      const u = end[item[i]];
+      if (by[u] === -1 && step * (result[u] + step - r) > 0) r = result[u] + step;
+    }
+    result[v] = r;
+  }
+  return result;
+}
+
+/** One sweep in which each node goes to the end of its room where it has more edges; returns the span saved. */
+function balance(
+  graph: Graph,
+  core: Int32Array,
+  by: Int32Array,
+  result: Int32Array,
+  fromBottom: boolean,
+): number {
+  const { source, target, out } = graph;
+  let saved = 0;
+  for (let k = 0; k < core.length; k++) {
+    const v = core[fromBottom ? core.length - 1 - k : k];
+    let low = -Infinity;
+    let high = Infinity;
+    let pull = 0;
+    for (let i = graph.in.start[v]; i < graph.in.start[v + 1]; i++) {
+      const u = source[graph.in.item[i]];
+      if (by[u] !== -1) continue;
+      low = Math.max(low, result[u] + 1);
+      pull--;
+    }
+    for (let i = out.start[v]; i < out.start[v + 1]; i++) {
+      const w = target[out.item[i]];
+      if (by[w] !== -1) continue;
+      high = Math.min(high, result[w] - 1);
+      pull++;
+    }
+    // A node without edges (the last of a tree) has no ends to go to.
+    if (low === -Infinity && high === Infinity) continue;
+    const to = pull > 0 || (pull === 0 && fromBottom) ? high : low;
+    saved += pull * (to - result[v]);
+    result[v] = to;
+  }
+  return saved;
+}

@@ -1,0 +1,54 @@
+import type { Layered } from "./dummies";
+import type { Runs } from "./runs";
+
+/**
+ * Makes runs vertical: longest first, each moves to its mean place if there is room beside all of it, else in as few
+ * pieces as needed.
+ */
+export function straighten(
+  layered: Layered,
+  order: Int32Array,
+  x: Float64Array,
+  { next, heads }: Runs,
+  separation: (a: number, b: number) => number,
+  fixed: Uint8Array,
+): void {
+  const { size, ranks } = layered;
+  const place = new Int32Array(size);
+  for (let i = 0; i < size; i++) place[order[i]] = i;
+  for (const first of heads) {
+    for (let head = first; head >= 0; ) head = align(head);
+  }
+
+  /** Aligns as much of the run as has room, from `head` down, and returns where the rest begins, or -1. */
+  function align(head: number): number {
+    let low = -Infinity;
+    let high = Infinity;
+    let sum = 0;
+    let count = 0;
+    let held = Number.NaN;
+    let end = head;
+    for (; end >= 0; end = next[end]) {
+      const at = place[end];
+      const r = layered.rank[end];
+      const left =
+        at > ranks.start[r] ? x[order[at - 1]] + separation(order[at - 1], end) : -Infinity;
+      const right =
+        at + 1 < ranks.start[r + 1] ? x[order[at + 1]] - separation(end, order[at + 1]) : Infinity;
+      const newLow = Math.max(low, left);
+      const newHigh = Math.min(high, right);
+      if (newLow > newHigh + 1e-6) break;
+      if (fixed[end]) held = x[end];
+      low = newLow;
+      high = newHigh;
+      sum += x[end];
+      count++;
+    }
+    // A node can find no room only through rounding; it then stays where it is.
+    if (count === 0) return next[head];
+    const wish = Number.isNaN(held) ? sum / count : held;
+    const to = Math.max(low, Math.min(high, wish));
+    if (Number.isNaN(held) || to === held) for (let v = head; v !== end; v = next[v]) x[v] = to;
+    return end;
+  }
+}

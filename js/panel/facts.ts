@@ -1,0 +1,58 @@
+import { formatShape } from "../text/shape";
+import { element } from "../ui/dom";
+import type { DetailsModel, OutputModel } from "../wire";
+import { type Opened, section } from "./sections";
+import { shortDtype } from "./tensor";
+
+/** Attributes of the node's tensor, as torch calls them. */
+export function facts(details: DetailsModel): HTMLElement {
+  const rows: [string, string][] = [];
+  if (details.shape !== null) rows.push(["shape", formatShape(details.shape)]);
+  if (details.dtype !== null) rows.push(["dtype", shortDtype(details.dtype)]);
+  if (details.device !== null) rows.push(["device", details.device]);
+  rows.push(["requires_grad", python(details.requires_grad)], ["is_leaf", python(details.is_leaf)]);
+  return element(
+    "dl",
+    { class: "gw-facts" },
+    ...rows.map(([name, value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+    ),
+  );
+}
+
+/** The tensors a node made, when there is more to say than the facts do. */
+export function outputsSection(
+  outputs: readonly OutputModel[],
+  opened: Opened,
+): HTMLElement | null {
+  if (outputs.length < 2) return null;
+  return section(
+    "outputs",
+    "Outputs",
+    String(outputs.length),
+    opened,
+    true,
+    element(
+      "ul",
+      { class: "gw-rows" },
+      ...outputs.map(({ output_nr, name, shape, dtype, is_root }) =>
+        element(
+          "li",
+          {},
+          element("span", { class: "gw-argument" }, String(output_nr)),
+          name !== null && element("b", {}, name),
+          element(
+            "span",
+            { class: "gw-mono gw-dim" },
+            [shape && formatShape(shape), dtype && shortDtype(dtype)].filter(Boolean).join(" · "),
+          ),
+          is_root && element("span", { class: "gw-chip gw-chip-root" }, "output"),
+        ),
+      ),
+    ),
+  );
+}
+
+function python(value: boolean): string {
+  return value ? "True" : "False";
+}

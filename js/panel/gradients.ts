@@ -1,0 +1,92 @@
+import { element } from "../ui/dom";
+import type { DetailsModel, TensorSummary } from "../wire";
+import { argumentName, type GoTo, nodeLink } from "./links";
+import { type Opened, section, sentence } from "./sections";
+import { tensorView } from "./tensor";
+
+/** What `.grad` holds, what flowed in and what was passed on: three things learners mix up, so each says which it is. */
+export function gradientSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
+  return [grad(details, opened), gradOutput(details, opened), gradInput(details, opened, go)];
+}
+
+function grad({ grad, grad_note, name }: DetailsModel, opened: Opened): HTMLElement {
+  const title = `Stored in ${name !== null && name.length < 24 ? name : ""}.grad`;
+  return section(
+    "grad",
+    title,
+    grad === null ? "None" : null,
+    opened,
+    true,
+    grad === null ? sentence(grad_note.grad) : tensorView(grad, "grad"),
+  );
+}
+
+function gradOutput(
+  { grad_output, grad_note, outputs }: DetailsModel,
+  opened: Opened,
+): HTMLElement {
+  return section(
+    "grad_output",
+    "Gradient that flowed in",
+    grad_output === null ? "None" : null,
+    opened,
+    true,
+    ...(grad_output === null
+      ? [sentence(grad_note.grad_output)]
+      : grad_output.map((gradient, i) =>
+          element(
+            "div",
+            { class: "gw-item" },
+            grad_output.length > 1 &&
+              element("div", { class: "gw-item-head" }, outputs[i]?.name ?? `output ${i}`),
+            gradient === null
+              ? nothing("None arrived for this output.")
+              : tensorView(gradient, `grad_output.${i}`),
+          ),
+        )),
+  );
+}
+
+function gradInput(
+  { grad_input, grad_note, inputs, kind }: DetailsModel,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement {
+  return section(
+    "grad_input",
+    "Gradients passed on",
+    grad_input === null ? "None" : null,
+    opened,
+    kind === "op",
+    ...(grad_input === null
+      ? [sentence(grad_note.grad_input)]
+      : grad_input.map((gradient, i) => passedOn(gradient, inputs[i], i, go))),
+  );
+}
+
+function passedOn(
+  gradient: TensorSummary | null,
+  input: DetailsModel["inputs"][number] | undefined,
+  i: number,
+  go: GoTo,
+): HTMLElement {
+  return element(
+    "div",
+    { class: "gw-item" },
+    input !== undefined &&
+      element(
+        "div",
+        { class: "gw-item-head" },
+        element("span", { class: "gw-argument" }, argumentName(input.argument, input.input_nr)),
+        "→",
+        nodeLink(input.node, input.label, `grad_input.${i}`, go),
+      ),
+    gradient === null
+      ? nothing("None was passed on here.")
+      : tensorView(gradient, `grad_input.${i}`),
+  );
+}
+
+function nothing(text: string): HTMLElement {
+  return element("p", { class: "gw-note" }, text);
+}

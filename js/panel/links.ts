@@ -1,0 +1,89 @@
+import { formatShape } from "../text/shape";
+import { oneLine } from "../text/shorten";
+import { element, KEEP_KEYS } from "../ui/dom";
+import type { ConsumerModel, InputModel, NoGradInput } from "../wire";
+
+export type GoTo = (id: number) => void;
+
+/** A button that selects another node. */
+export function nodeLink(id: number, label: string, key: string, go: GoTo): HTMLElement {
+  const link = element(
+    "button",
+    {
+      type: "button",
+      class: "gw-link",
+      "data-goto": id,
+      "data-focus": key,
+      title: `Select ${oneLine(label)}`,
+      ...KEEP_KEYS,
+    },
+    oneLine(label),
+  );
+  link.addEventListener("click", () => go(id));
+  return link;
+}
+
+export function argumentName(argument: string | null, inputNr: number): string {
+  return argument ?? `input ${inputNr}`;
+}
+
+export function inputRows(
+  inputs: readonly InputModel[],
+  noGrad: readonly NoGradInput[],
+  go: GoTo,
+): HTMLElement {
+  const rows = [
+    ...inputs.map((input) => ({
+      nr: input.input_nr,
+      argument: input.argument,
+      content: [
+        nodeLink(input.node, input.label, `input.${input.input_nr}`, go),
+        input.output_nr > 0 && element("span", { class: "gw-dim" }, `output ${input.output_nr}`),
+        input.shape !== null &&
+          element("span", { class: "gw-mono gw-dim" }, formatShape(input.shape)),
+      ],
+    })),
+    ...noGrad.map((input) => ({
+      nr: input.input_nr,
+      argument: input.argument,
+      content: [element("span", { class: "gw-dim gw-no-grad" }, "needs no gradient")],
+    })),
+  ].sort((a, b) => a.nr - b.nr);
+  return element(
+    "ul",
+    { class: "gw-rows" },
+    ...rows.map(({ nr, argument, content }) =>
+      element(
+        "li",
+        {},
+        element("span", { class: "gw-argument" }, argumentName(argument, nr)),
+        ...content,
+      ),
+    ),
+  );
+}
+
+const MOST_CONSUMERS = 50;
+
+export function consumerRows(consumers: readonly ConsumerModel[], go: GoTo): HTMLElement {
+  const rest = consumers.length - MOST_CONSUMERS;
+  return element(
+    "ul",
+    { class: "gw-rows" },
+    ...consumers
+      .slice(0, MOST_CONSUMERS)
+      .map((consumer, i) =>
+        element(
+          "li",
+          {},
+          nodeLink(consumer.node, consumer.label, `consumer.${i}`, go),
+          element(
+            "span",
+            { class: "gw-dim" },
+            `as ${argumentName(consumer.argument, consumer.input_nr)}`,
+          ),
+        ),
+      ),
+    rest > 0 && element("li", { class: "gw-dim" }, `and ${rest} more`),
+  );
+}

@@ -1,0 +1,175 @@
+// @vitest-environment jsdom
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { fakeDetails } from "../demo/fake_details";
+import { MODELS } from "../testing/graphs";
+import type { DetailsModel, TensorSummary } from "../wire";
+import { Panel } from "./panel";
+import { pythonText } from "./saved";
+import { tensorView } from "./tensor";
+import { slices } from "./values";
+
+const EVIL = "<img src=x onerror=alert(1)>";
+const NOT_RUN = { runs: 0, reached: [], freed: [], note: "" };
+const graph = MODELS["h = w * x + b"]();
+
+function mounted() {
+  const went: number[] = [];
+  const panel = new Panel({ goTo: (id) => went.push(id), close: () => {} });
+  document.body.replaceChildren(panel.element);
+  return { panel, went, text: () => panel.element.textContent ?? "" };
+}
+
+const summary = (change: Partial<TensorSummary>): TensorSummary => ({
+  shape: [2],
+  dtype: "torch.float32",
+  device: "cpu",
+  numel: 2,
+  values: [1, 0.5],
+  truncated: false,
+  indices: null,
+  min: 0.5,
+  max: 1,
+  mean: 0.75,
+  norm: 1.118,
+  nan: 0,
+  inf: 0,
+  zeros: 0,
+  note: null,
+  ...change,
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("Panel", () => {
+  it("sums the graph up while nothing is selected", () => {
+    const { panel, text } = mounted();
+    panel.update(graph, null, null);
+    expect(text()).toContain("5 nodes, 4 edges, 3 leaves.");
+    expect(text()).toContain("Click a node");
+  });
+
+  it("never shows one node's details for another", () => {
+    vi.useFakeTimers();
+    const { panel, text } = mounted();
+    panel.update(graph, 1, fakeDetails(graph, 0, NOT_RUN));
+    expect(text()).toContain("MulBackward0");
+    expect(text()).toContain("Loading details…");
+    expect(text()).not.toContain("AddBackward0");
+    vi.advanceTimersByTime(5000);
+    expect(text()).toContain("Still waiting for Python.");
+    panel.update(graph, 1, fakeDetails(graph, 1, NOT_RUN));
+    expect(text()).not.toContain("Loading");
+    expect(text()).toContain("is_leafFalse");
+    panel.destroy();
+  });
+
+  it("goes to inputs, consumers and targets of gradients", () => {
+    const { panel, went } = mounted();
+    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    const links = [...panel.element.querySelectorAll<HTMLElement>(".gw-link")];
+    expect(links.map((link) => link.textContent)).toEqual(["w", "x", "w", "x", "h"]);
+    for (const link of links) link.click();
+    expect(went).toEqual([3, 4, 3, 4, 0]);
+  });
+
+  it("shows names as text", () => {
+    const { panel, text } = mounted();
+    const details: DetailsModel = {
+      ...fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }),
+      name: EVIL,
+      about: EVIL,
+      forward: EVIL,
+      saved: [{ name: EVIL, summary: null, scalar: EVIL, freed: true, note: EVIL }],
+    };
+    panel.update(graph, 1, details);
+    expect(panel.element.querySelector("img")).toBeNull();
+    expect(text()).toContain(EVIL);
+  });
+
+  it("keeps closed sections, scrolling and focus while one node's details change", () => {
+    const { panel } = mounted();
+    panel.update(graph, 1, fakeDetails(graph, 1, NOT_RUN));
+    const part = <E extends HTMLElement>(selector: string) =>
+      panel.element.querySelector<E>(selector) as E;
+    const saved = () => part<HTMLDetailsElement>('[data-section="saved"]');
+    saved().open = false;
+    saved().dispatchEvent(new Event("toggle"));
+    part(".gw-panel-body").scrollTop = 40;
+    part('[data-focus="consumer.0"]').focus();
+    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    expect(saved().open).toBe(false);
+    expect(part(".gw-panel-body").scrollTop).toBe(40);
+    expect((document.activeElement as HTMLElement).dataset.focus).toBe("consumer.0");
+    panel.update(graph, 0, fakeDetails(graph, 0, NOT_RUN));
+    expect(part(".gw-panel-body").scrollTop).toBe(0);
+    expect(panel.element.contains(document.activeElement)).toBe(true);
+  });
+
+  it("marks everything that takes the keyboard for Jupyter", () => {
+    const { panel } = mounted();
+    panel.update(graph, 1, fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 }));
+    const focusable = panel.element.querySelectorAll("button, summary, [tabindex]");
+    expect(focusable.length).toBeGreaterThan(5);
+    for (const one of focusable)
+      expect(one.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
+  });
+});
+
+describe("slices", () => {
+  it("wraps a vector and names every index", () => {
+    const [part] = slices([1, 2, 3, 4, 5], [[0, 10, 20, 30, 40]]);
+    expect(part.rows.map((row) => row.label)).toEqual(["0", "40"]);
+    expect(part.rows[0].cells[1].title).toBe("[10] = 2");
+  });
+
+  it("cuts four dimensions into grids", () => {
+    const grid = [[1, 2]];
+    const parts = slices([[grid, grid, grid]], [[5], [0, 2, 4], [1], [0, 6]]);
+    expect(parts.map((part) => part.heading)).toEqual([
+      "[5, 0, :, :]",
+      "[5, 2, :, :]",
+      "[5, 4, :, :]",
+    ]);
+    expect(parts[1].columns).toEqual(["0", "6"]);
+    expect(parts[1].rows[0].cells[1].title).toBe("[5, 2, 1, 6] = 2");
+  });
+});
+
+describe("tensorView", () => {
+  const text = (change: Partial<TensorSummary>) =>
+    tensorView(summary(change), "t").textContent ?? "";
+
+  it("says what is not shown", () => {
+    expect(
+      text({ shape: [96, 98], numel: 9408, truncated: true, indices: [[0, 97]], values: [1, 2] }),
+    ).toContain("2 of 9,408 values, evenly spread");
+    expect(text({ values: null, note: "A meta tensor: it has no values." })).toContain(
+      "A meta tensor",
+    );
+    expect(text({ shape: [0], numel: 0, values: [], min: null, max: null, mean: null })).toContain(
+      "empty",
+    );
+    expect(text({ shape: [], numel: 1, values: 4 })).toContain("scalar · float32 · cpu4.0");
+  });
+
+  it("draws attention to nan and inf", () => {
+    const view = tensorView(summary({ values: ["nan", 1], min: "nan", nan: 1 }), "t");
+    expect([...view.querySelectorAll(".is-alarming")].map((part) => part.textContent)).toEqual([
+      "nan",
+      "minnan",
+      "nan1",
+    ]);
+    expect(tensorView(summary({}), "t").querySelector(".is-alarming")).toBeNull();
+  });
+});
+
+describe("pythonText", () => {
+  it.each([
+    [null, "None"],
+    [true, "True"],
+    [[1, [false, "x"]], "[1, [False, x]]"],
+    ["mean", "mean"],
+  ])("writes %j as %s", (value, text) => expect(pythonText(value)).toBe(text));
+});

@@ -1,0 +1,210 @@
+import { counted } from "../text/number";
+import { button, element, KEEP_KEYS } from "../ui/dom";
+import { ICONS } from "../ui/icons";
+import type { DetailsModel, GraphModel } from "../wire";
+import { facts, outputsSection } from "./facts";
+import { gradientSections } from "./gradients";
+import { consumerRows, type GoTo, inputRows } from "./links";
+import { savedSection } from "./saved";
+import { type Opened, section } from "./sections";
+import { tensorView } from "./tensor";
+
+export interface PanelEvents {
+  goTo: GoTo;
+  close(): void;
+}
+
+/** After this long without an answer the panel says so. */
+const PATIENCE_MS = 4000;
+
+/** The details panel. It never shows one node's details under another node's name. */
+export class Panel {
+  readonly element: HTMLElement;
+  private readonly body = element("div", {
+    class: "gw-panel-body",
+    tabindex: 0,
+    role: "region",
+    "aria-label": "Details of the selected node",
+    ...KEEP_KEYS,
+  });
+  /** Stays in place while the body scrolls. */
+  private readonly bar = element("div", { class: "gw-chips" });
+  private readonly opened: Opened = new Map();
+  private shown: number | null = null;
+  private timer = 0;
+
+  constructor(private readonly events: PanelEvents) {
+    const close = button(
+      { label: "Close the details panel", icon: ICONS.close, class: "gw-button gw-panel-close" },
+      events.close,
+    );
+    this.element = element(
+      "aside",
+      { class: "gw-panel", "aria-label": "Details" },
+      element("div", { class: "gw-panel-bar" }, this.bar, close),
+      this.body,
+    );
+  }
+
+  /** Shows the details if they are of the selected node, else that they are on their way, or a summary of the graph. */
+  update(graph: GraphModel, selected: number | null, details: DetailsModel | null): void {
+    window.clearTimeout(this.timer);
+    this.body.setAttribute("aria-busy", "false");
+    this.bar.replaceChildren(
+      ...(selected === null
+        ? [element("span", { class: "gw-node-number" }, "Details")]
+        : chips(graph, selected)),
+    );
+    if (selected === null) this.fill(null, graphSummary(graph));
+    else if (details?.id === selected) this.fill(selected, this.detailsView(graph, details));
+    else {
+      const waiting = element("p", { class: "gw-loading" }, "Loading details…");
+      this.body.setAttribute("aria-busy", "true");
+      this.fill(selected, [heading(graph, selected), waiting]);
+      this.timer = window.setTimeout(() => {
+        waiting.textContent =
+          "Still waiting for Python. The kernel may be busy running a cell, or gone; the details appear when it answers.";
+      }, PATIENCE_MS);
+    }
+  }
+
+  focus(): void {
+    this.body.focus({ preventScroll: true });
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+  }
+
+  private detailsView(graph: GraphModel, details: DetailsModel): (Node | null)[] {
+    const { opened } = this;
+    const go = this.events.goTo;
+    return [
+      heading(graph, details.id, details.name),
+      element("p", { class: "gw-about" }, details.about),
+      details.forward === null
+        ? null
+        : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
+      facts(details),
+      outputsSection(details.outputs, opened),
+      details.value === null
+        ? null
+        : section("value", "Value", null, opened, true, tensorView(details.value, "value")),
+      ...gradientSections(details, opened, go),
+      details.kind === "op" || details.saved.length > 0
+        ? savedSection(details.saved, opened)
+        : null,
+      details.inputs.length + details.no_grad_inputs.length === 0
+        ? null
+        : section(
+            "inputs",
+            "Inputs",
+            String(details.inputs.length + details.no_grad_inputs.length),
+            opened,
+            true,
+            inputRows(details.inputs, details.no_grad_inputs, go),
+          ),
+      details.consumers.length === 0
+        ? null
+        : section(
+            "consumers",
+            "Used by",
+            String(details.consumers.length),
+            opened,
+            true,
+            consumerRows(details.consumers, go),
+          ),
+    ];
+  }
+
+  /** Replaces the contents; for the same node what was scrolled and focused stays so. */
+  private fill(id: number | null, children: (Node | null)[]): void {
+    const { body } = this;
+    const same = this.shown === id;
+    this.shown = id;
+    const scrolls = new Map<string, [number, number]>();
+    for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
+      scrolls.set(part.dataset.scroll ?? "", [part.scrollLeft, part.scrollTop]);
+    }
+    const active = (body.getRootNode() as Document | ShadowRoot)
+      .activeElement as HTMLElement | null;
+    const hadFocus = active !== null && active !== body && body.contains(active);
+    const focusKey = hadFocus ? active.dataset.focus : undefined;
+    const top = body.scrollTop;
+    // Focus must not fall to the page with the old contents: the page would take the next key for a command.
+    if (hadFocus) this.focus();
+    body.replaceChildren(...children.filter((child) => child !== null));
+    body.scrollTop = same ? top : 0;
+    if (!same) return;
+    for (const part of body.querySelectorAll<HTMLElement>("[data-scroll]")) {
+      [part.scrollLeft, part.scrollTop] = scrolls.get(part.dataset.scroll ?? "") ?? [0, 0];
+    }
+    if (focusKey === undefined) return;
+    for (const part of body.querySelectorAll<HTMLElement>("[data-focus]")) {
+      if (part.dataset.focus === focusKey) part.focus({ preventScroll: true });
+    }
+  }
+}
+
+function chips(graph: GraphModel, id: number): HTMLElement[] {
+  const leaf = graph.nodes[id]?.kind === "leaf";
+  const found = [
+    element(
+      "span",
+      { class: leaf ? "gw-chip gw-chip-leaf" : "gw-chip gw-chip-op" },
+      leaf ? "leaf" : "operation",
+    ),
+  ];
+  if (graph.roots.some((root) => root.node === id))
+    found.push(element("span", { class: "gw-chip gw-chip-root" }, "output"));
+  return [...found, element("span", { class: "gw-node-number" }, `node ${id}`)];
+}
+
+function heading(graph: GraphModel, id: number, known?: string | null): HTMLElement {
+  const node = graph.nodes[id];
+  const name = known ?? node?.name ?? null;
+  const op = node?.op ?? "";
+  return element(
+    "header",
+    { class: "gw-heading" },
+    element("h3", { class: "gw-title" }, name ?? op),
+    name !== null && element("div", { class: "gw-mono gw-dim gw-op-name" }, op),
+  );
+}
+
+function graphSummary(graph: GraphModel): (Node | null)[] {
+  const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
+  const key = (keys: string[], text: string) =>
+    element(
+      "li",
+      {},
+      element("span", { class: "gw-keys" }, ...keys.map((name) => element("kbd", {}, name))),
+      text,
+    );
+  return [
+    element(
+      "div",
+      { class: "gw-summary" },
+      element("h3", { class: "gw-title" }, "Autograd graph"),
+      element(
+        "p",
+        { class: "gw-about" },
+        `${counted(graph.nodes.length, "node")}, ${counted(graph.edges.length, "edge")}, ${counted(leaves, "leaf", "leaves")}.`,
+      ),
+      element(
+        "p",
+        { class: "gw-about" },
+        "Click a node to see its tensor, its gradients and what it keeps for backward.",
+      ),
+      element(
+        "ul",
+        { class: "gw-key-list" },
+        key(["←", "↑", "↓", "→"], "walk along edges"),
+        key(["Enter"], "select"),
+        key(["/"], "find"),
+        key(["f"], "fit"),
+        key(["Esc"], "leave"),
+      ),
+    ),
+  ];
+}

@@ -1,0 +1,45 @@
+import { counted } from "../text/number";
+import { element } from "../ui/dom";
+import type { SavedModel } from "../wire";
+import { type Opened, section } from "./sections";
+import { tensorView } from "./tensor";
+
+/** What the node keeps for backward. */
+export function savedSection(saved: readonly SavedModel[], opened: Opened): HTMLElement {
+  const freed = saved.some((item) => item.freed);
+  return section(
+    "saved",
+    "Saved for backward",
+    saved.length === 0 ? "nothing" : freed ? "freed" : counted(saved.length, "value"),
+    opened,
+    true,
+    ...(saved.length === 0
+      ? [element("p", { class: "gw-note" }, "This node needs no values of the forward pass.")]
+      : saved.map(savedItem)),
+  );
+}
+
+function savedItem({ name, summary, scalar, freed, note }: SavedModel): HTMLElement {
+  const plain = summary === null && !freed && (scalar !== null || note === null);
+  return element(
+    "div",
+    { class: "gw-item" },
+    element(
+      "div",
+      { class: "gw-item-head" },
+      element("span", { class: "gw-argument" }, name),
+      plain && element("span", { class: "gw-mono" }, pythonText(scalar)),
+      freed && element("span", { class: "gw-chip gw-chip-freed" }, "freed"),
+    ),
+    note !== null && element("p", { class: "gw-note" }, note),
+    summary !== null && tensorView(summary, `saved.${name}`),
+  );
+}
+
+/** A plain value as Python writes it. */
+export function pythonText(value: unknown): string {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(pythonText).join(", ")}]`;
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}

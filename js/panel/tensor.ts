@@ -1,0 +1,96 @@
+import {
+  counted,
+  formatCount,
+  formatNumber,
+  fullNumber,
+  isFloat,
+  isNotFinite,
+} from "../text/number";
+import { formatShape } from "../text/shape";
+import { element } from "../ui/dom";
+import type { JsonNumber, TensorSummary } from "../wire";
+import { valuesTable } from "./values";
+
+/** A tensor: what it is, some of its values, and its statistics. */
+export function tensorView(summary: TensorSummary, key: string): HTMLElement {
+  return element(
+    "div",
+    { class: "gw-tensor" },
+    element("div", { class: "gw-tensor-head" }, tensorHead(summary)),
+    summary.note !== null && element("p", { class: "gw-note" }, summary.note),
+    summary.values !== null && valuesTable(summary, key),
+    summary.truncated && summary.values !== null
+      ? element(
+          "p",
+          { class: "gw-small" },
+          `${shownCount(summary)} of ${formatCount(summary.numel)} values, evenly spread`,
+        )
+      : null,
+    statistics(summary),
+  );
+}
+
+/** `(64, 3) · float32 · cpu` */
+export function tensorHead({
+  shape,
+  dtype,
+  device,
+}: Pick<TensorSummary, "shape" | "dtype" | "device">): string {
+  return [formatShape(shape), shortDtype(dtype), device].join(" · ");
+}
+
+export function shortDtype(dtype: string): string {
+  return dtype.replace(/^torch\./, "");
+}
+
+function shownCount({ values }: TensorSummary): string {
+  const count = (value: unknown): number =>
+    Array.isArray(value) ? value.reduce((sum: number, part) => sum + count(part), 0) : 1;
+  return formatCount(count(values));
+}
+
+function statistics(summary: TensorSummary): HTMLElement | null {
+  if (summary.numel === 0 && summary.note === null) {
+    return element("p", { class: "gw-small" }, "This tensor is empty: it holds no values.");
+  }
+  if (summary.numel < 2 && !summary.nan && !summary.inf) return null;
+  const float = isFloat(summary.dtype);
+  const numbers: [string, JsonNumber | null][] = [
+    ["min", summary.min],
+    ["max", summary.max],
+    ["mean", summary.mean],
+    ["norm", summary.norm],
+  ];
+  const counts: [string, number | null][] = [
+    ["nan", summary.nan],
+    ["inf", summary.inf],
+    ["zeros", summary.zeros],
+  ];
+  const cells = [
+    ...numbers
+      .filter((entry): entry is [string, JsonNumber] => entry[1] !== null)
+      .map(([name, value]) =>
+        stat(
+          name,
+          formatNumber(value, float || name === "mean" || name === "norm"),
+          fullNumber(value),
+          isNotFinite(value),
+        ),
+      ),
+    ...counts
+      .filter((entry): entry is [string, number] => entry[1] !== null)
+      .map(([name, value]) =>
+        stat(name, formatCount(value), counted(value, "value"), name !== "zeros" && value > 0),
+      ),
+  ];
+  return cells.length === 0 ? null : element("dl", { class: "gw-stats" }, ...cells);
+}
+
+function stat(name: string, text: string, title: string, alarm: boolean): HTMLElement {
+  return element(
+    "div",
+    { class: alarm ? "gw-stat is-alarming" : "gw-stat", title },
+    element("dt", {}, name),
+    element("dd", {}, text),
+  );
+}

@@ -1,0 +1,41 @@
+import { vi } from "vitest";
+
+/** Gives jsdom what it lacks: a size for every element and observers, which are counted. */
+export function fakeBrowser(width = 1000, height = 500): { observers: () => number } {
+  let observing = 0;
+  class FakeResizeObserver {
+    private active = false;
+    observe(): void {
+      if (!this.active) observing += 1;
+      this.active = true;
+    }
+    unobserve(): void {}
+    disconnect(): void {
+      if (this.active) observing -= 1;
+      this.active = false;
+    }
+  }
+  vi.stubGlobal("ResizeObserver", FakeResizeObserver);
+  vi.stubGlobal("requestAnimationFrame", (call: (now: number) => void) =>
+    setTimeout(() => call(performance.now()), 0),
+  );
+  vi.stubGlobal("cancelAnimationFrame", (id: number) => clearTimeout(id));
+  vi.stubGlobal("matchMedia", (query: string) => ({
+    matches: query.includes("reduced-motion"),
+    addEventListener: () => {
+      observing += 1;
+    },
+    removeEventListener: () => {
+      observing -= 1;
+    },
+  }));
+  const size = (value: number) => ({ configurable: true, get: () => value });
+  Object.defineProperty(HTMLElement.prototype, "clientWidth", size(width));
+  Object.defineProperty(HTMLElement.prototype, "clientHeight", size(height));
+  return { observers: () => observing };
+}
+
+/** After the next painted frame. */
+export function nextFrame(): Promise<void> {
+  return new Promise((done) => setTimeout(done, 5));
+}

@@ -1,0 +1,47 @@
+/** The fonts of the drawing. A scene is built for these; the style sheet uses the same. */
+export const SANS =
+  'Inter, -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
+export const MONO =
+  'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace';
+
+export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub";
+
+const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
+  title: { size: 12.5, weight: 600, family: SANS },
+  name: { size: 11, weight: 600, family: SANS },
+  shape: { size: 10.5, weight: 400, family: MONO },
+  flag: { size: 10.5, weight: 600, family: SANS },
+  edge: { size: 10, weight: 400, family: SANS },
+  stub: { size: 10, weight: 400, family: SANS },
+};
+
+/** Width of a text in px, in one of the drawing's styles. */
+export type Measure = (text: string, style: Style) => number;
+
+/** Measures with a canvas where there is one, so that boxes fit their text in the fonts of this machine. */
+export function browserMeasure(): Measure {
+  const context =
+    typeof OffscreenCanvas === "function" ? new OffscreenCanvas(1, 1).getContext("2d") : null;
+  if (!context) return estimate;
+  const known = new Map<string, number>();
+  return (text, style) => {
+    const key = `${style} ${text}`;
+    let width = known.get(key);
+    if (width === undefined) {
+      const { size, weight, family } = FONTS[style];
+      context.font = `${weight} ${size}px ${family}`;
+      width = context.measureText(text).width;
+      known.set(key, width);
+    }
+    return width;
+  };
+}
+
+/** Widths without a browser: a little generous, so that text still fits. */
+export const estimate: Measure = (text, style) => {
+  const { size, family } = FONTS[style];
+  const wide = family === MONO ? 0.62 : 0.6;
+  let width = 0;
+  for (const char of text) width += (char.codePointAt(0) ?? 0) > 0x2e80 ? 1.05 : wide;
+  return width * size;
+};

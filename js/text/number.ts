@@ -1,0 +1,47 @@
+import type { JsonNumber } from "../wire";
+
+/** Whether this is one of the words that stand for numbers JSON does not have. */
+export function isNotFinite(value: unknown): boolean {
+  return value === "nan" || value === "inf" || value === "-inf";
+}
+
+/**
+ * A number in about the width torch prints it: four decimals, scientific when very small or large.
+ * `float` tells that a whole number is a float and gets its ".0".
+ */
+export function formatNumber(value: JsonNumber | boolean, float = true): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return value;
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) {
+    const digits = Object.is(value, -0) ? "-0" : String(value);
+    return float ? `${digits}.0` : digits;
+  }
+  if (!float && Number.isInteger(value)) return String(value);
+  const size = Math.abs(value);
+  return size >= 1e-3 && size < 1e5 ? value.toFixed(4) : pythonExponent(value.toExponential(4));
+}
+
+/** The number in full, for a tooltip. */
+export function fullNumber(value: JsonNumber | boolean): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return typeof value === "number" ? pythonExponent(String(value)) : value;
+}
+
+/** A count with thousands separated: 9,408. */
+export function formatCount(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** "1 node", "2 nodes"; the plural is given when it is not just an s. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
+}
+
+export function isFloat(dtype: string): boolean {
+  return /float|half|double/.test(dtype);
+}
+
+/** Python pads exponents to two digits: 1e-05. */
+function pythonExponent(text: string): string {
+  return text.replace(/e([+-])(\d)$/, "e$10$2");
+}

@@ -1,0 +1,43 @@
+export type Widths = (text: string) => number;
+
+/**
+ * User text on one line: line breaks, tabs and control characters become one space; marks that turn the reading
+ * direction are dropped, or they would turn what follows as well.
+ */
+export function oneLine(text: string): string {
+  return text
+    .replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim();
+}
+
+/**
+ * The text itself if it fits, else its beginning and end around "…", as much of both as fits.
+ * Cuts between what a reader sees as characters, so no emoji or accent is torn apart.
+ */
+export function shortenMiddle(text: string, room: number, width: Widths): string {
+  if (width(text) <= room) return text;
+  const parts = graphemes(text);
+  const cut = (kept: number) =>
+    `${parts.slice(0, Math.ceil(kept / 2)).join("")}…${parts.slice(parts.length - Math.floor(kept / 2)).join("")}`;
+  let low = 0;
+  let high = parts.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (width(cut(middle)) <= room) low = middle;
+    else high = middle - 1;
+  }
+  return cut(low);
+}
+
+/** Long names are cut to this many characters before anything looks at them one by one. */
+const ENOUGH = 400;
+
+function graphemes(text: string): string[] {
+  const short = text.length > ENOUGH ? text.slice(0, ENOUGH / 2) + text.slice(-ENOUGH / 2) : text;
+  if (typeof Intl.Segmenter !== "function") return Array.from(short);
+  return Array.from(
+    new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(short),
+    (part) => part.segment,
+  );
+}

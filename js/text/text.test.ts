@@ -1,0 +1,101 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { counted, formatCount, formatNumber, fullNumber, isNotFinite } from "./number";
+import { formatShape } from "./shape";
+import { oneLine, shortenMiddle } from "./shorten";
+
+describe("formatShape", () => {
+  it.each([
+    [[], "scalar"],
+    [[3], "(3,)"],
+    [[0], "(0,)"],
+    [[64, 3, 7, 7], "(64, 3, 7, 7)"],
+  ])("writes %j as %s", (shape, text) => expect(formatShape(shape)).toBe(text));
+});
+
+describe("shortenMiddle", () => {
+  const width = (text: string) => [...text].length * 7;
+
+  it("keeps what fits and both ends of what does not", () => {
+    expect(shortenMiddle("w", 100, width)).toBe("w");
+    expect(shortenMiddle("encoder.layers.0.weight", 70, width)).toBe("encod…ight");
+  });
+
+  it("never tears a character apart", () => {
+    expect(shortenMiddle("👩‍👩‍👧‍👦".repeat(9), 40 * 7, width)).not.toMatch(/\uFFFD/);
+    expect(shortenMiddle("🧮".repeat(50), 70, width)).toMatch(/^(🧮)+…(🧮)+$/u);
+  });
+
+  it("fits, and is made of the text's own ends", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ maxLength: 600 }),
+        fc.integer({ min: 14, max: 400 }),
+        (text, room) => {
+          const short = shortenMiddle(text, room, width);
+          expect(width(short)).toBeLessThanOrEqual(room);
+          if (short === text) return;
+          const [start, end] = short.split(/…(?=[^…]*$)/);
+          expect(text.startsWith(start)).toBe(true);
+          expect(text.endsWith(end)).toBe(true);
+        },
+      ),
+    );
+  });
+});
+
+describe("oneLine", () => {
+  it("leaves one line that reads in its own direction", () => {
+    expect(oneLine("a\n\tb\u0000c ")).toBe("a b c");
+    expect(oneLine("safe\u202Etxt")).toBe("safetxt");
+  });
+});
+
+describe("formatNumber", () => {
+  it.each([
+    [4, "4.0"],
+    [-0, "-0.0"],
+    [0.123456, "0.1235"],
+    [12.34567, "12.3457"],
+    [1e-5, "1.0000e-05"],
+    [123456.7, "1.2346e+05"],
+    [2e6, "2.0000e+06"],
+    [1e-300, "1.0000e-300"],
+    ["nan", "nan"],
+    ["-inf", "-inf"],
+    [true, "True"],
+  ])("writes the float %j as %s", (value, text) => expect(formatNumber(value)).toBe(text));
+
+  it("writes integers as they are", () => {
+    expect(formatNumber(7, false)).toBe("7");
+    expect(formatNumber(12345678, false)).toBe("12345678");
+    expect(formatNumber("9223372036854775807", false)).toBe("9223372036854775807");
+  });
+
+  it("stays within half a unit of the last digit", () => {
+    fc.assert(
+      fc.property(fc.double({ noNaN: true, min: -1e300, max: 1e300 }), (value) => {
+        const text = formatNumber(value);
+        expect(Math.abs(Number(text) - value)).toBeLessThanOrEqual(
+          Math.max(5.1e-5, Math.abs(value) * 5.1e-5),
+        );
+        expect(text.length).toBeLessThanOrEqual(13);
+        expect(Number(fullNumber(value)) === value).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("counts", () => {
+  it("separate thousands and know one from many", () => {
+    expect(formatCount(9408)).toBe("9,408");
+    expect(formatCount(1234567)).toBe("1,234,567");
+    expect(counted(1, "leaf", "leaves")).toBe("1 leaf");
+    expect(counted(2, "leaf", "leaves")).toBe("2 leaves");
+  });
+
+  it("know the words for what is not finite", () => {
+    expect(["nan", "inf", "-inf"].every(isNotFinite)).toBe(true);
+    expect(isNotFinite(1)).toBe(false);
+  });
+});

@@ -1,0 +1,12 @@
+/** Paths of 16 by 16 px line icons. */
+export const ICONS = {
+  plus: "M8 3.5v9M3.5 8h9",
+  minus: "M3.5 8h9",
+  fit: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
+  search: "M7 11.5a4.5 4.5 0 1 0 0-9 4.5 4.5 0 0 0 0 9ZM10.5 10.5l3 3",
+  close: "M4 4l8 8M12 4l-8 8",
+  panel: "M2.5 3h11v10h-11ZM9.5 3v10",
+  legend: "M2.5 4h2M2.5 8h2M2.5 12h2M7 4h6.5M7 8h6.5M7 12h6.5",
+  up: "M4 10l4-4 4 4",
+  down: "M4 6l4 4 4-4",
+} as const;

@@ -1,0 +1,86 @@
+import { FREED_MARK, GRADIENT_MARK } from "../drawing/paint_node";
+import { element, svgElement } from "./dom";
+
+export interface LegendOptions {
+  stubs: boolean;
+  copies: boolean;
+  ran: boolean;
+  unreached: boolean;
+  freed: boolean;
+}
+
+/** One entry per sign that the drawing uses now. */
+export function legendEntries(options: LegendOptions): HTMLElement[] {
+  const entries = [
+    entry("operation", 26, box("gw-op", 3)),
+    entry("leaf that requires grad", 26, box("gw-leaf", 7)),
+    entry("output", 30, box("gw-root", 3)),
+    entry("gradients flow", 26, [
+      svgElement("path", { class: "gw-line", d: "M-11,0H6" }),
+      svgElement("path", { class: "gw-arrow", d: "M11,0L4,-3.5V3.5Z" }),
+    ]),
+  ];
+  if (options.copies) entries.push(entry("one leaf drawn once per use", 26, [], "×n"));
+  if (options.stubs) {
+    entries.push(
+      entry("input without grad", 26, [
+        svgElement("path", { class: "gw-stub-line", d: "M-11,0H3" }),
+        svgElement("circle", { class: "gw-stub-mark", cx: 7, cy: 0, r: 3.5 }),
+      ]),
+    );
+  }
+  if (options.ran)
+    entries.push(entry("a gradient arrived", 16, badge("gw-badge-reached", 6.5, GRADIENT_MARK)));
+  if (options.unreached) entries.push(entry("no gradient arrived", 26, box("is-unreached", 3)));
+  if (options.freed)
+    entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
+  return entries;
+}
+
+function entry(text: string, width: number, shapes: SVGElement[], sign?: string): HTMLElement {
+  const picture = svgElement(
+    "svg",
+    { viewBox: `${-width / 2} -9 ${width} 18`, width, height: 18, "aria-hidden": "true" },
+    ...shapes,
+  );
+  return element(
+    "span",
+    { class: "gw-legend-entry", role: "listitem" },
+    sign ? element("b", {}, sign) : picture,
+    text,
+  );
+}
+
+function box(kind: string, radius: number): SVGElement[] {
+  const rect = (name: string, grow: number) =>
+    svgElement("rect", {
+      class: name,
+      x: -10 - grow,
+      y: -5.5 - grow,
+      width: 20 + 2 * grow,
+      height: 11 + 2 * grow,
+      rx: radius + grow / 2,
+    });
+  const parts: SVGElement[] = [rect("gw-box", 0)];
+  if (kind === "gw-root") {
+    parts.unshift(rect("gw-outline", 2.5));
+    parts.push(
+      svgElement("path", {
+        class: "gw-flag",
+        d: "M-10,-1V-3.5Q-10,-5.5 -8,-5.5H8Q10,-5.5 10,-3.5V-1Z",
+      }),
+    );
+  }
+  return [svgElement("g", { class: kind }, ...parts)];
+}
+
+function badge(name: string, radius: number, mark: string): SVGElement[] {
+  return [
+    svgElement(
+      "g",
+      { class: name },
+      svgElement("circle", { r: radius }),
+      svgElement("path", { d: mark }),
+    ),
+  ];
+}

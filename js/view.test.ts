@@ -1,0 +1,240 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { localChannel, type Traits } from "./channel";
+import { MODELS } from "./demo/models";
+import { fakeBrowser, nextFrame } from "./testing/browser";
+import { createView } from "./view";
+
+const EVIL = "<img src=x onerror=alert(1)>";
+let browser: ReturnType<typeof fakeBrowser>;
+let remove = () => {};
+
+beforeEach(() => {
+  browser = fakeBrowser();
+});
+
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+async function view(change: Partial<Traits> = {}) {
+  const host = document.body.appendChild(document.createElement("div"));
+  const channel = localChannel({
+    graph: MODELS["h = w * x + b"](),
+    details: null,
+    state: { runs: 0, reached: [], freed: [], note: "Nothing yet." },
+    fault: null,
+    selected: null,
+    direction: "down",
+    ...change,
+  });
+  remove = createView(host, channel);
+  await nextFrame();
+  const one = <E extends Element = HTMLElement>(selector: string) =>
+    host.querySelector<E>(selector) as E;
+  const node = (id: number) => one<SVGGElement>(`.gw-node[data-node="${id}"]`);
+  const press = async (key: string, target: Element = one(".gw-canvas")) => {
+    const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+    target.dispatchEvent(event);
+    await nextFrame();
+    return event;
+  };
+  const click = async (target: Element) => {
+    target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    await nextFrame();
+  };
+  return { host, channel, one, node, press, click };
+}
+
+describe("the drawing", () => {
+  it("shows every node, kind and argument", async () => {
+    const { host, node } = await view();
+    expect(host.querySelectorAll(".gw-node")).toHaveLength(5);
+    expect(node(0).textContent).toContain("AddBackward0(1,)h");
+    expect(node(0).classList).toContain("gw-root");
+    expect(host.querySelectorAll(".gw-leaf[data-node]")).toHaveLength(3);
+    expect([...host.querySelectorAll(".gw-edge-label")].map((label) => label.textContent)).toEqual([
+      "self",
+      "other",
+      "self",
+      "other",
+    ]);
+  });
+
+  it("selects by click and lets go on the ground", async () => {
+    const { channel, node, one, click } = await view();
+    await click(node(1).querySelector(".gw-box") as Element);
+    expect(channel.get("selected")).toBe(1);
+    expect(node(1).classList).toContain("is-selected");
+    expect(one(".gw-panel").textContent).toContain("MulBackward0");
+    await click(one(".gw-svg"));
+    expect(channel.get("selected")).toBeNull();
+  });
+
+  it("follows a selection and a backward from Python", async () => {
+    const { channel, node, one } = await view();
+    channel.change("selected", 2);
+    channel.change("state", { runs: 1, reached: [0, 1, 2, 3], freed: [1], note: "Backward ran." });
+    await nextFrame();
+    expect(node(2).classList).toContain("is-selected");
+    expect(node(3).classList).toContain("is-reached");
+    expect(node(4).classList).toContain("is-unreached");
+    expect(node(1).classList).toContain("is-freed");
+    expect(one('[data-source="1"][data-target="3"]').classList).toContain("is-flowed");
+    expect(one('[data-source="1"][data-target="4"]').classList).toContain("is-unreached");
+    expect(one(".gw-status").textContent).toContain("Backward ran.");
+    expect(one(".gw-legend").textContent).toContain("buffers freed");
+  });
+
+  it("shows hostile names as text", async () => {
+    const { host } = await view({ graph: MODELS["hostile names"]() });
+    expect(host.querySelector("img, b:not(.gw-legend b)")).toBeNull();
+    expect(host.querySelector(".gw-svg")?.textContent).toContain(EVIL);
+  });
+
+  it("changes direction from both sides", async () => {
+    const { channel, one, node } = await view();
+    const select = one<HTMLSelectElement>(".gw-select");
+    select.value = "right";
+    select.dispatchEvent(new Event("change"));
+    expect(channel.get("direction")).toBe("right");
+    channel.change("direction", "up");
+    await nextFrame();
+    expect(select.value).toBe("up");
+    expect(node(0)).not.toBeNull();
+  });
+
+  it("draws a leaf's copies and lights them up together", async () => {
+    const { host, one } = await view({ graph: MODELS["RNN, 40 steps"]() });
+    const copy = one<SVGGElement>('.gw-copy[data-kind="leaf"]');
+    copy.dispatchEvent(new MouseEvent("pointermove", { bubbles: true }));
+    await nextFrame();
+    const same = [...host.querySelectorAll(`.gw-node[data-node="${copy.dataset.node}"]`)];
+    expect(same.length).toBeGreaterThan(1);
+    for (const one of same) expect(one.classList).toContain("is-hovered");
+  });
+});
+
+describe("the keyboard", () => {
+  it("walks, selects, and leaves step by step", async () => {
+    const { channel, one, node, press } = await view();
+    one(".gw-canvas").focus();
+    await nextFrame();
+    expect(node(0).classList).toContain("is-focused");
+    await press("ArrowDown");
+    expect(node(1).classList).toContain("is-focused");
+    expect(one("[aria-live=polite].gw-visually-hidden").textContent).toContain(
+      "MulBackward0, operation",
+    );
+    await press("Enter");
+    expect(channel.get("selected")).toBe(1);
+    await press("Escape");
+    expect(channel.get("selected")).toBeNull();
+    expect(document.activeElement).toBe(one(".gw-canvas"));
+    await press("Escape");
+    expect(document.activeElement).toBe(document.body);
+  });
+
+  it("keeps every key from the page", async () => {
+    const { press, one } = await view();
+    const seen = vi.fn();
+    document.addEventListener("keydown", seen);
+    await press("a");
+    await press("d", one(".gw-search-field"));
+    document.removeEventListener("keydown", seen);
+    expect(seen).not.toHaveBeenCalled();
+    for (const part of document.querySelectorAll("button, input, select, summary, [tabindex]")) {
+      expect(part.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
+    }
+  });
+
+  it("finds, counts, cycles and clears", async () => {
+    const { one, node, press } = await view();
+    await press("/");
+    const field = one<HTMLInputElement>(".gw-search-field");
+    expect(document.activeElement).toBe(field);
+    field.value = "backward";
+    field.dispatchEvent(new Event("input"));
+    await nextFrame();
+    expect(one(".gw-search-count").textContent).toBe("1 of 2");
+    expect(node(0).classList).toContain("is-current-hit");
+    expect(node(2).classList).toContain("is-dim");
+    await press("Enter", field);
+    expect(one(".gw-search-count").textContent).toBe("2 of 2");
+    expect(node(1).classList).toContain("is-current-hit");
+    await press("Escape", field);
+    expect(field.value).toBe("");
+    expect(node(2).classList).not.toContain("is-dim");
+    await press("Escape", field);
+    expect(document.activeElement).toBe(one(".gw-canvas"));
+  });
+
+  it("moves the panel's edge", async () => {
+    const { one, press } = await view();
+    const handle = one(".gw-handle-x");
+    const before = Number.parseFloat(one(".gw-panel").style.width);
+    Object.defineProperty(one(".gw-panel"), "offsetWidth", { value: before });
+    await press("ArrowLeft", handle);
+    expect(Number.parseFloat(one(".gw-panel").style.width)).toBe(before + 24);
+  });
+});
+
+describe("faults", () => {
+  it("says what is wrong with a graph, and recovers", async () => {
+    const { channel, one } = await view({ graph: { ...MODELS["h = w * x + b"](), v: 7 } });
+    expect(one(".gw-fault").textContent).toContain("Python sent version 7");
+    channel.change("graph", MODELS.LeNet());
+    await nextFrame();
+    expect(one(".gw-fault")).toBeNull();
+    expect(one(".gw-counts").textContent).toBe("42 nodes, 41 edges");
+  });
+
+  it("shows a sentence from Python", async () => {
+    const { channel, one } = await view({ fault: "The recording failed." });
+    expect(one(".gw-fault").textContent).toBe("The recording failed.");
+    channel.change("fault", null);
+    expect(one(".gw-fault")).toBeNull();
+  });
+});
+
+describe("taking it away", () => {
+  it("leaves nothing behind", async () => {
+    const targets = [window, document];
+    const spies = targets.map((target) => ({
+      added: vi.spyOn(target, "addEventListener"),
+      removed: vi.spyOn(target, "removeEventListener"),
+    }));
+    const { host, channel, node, click } = await view();
+    await click(node(1));
+    expect(browser.observers()).toBeGreaterThan(0);
+    const on = vi.spyOn(channel, "on");
+    remove();
+    expect(host.childNodes).toHaveLength(0);
+    expect(browser.observers()).toBe(0);
+    channel.change("selected", 3);
+    channel.change("graph", MODELS.LeNet());
+    await nextFrame();
+    expect(host.childNodes).toHaveLength(0);
+    expect(on).not.toHaveBeenCalled();
+    for (const { added, removed } of spies)
+      expect(added.mock.calls.length).toBe(removed.mock.calls.length);
+  });
+
+  it("keeps two views of one model alike and apart", async () => {
+    const { channel, host } = await view();
+    const second = document.body.appendChild(document.createElement("div"));
+    const removeSecond = createView(second, channel);
+    channel.set("selected", 1);
+    await nextFrame();
+    expect(document.querySelectorAll('.gw-node[data-node="1"].is-selected')).toHaveLength(2);
+    const ids = [...document.querySelectorAll("[id]")].map((part) => part.id);
+    expect(new Set(ids).size).toBe(ids.length);
+    removeSecond();
+    channel.set("selected", 2);
+    await nextFrame();
+    expect(second.childNodes).toHaveLength(0);
+    expect(host.querySelector('.gw-node[data-node="2"]')?.classList).toContain("is-selected");
+  });
+});

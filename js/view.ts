@@ -1,0 +1,289 @@
+import type { Channel } from "./channel";
+import { asDirection } from "./drawing/direction";
+import { Drawing } from "./drawing/drawing";
+import type { Scene } from "./drawing/scene";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
+import { checkGraph } from "./guard";
+import { Panel } from "./panel/panel";
+import { search } from "./search/search";
+import { browserMeasure } from "./text/measure";
+import { counted } from "./text/number";
+import { Cleanup, element } from "./ui/dom";
+import { faultBox, messageOf } from "./ui/fault";
+import { resizeHandle } from "./ui/handle";
+import { legendEntries } from "./ui/legend";
+import { createSearchBox } from "./ui/searchbox";
+import { followTheme } from "./ui/theme";
+import { createToolbar } from "./ui/toolbar";
+import type { GraphModel } from "./wire";
+
+const NARROW = 640;
+const LEAST_HEIGHT = 340;
+const MOST_HEIGHT = 520;
+const LEAST_PANEL = 220;
+
+/** Fills an element with the widget: toolbar, drawing, panel, legend, status. Returns what takes it all away again. */
+export function createView(host: HTMLElement, channel: Channel): () => void {
+  const cleanup = new Cleanup();
+  let graph: GraphModel | null = null;
+  let panelOpen = true;
+  let legendOpen = true;
+  /** What the reader dragged, px; NaN for the default. */
+  let height = Number.NaN;
+  /** The default height for this picture; NaN until it is known. */
+  let fitting = Number.NaN;
+  let panelWidth = Number.NaN;
+
+  const drawing = new Drawing(
+    { select, zoomed: (scale) => toolbar.setScale(scale), escape: () => searchBox.clear() },
+    browserMeasure(),
+  );
+  const searchBox = createSearchBox({
+    find(query) {
+      const found = graph ? search(graph, query) : [];
+      drawing.mark({ hits: query.trim() === "" ? null : new Set(found), hit: null });
+      return found;
+    },
+    go(id) {
+      drawing.mark({ hit: id });
+      if (id !== null) drawing.reveal(id, true);
+    },
+    left: () => drawing.focus(),
+  });
+  const toolbar = createToolbar(searchBox, {
+    direction: (direction) => channel.set("direction", direction),
+    zoom: (factor) => drawing.zoomBy(factor),
+    fit: () => drawing.fit(),
+    toggleLegend: () => setLegend(!legendOpen),
+    togglePanel: () => setPanel(!panelOpen),
+  });
+  const panel = new Panel({
+    goTo(id) {
+      select(id);
+      panel.focus();
+    },
+    close() {
+      setPanel(false);
+      drawing.focus();
+    },
+  });
+  const legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
+  const note = element("span", { class: "gw-note-text" });
+  const counts = element("span", { class: "gw-counts" });
+  const faults = element("div", { class: "gw-faults" });
+  const body = element("div", { class: "gw-body" });
+  const width = resizeHandle({
+    label: "Resize the details panel",
+    axis: "x",
+    class: "gw-handle-x",
+    grows: false,
+    read: () => ({
+      now: panel.element.offsetWidth,
+      least: LEAST_PANEL,
+      most: Math.max(LEAST_PANEL, root.clientWidth * 0.6),
+    }),
+    set(size) {
+      panelWidth = size;
+      arrange();
+    },
+  });
+  const bottom = resizeHandle({
+    label: "Resize the widget",
+    axis: "y",
+    class: "gw-handle-y",
+    grows: true,
+    read: () => ({ now: drawing.element.offsetHeight, least: 180, most: 2000 }),
+    set(size) {
+      height = size;
+      arrange();
+    },
+  });
+  body.append(drawing.element, width.element, panel.element);
+  const root = element(
+    "div",
+    { class: "gradwalk" },
+    element(
+      "div",
+      { class: "gw-frame" },
+      toolbar.element,
+      faults,
+      body,
+      legend,
+      element("div", { class: "gw-status", role: "status" }, note, counts),
+      bottom.element,
+    ),
+  );
+  host.append(root);
+
+  function select(id: number | null): void {
+    if (id !== null && !panelOpen) setPanel(true);
+    channel.set("selected", id);
+  }
+
+  function setPanel(open: boolean): void {
+    panelOpen = open;
+    toolbar.setPanel(open);
+    arrange();
+  }
+
+  function setLegend(open: boolean): void {
+    legendOpen = open;
+    legend.hidden = !open;
+    toolbar.setLegend(open);
+  }
+
+  /** Sizes that depend on the width of the cell and on what the reader dragged. */
+  function arrange(): void {
+    const narrow = root.clientWidth > 0 && root.clientWidth < NARROW;
+    root.classList.toggle("is-narrow", narrow);
+    panel.element.hidden = !panelOpen;
+    width.element.hidden = !panelOpen || narrow;
+    panel.element.style.width = narrow
+      ? ""
+      : `${Number.isNaN(panelWidth) ? defaultPanel(root.clientWidth) : panelWidth}px`;
+    const stageWidth = drawing.canvas.clientWidth;
+    // Once per picture: a panel that opens later must not change the height of the page.
+    if (Number.isNaN(fitting) && stageWidth > 0) fitting = defaultHeight(drawing.scene, stageWidth);
+    const wanted = Number.isNaN(height) ? fitting : height;
+    if (!Number.isNaN(wanted)) body.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
+    drawing.resize({ width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight });
+    width.update();
+    bottom.update();
+  }
+
+  function showFault(error: unknown): void {
+    faults.replaceChildren(faultBox(messageOf(error)));
+  }
+
+  function update(part: () => void): () => void {
+    return () => {
+      try {
+        part();
+      } catch (error) {
+        showFault(error);
+      }
+    };
+  }
+
+  const redraw = update(() => {
+    showPythonFault();
+    graph = checkGraph(channel.get("graph"));
+    const direction = asDirection(channel.get("direction"));
+    toolbar.setDirection(direction);
+    drawing.show(graph, direction);
+    fitting = Number.NaN;
+    const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
+    const size = `${counted(graph.nodes.length, "node")}, ${counted(graph.edges.length, "edge")}`;
+    counts.textContent = size;
+    drawing.canvas.setAttribute(
+      "aria-label",
+      `Autograd graph of ${size}, ${counted(leaves, "leaf", "leaves")}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`,
+    );
+    arrange();
+    showLegend();
+    searchBox.refresh();
+  });
+
+  const mark = update(() => {
+    const state = channel.get("state");
+    const ran = (state?.runs ?? 0) > 0;
+    drawing.mark({
+      ran,
+      reached: new Set(state?.reached ?? []),
+      freed: new Set(state?.freed ?? []),
+    });
+    note.textContent = state?.note ?? "";
+    showLegend();
+  });
+
+  function showLegend(): void {
+    if (!graph) return;
+    const state = channel.get("state");
+    legend.replaceChildren(
+      ...legendEntries({
+        stubs: graph.nodes.some((node) => node.no_grad_inputs.length > 0),
+        copies: drawing.scene?.nodes.some((node) => node.copies > 1) ?? false,
+        ran: (state?.runs ?? 0) > 0,
+        unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < graph.nodes.length,
+        freed: (state?.freed ?? []).length > 0,
+      }),
+    );
+  }
+
+  const showDetails = update(() => {
+    if (graph) panel.update(graph, channel.get("selected"), channel.get("details"));
+  });
+
+  const showSelected = update(() => {
+    const selected = channel.get("selected");
+    if (selected !== null && !panelOpen) setPanel(true);
+    drawing.mark({ selected });
+    showDetails();
+    if (selected !== null) drawing.reveal(selected);
+  });
+
+  const showPythonFault = update(() => {
+    const fault = channel.get("fault");
+    faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
+  });
+
+  cleanup.add(() => root.remove());
+  cleanup.add(followTheme(root));
+  cleanup.add(() => drawing.destroy());
+  cleanup.add(() => panel.destroy());
+  const subscribe = (trait: Parameters<Channel["on"]>[0], changed: () => void) =>
+    cleanup.add(channel.on(trait, changed));
+  subscribe("graph", () => {
+    redraw();
+    mark();
+    showSelected();
+  });
+  subscribe("direction", redraw);
+  subscribe("state", mark);
+  subscribe("selected", showSelected);
+  subscribe("details", showDetails);
+  subscribe("fault", showPythonFault);
+
+  // Keys pressed in the widget are the widget's: a notebook would take them for commands.
+  cleanup.listen<KeyboardEvent>(root, "keydown", (event) => {
+    event.stopPropagation();
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test((event.target as Element).tagName);
+    if (typing) return;
+    if (event.key === "f") drawing.fit();
+    else if (event.key === "/") searchBox.focus();
+    else if (event.key === "Escape" && !drawing.hasFocus) drawing.focus();
+    else return;
+    event.preventDefault();
+  });
+  for (const type of ["keyup", "keypress"])
+    cleanup.listen(root, type, (event) => event.stopPropagation());
+
+  // In the next frame: sizes set while sizes are observed would be observed again at once.
+  let frame = 0;
+  const observer = new ResizeObserver(() => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(arrange);
+  });
+  cleanup.add(() => cancelAnimationFrame(frame));
+  observer.observe(root);
+  observer.observe(drawing.canvas);
+  cleanup.add(() => observer.disconnect());
+
+  redraw();
+  mark();
+  showSelected();
+  return () => cleanup.run();
+}
+
+/** High enough for a small graph at its largest, and no higher; a large one gets a window to look through. */
+function defaultHeight(scene: Scene | null, width: number): number {
+  if (!scene) return LEAST_HEIGHT;
+  const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
+  const readable = scale < READABLE ? FIRST_SCALE : scale;
+  return Math.max(LEAST_HEIGHT, Math.min(MOST_HEIGHT, scene.height * readable + 2 * MARGIN));
+}
+
+function defaultPanel(width: number): number {
+  return Math.round(Math.max(270, Math.min(360, width * 0.36)));
+}

@@ -1,0 +1,90 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { channelOf, type Traits } from "./channel";
+import { MODELS } from "./demo/models";
+import { fakeBrowser, nextFrame } from "./testing/browser";
+import widget from "./widget";
+
+/** An anywidget model, as far as the widget uses one. */
+function fakeModel(traits: Partial<Traits>) {
+  const values: Record<string, unknown> = {
+    details: null,
+    state: {},
+    fault: null,
+    selected: null,
+    direction: "down",
+    ...traits,
+  };
+  const listeners: [string, () => void][] = [];
+  const saved: string[] = [];
+  const model = {
+    get: (name: string) => values[name],
+    set(name: string, value: unknown) {
+      values[name] = value;
+      for (const [event, call] of [...listeners]) if (event === `change:${name}`) call();
+    },
+    on: (event: string, call: () => void) => listeners.push([event, call]),
+    off(event: string, call: () => void) {
+      const at = listeners.findIndex(([name, known]) => name === event && known === call);
+      if (at >= 0) listeners.splice(at, 1);
+    },
+    save_changes: () => saved.push(JSON.stringify([values.selected, values.direction])),
+  };
+  return { model: model as never, set: model.set, listeners, saved };
+}
+
+beforeEach(() => {
+  fakeBrowser();
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
+
+describe("channelOf", () => {
+  it("sends changes once and only changes", () => {
+    const { model, saved } = fakeModel({});
+    const channel = channelOf(model);
+    channel.set("selected", 3);
+    channel.set("selected", 3);
+    expect(saved).toEqual(['[3,"down"]']);
+  });
+
+  it("stops listening", () => {
+    const { model, set, listeners } = fakeModel({});
+    const heard = vi.fn();
+    const stop = channelOf(model).on("state", heard);
+    set("state", {});
+    stop();
+    set("state", {});
+    expect(heard).toHaveBeenCalledTimes(1);
+    expect(listeners).toHaveLength(0);
+  });
+});
+
+describe("render", () => {
+  const render = (traits: Partial<Traits>, signal: AbortSignal) => {
+    const el = document.createElement("div");
+    document.body.replaceChildren(el);
+    const fake = fakeModel(traits);
+    const end = widget.render({ model: fake.model, el, signal } as never);
+    return { el, end, ...fake };
+  };
+
+  it("draws, and ends by its clean-up or by the signal, once", async () => {
+    const control = new AbortController();
+    const { el, end, listeners } = render({ graph: MODELS["h = w * x + b"]() }, control.signal);
+    await nextFrame();
+    expect(el.querySelectorAll(".gw-node")).toHaveLength(5);
+    control.abort();
+    expect(el.childNodes).toHaveLength(0);
+    expect(listeners).toHaveLength(0);
+    end();
+  });
+
+  it("draws an error instead of throwing", () => {
+    vi.stubGlobal("ResizeObserver", undefined);
+    const { el } = render({ graph: MODELS.LeNet() }, new AbortController().signal);
+    expect(el.querySelector(".gw-fault")?.textContent).not.toBe("");
+  });
+});

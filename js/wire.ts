@@ -1,0 +1,167 @@
+/**
+ * The wire format between Python and the browser, version 1.
+ *
+ * The same fields stand as TypedDicts in `src/gradwalk/wire.py`; `tests/test_wire.py` fails when
+ * the two sides drift apart. NaN and infinities are not JSON: they travel as the strings
+ * "nan", "inf" and "-inf".
+ */
+
+export const WIRE_VERSION = 1;
+
+/** A number as JSON can carry it: integers beyond 2^53, NaN and infinities come as strings. */
+export type JsonNumber = number | string;
+
+/** Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor. */
+export type Values = JsonNumber | boolean | Values[];
+
+export interface GraphModel {
+  v: number;
+  nodes: NodeModel[];
+  edges: EdgeModel[];
+  roots: RootModel[];
+}
+
+export interface NodeModel {
+  /** Position in `nodes`; breadth-first from the outputs. */
+  id: number;
+  kind: "leaf" | "op";
+  /** The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. */
+  op: string;
+  /** What to write on the node: its name if it has one, else its op. User text. */
+  label: string;
+  /** The name the user's program gives the tensor(s) this node made, or null. User text. */
+  name: string | null;
+  /** Shape of the first output (op) or of the tensor (leaf); null when torch does not tell. */
+  shape: number[] | null;
+  /** Operands that need no gradient: a `None` in `next_functions`. */
+  no_grad_inputs: NoGradInput[];
+}
+
+export interface NoGradInput {
+  input_nr: number;
+  argument: string | null;
+}
+
+/** Edges point the way gradients flow: from a node to the producer of one of its inputs. */
+export interface EdgeModel {
+  source: number;
+  target: number;
+  /** Which forward input of the source this is, "self", "mat2"; null when torch does not tell. */
+  argument: string | null;
+  input_nr: number;
+  /** Which output of the target was that input. */
+  output_nr: number;
+}
+
+/** One tensor handed to the widget. */
+export interface RootModel {
+  node: number;
+  output_nr: number;
+  name: string | null;
+}
+
+/** What the widget has seen of backward. Changes while the graph stays. */
+export interface StateModel {
+  /** How many backward passes through this graph have been seen. */
+  runs: number;
+  /** Nodes that a gradient flowed into in the last of them. */
+  reached: number[];
+  /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
+  freed: number[];
+  /** One sentence for the status line. */
+  note: string;
+}
+
+export interface TensorSummary {
+  shape: number[];
+  dtype: string;
+  device: string;
+  numel: number;
+  /** At most 64 numbers, an evenly spread slice when the tensor has more; null when it holds none. */
+  values: Values | null;
+  truncated: boolean;
+  /** Which positions `values` shows along each dimension, when truncated. */
+  indices: number[][] | null;
+  min: JsonNumber | null;
+  max: JsonNumber | null;
+  mean: JsonNumber | null;
+  norm: JsonNumber | null;
+  /** Counts. */
+  nan: number | null;
+  inf: number | null;
+  zeros: number | null;
+  /** A sentence when something about this tensor needs saying (meta, sparse, not kept ...). */
+  note: string | null;
+}
+
+export interface OutputModel {
+  output_nr: number;
+  name: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
+  /** Whether this tensor is one of those handed to the widget. */
+  is_root: boolean;
+}
+
+export interface InputModel {
+  input_nr: number;
+  argument: string | null;
+  node: number;
+  output_nr: number;
+  label: string;
+  shape: number[] | null;
+}
+
+export interface ConsumerModel {
+  node: number;
+  input_nr: number;
+  argument: string | null;
+  output_nr: number;
+  label: string;
+}
+
+export interface SavedModel {
+  name: string;
+  summary: TensorSummary | null;
+  /** A number, flag, text or list that is not a tensor. */
+  scalar: unknown;
+  freed: boolean;
+  note: string | null;
+}
+
+export interface GradNotes {
+  grad: string | null;
+  grad_output: string | null;
+  grad_input: string | null;
+}
+
+/** Everything the panel shows of the selected node. */
+export interface DetailsModel {
+  id: number;
+  kind: "leaf" | "op";
+  op: string;
+  name: string | null;
+  /** A sentence or two: what this node is. */
+  about: string;
+  /** The forward signature behind the node, as the installed torch declares it. */
+  forward: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
+  requires_grad: boolean;
+  is_leaf: boolean;
+  outputs: OutputModel[];
+  saved: SavedModel[];
+  inputs: InputModel[];
+  no_grad_inputs: NoGradInput[];
+  consumers: ConsumerModel[];
+  /** What the tensor itself holds, for a leaf. */
+  value: TensorSummary | null;
+  grad: TensorSummary | null;
+  /** One per output of the node. */
+  grad_output: (TensorSummary | null)[] | null;
+  /** One per entry of `inputs`. */
+  grad_input: (TensorSummary | null)[] | null;
+  grad_note: GradNotes;
+}
