@@ -127,7 +127,7 @@ function between(from: View, to: View, u: number, { width, height }: Size): View
     : { k, x: width / 2 - k * (ax + (bx - ax) * w), y: height / 2 - k * (ay + (by - ay) * w) };
 }
 
-export function prefersLessMotion(): boolean {
+function prefersLessMotion(): boolean {
   return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 

@@ -52,7 +52,7 @@ export function contentOf(
   };
 }
 
-export function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
+function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
   if (inputs.length >= MANY_STUBS)
     return [{ argument: `${inputs.length} inputs`, rest: ": no grad" }];
   return inputs.map((input) => ({

@@ -232,7 +232,10 @@ export class Drawing {
     });
     cleanup.listen(canvas, "focus", () => {
       if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
-      this.stopAt(firstStop(this.scene, this.marks.selected));
+      const stop = firstStop(this.scene, this.marks.selected);
+      // Focus that comes back by mouse, from a closed panel for example, needs no tooltip.
+      if (canvas.matches(":focus-visible")) this.stopAt(stop);
+      else this.mark({ focused: stop });
     });
     cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
       if (this.key(event)) event.preventDefault();

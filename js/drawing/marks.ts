@@ -36,7 +36,7 @@ export function isFlowed(edge: SceneEdge, { nodes }: Scene, marks: Marks): boole
 }
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
-export function isLit(edge: SceneEdge, { nodes }: Scene, marks: Marks): boolean {
+function isLit(edge: SceneEdge, { nodes }: Scene, marks: Marks): boolean {
   const ends = [nodes[edge.source].id, nodes[edge.target].id];
   return ends.some((id) => id === marks.hovered || id === marks.selected);
 }

@@ -1,4 +1,3 @@
-import { counted } from "../text/number";
 import { element, KEEP_KEYS } from "../ui/dom";
 
 /** Which sections the reader opened or closed; kept while details change. */
@@ -38,8 +37,4 @@ export function section(
 
 export function sentence(text: string | null): HTMLElement | null {
   return text === null ? null : element("p", { class: "gw-note" }, text);
-}
-
-export function total(count: number, one: string, many?: string): string {
-  return counted(count, one, many);
 }

@@ -31,7 +31,7 @@ export function tensorView(summary: TensorSummary, key: string): HTMLElement {
 }
 
 /** `(64, 3) · float32 · cpu` */
-export function tensorHead({
+function tensorHead({
   shape,
   dtype,
   device,

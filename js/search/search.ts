@@ -22,7 +22,7 @@ export function search(graph: GraphModel, query: string): number[] {
 }
 
 /** Words in lower case; a shape stays one word however it is spaced. */
-export function wordsOf(query: string): string[] {
+function wordsOf(query: string): string[] {
   return query
     .toLowerCase()
     .replace(/(\d)\s*[x×,]\s*(?=\d)/g, "$1,")

@@ -1,7 +1,7 @@
 /** The fonts of the drawing. A scene is built for these; the style sheet uses the same. */
-export const SANS =
+const SANS =
   'Inter, -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
-export const MONO =
+const MONO =
   'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace';
 
 export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub";

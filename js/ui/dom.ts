@@ -72,14 +72,6 @@ export function button(options: ButtonOptions, clicked: () => void): HTMLButtonE
   return made;
 }
 
-let instances = 0;
-
-/** A prefix for ids, so that two views on one page do not share any. */
-export function uniquePrefix(): string {
-  instances += 1;
-  return `gradwalk-${instances}-${Math.random().toString(36).slice(2, 8)}`;
-}
-
 /** Functions to call at the end, last one first. */
 export class Cleanup {
   private readonly tasks: (() => void)[] = [];
