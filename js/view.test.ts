@@ -24,7 +24,7 @@ async function view(change: Partial<Traits> = {}) {
   const channel = localChannel({
     graph: MODELS["h = w * x + b"](),
     details: null,
-    state: { runs: 0, reached: [], freed: [], note: "Nothing yet." },
+    state: { runs: 0, reached: [], flowed: [], freed: [], note: "Nothing yet." },
     fault: null,
     selected: null,
     direction: "down",
@@ -76,7 +76,13 @@ describe("the drawing", () => {
   it("follows a selection and a backward from Python", async () => {
     const { channel, node, one } = await view();
     channel.change("selected", 2);
-    channel.change("state", { runs: 1, reached: [0, 1, 2, 3], freed: [1], note: "Backward ran." });
+    channel.change("state", {
+      runs: 1,
+      reached: [0, 1, 2, 3],
+      flowed: [0, 1, 2],
+      freed: [1],
+      note: "Backward ran.",
+    });
     await nextFrame();
     expect(node(2).classList).toContain("is-selected");
     expect(node(3).classList).toContain("is-reached");

@@ -19,7 +19,7 @@ import type { GraphModel } from "./wire";
 
 const NARROW = 640;
 const LEAST_HEIGHT = 340;
-const MOST_HEIGHT = 520;
+const MOST_HEIGHT = 600;
 const LEAST_PANEL = 220;
 
 /** Fills an element with the widget: toolbar, drawing, panel, legend, status. Returns what takes it all away again. */
@@ -190,6 +190,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     drawing.mark({
       ran,
       reached: new Set(state?.reached ?? []),
+      flowed: new Set(state?.flowed ?? []),
       freed: new Set(state?.freed ?? []),
     });
     note.textContent = state?.note ?? "";

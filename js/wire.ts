@@ -66,6 +66,8 @@ export interface StateModel {
   runs: number;
   /** Nodes that a gradient flowed into in the last of them. */
   reached: number[];
+  /** Places in `edges` of those that a gradient was passed along then. */
+  flowed: number[];
   /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
   freed: number[];
   /** One sentence for the status line. */

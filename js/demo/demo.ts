@@ -8,6 +8,7 @@ import { MODELS } from "./models";
 const NOTHING_YET: StateModel = {
   runs: 0,
   reached: [],
+  flowed: [],
   freed: [],
   note: "No backward pass through this graph has been seen yet.",
 };
@@ -56,6 +57,10 @@ function show(): void {
     channel.change("state", {
       runs,
       reached,
+      flowed: [...graph.edges.keys()].filter((at) => {
+        const { source, target } = graph.edges[at];
+        return !unreached.has(source) && !unreached.has(target);
+      }),
       freed: graph.nodes
         .filter((node) => node.kind === "op" && node.id % 2 === 1)
         .map((node) => node.id),

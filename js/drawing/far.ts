@@ -1,6 +1,6 @@
 import { pathData } from "./curve";
 import type { Box } from "./grid";
-import { isFlowed, type Marks } from "./marks";
+import type { Marks } from "./marks";
 import type { Scene, SceneNode } from "./scene";
 
 /** Class and path data of everything in view, in a handful of paths: thousands of elements would be slow. */
@@ -15,7 +15,7 @@ export function batches(scene: Scene, view: Box, marks: Marks): [string, string]
     const [left, top, right, bottom] = edge.bounds;
     if (left > view.right || right < view.left || top > view.bottom || bottom < view.top) continue;
     add(
-      isFlowed(edge, scene, marks) ? "gw-far-edge is-flowed" : "gw-far-edge",
+      marks.flowed.has(edge.index) ? "gw-far-edge is-flowed" : "gw-far-edge",
       pathData(edge.curve),
     );
   }

@@ -5,6 +5,8 @@ export interface Marks {
   /** Whether a backward pass was seen. */
   ran: boolean;
   reached: ReadonlySet<number>;
+  /** Places of edges. */
+  flowed: ReadonlySet<number>;
   freed: ReadonlySet<number>;
   selected: number | null;
   hovered: number | null;
@@ -18,6 +20,7 @@ export interface Marks {
 export const NO_MARKS: Marks = {
   ran: false,
   reached: new Set(),
+  flowed: new Set(),
   freed: new Set(),
   selected: null,
   hovered: null,
@@ -25,15 +28,6 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
 };
-
-/** Whether a gradient flowed along the edge, as far as reached nodes tell. */
-export function isFlowed(edge: SceneEdge, { nodes }: Scene, marks: Marks): boolean {
-  return (
-    marks.ran &&
-    marks.reached.has(nodes[edge.source].id) &&
-    marks.reached.has(nodes[edge.target].id)
-  );
-}
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, marks: Marks): boolean {
@@ -76,7 +70,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
-  const flowed = isFlowed(edge, scene, marks);
+  const flowed = marks.flowed.has(edge.index);
   return classes("gw-edge", [
     [flowed, "is-flowed"],
     [marks.ran && !flowed, "is-unreached"],

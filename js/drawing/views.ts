@@ -17,7 +17,7 @@ export interface Size {
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
 /** Below this nobody can read a label: a first view shows the outputs' end instead of everything. */
-export const READABLE = 0.6;
+export const READABLE = 0.55;
 export const FIRST_SCALE = 0.85;
 export const MARGIN = 28;
 

@@ -5,8 +5,13 @@ import { type Opened, section, sentence } from "./sections";
 import { tensorView } from "./tensor";
 
 /** What `.grad` holds, what flowed in and what was passed on: three things learners mix up, so each says which it is. */
-export function gradientSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
-  return [grad(details, opened), gradOutput(details, opened), gradInput(details, opened, go)];
+export function tensorSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
+  const stored = grad(details, opened);
+  const flow = [gradOutput(details, opened), gradInput(details, opened, go)];
+  if (details.value === null) return [...flow, stored];
+  // A leaf is there to hold its value and its gradient; an operation, to pass gradients on.
+  const value = section("value", "Value", null, opened, true, tensorView(details.value, "value"));
+  return [stored, value, ...flow];
 }
 
 function grad({ grad, grad_note, name }: DetailsModel, opened: Opened): HTMLElement {

@@ -3,11 +3,10 @@ import { button, element, KEEP_KEYS } from "../ui/dom";
 import { ICONS } from "../ui/icons";
 import type { DetailsModel, GraphModel } from "../wire";
 import { facts, outputsSection } from "./facts";
-import { gradientSections } from "./gradients";
+import { tensorSections } from "./gradients";
 import { consumerRows, type GoTo, inputRows } from "./links";
 import { savedSection } from "./saved";
 import { type Opened, section } from "./sections";
-import { tensorView } from "./tensor";
 
 export interface PanelEvents {
   goTo: GoTo;
@@ -87,10 +86,7 @@ export class Panel {
         : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
       facts(details),
       outputsSection(details.outputs, opened),
-      details.value === null
-        ? null
-        : section("value", "Value", null, opened, true, tensorView(details.value, "value")),
-      ...gradientSections(details, opened, go),
+      ...tensorSections(details, opened, go),
       details.kind === "op" || details.saved.length > 0
         ? savedSection(details.saved, opened)
         : null,

@@ -50,24 +50,28 @@ def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
     return {"v": WIRE_VERSION, "nodes": nodes, "edges": edges, "roots": roots}
 
 
-def state_model(observer: Observer, freed: Iterable[int], total: int) -> StateModel:
+def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph) -> StateModel:
     """What has been seen of backward.
 
     Args:
         observer: What watched it.
         freed: Ids of the nodes whose saved tensors are gone.
-        total: How many nodes the graph has.
+        graph: What `gradwalk.capture` gave.
 
     Returns:
         Plain JSON values, with a sentence for the status line.
     """
     freed = sorted(freed)
-    last = observer.last
+    last, total = observer.last, len(graph)
+    steps = last.steps if last else {}
     reached = sorted(
-        step.node
-        for step in (last.steps.values() if last else ())
-        if any(grad is not None for grad in step.grad_outputs)
+        node for node, step in steps.items() if any(grad is not None for grad in step.grad_outputs)
     )
+    flowed = [
+        place
+        for place, (source, _, input_nr) in enumerate(graph.edges(data="input_nr"))
+        if source in steps and steps[source].grad_inputs[input_nr] is not None
+    ]
     if last is None:
         note = "No backward pass through this graph has been seen yet."
     else:
@@ -79,4 +83,10 @@ def state_model(observer: Observer, freed: Iterable[int], total: int) -> StateMo
             f" {nodes} freed the saved tensors, so running backward again needs a new forward pass "
             "(or retain_graph=True the first time)."
         )
-    return {"runs": observer.runs, "reached": reached, "freed": freed, "note": note}
+    return {
+        "runs": observer.runs,
+        "reached": reached,
+        "flowed": flowed,
+        "freed": freed,
+        "note": note,
+    }

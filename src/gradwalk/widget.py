@@ -129,7 +129,7 @@ class GraphWidget(anywidget.AnyWidget):
         self._capture = captured
         try:
             self.set_trait("graph", graph_model(graph))
-            self.set_trait("state", state_model(self._observer, self._freed, len(graph)))
+            self.set_trait("state", state_model(self._observer, self._freed, graph))
             super().__init__(direction=direction)
         except BaseException:
             self._let_go()
@@ -239,7 +239,7 @@ class GraphWidget(anywidget.AnyWidget):
         if self._capture is None:
             return
         with self._lock, self.hold_sync():
-            state = state_model(self._observer, self._freed, len(self._capture.graph))
+            state = state_model(self._observer, self._freed, self._capture.graph)
             self.set_trait("state", state)
             self._refresh()
 

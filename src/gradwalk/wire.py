@@ -71,6 +71,7 @@ class StateModel(TypedDict):
 
     runs: int
     reached: list[int]
+    flowed: list[int]
     freed: list[int]
     note: str
 
