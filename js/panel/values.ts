@@ -30,7 +30,7 @@ export function slices(values: Values, indices: number[][] | null): Slice[] {
     const rows: Slice["rows"] = [];
     for (let i = 0; i < vector.length; i += VECTOR_COLUMNS) {
       rows.push({
-        label: `${index(0, i)}`,
+        label: vector.length > VECTOR_COLUMNS ? `${index(0, i)}` : "",
         cells: vector
           .slice(i, i + VECTOR_COLUMNS)
           .map((value, j) => cell(value, [index(0, i + j)])),
@@ -117,7 +117,7 @@ function sliceTable({ heading, rows, columns }: Slice, float: boolean): HTMLElem
         element(
           "tr",
           {},
-          element("th", { scope: "row" }, label),
+          label !== "" && element("th", { scope: "row" }, label),
           ...cells.map(({ value, title }) =>
             element("td", { title, class: cellClass(value) }, formatNumber(value, float)),
           ),

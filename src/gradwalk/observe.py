@@ -169,7 +169,7 @@ class Observer:
             return Kept(grad.clone(), 0, None)
         # An alias costs no time, only memory that stays alive. A leaf's gradient may become `.grad`
         # itself and be accumulated into, so that one is copied.
-        storage = grad.untyped_storage().data_ptr()
+        storage = _storage_id(grad)
         size = 0 if storage in run.storages and not copy else grad.numel() * grad.element_size()
         if run.kept_bytes + size > self._budget:
             summary = summarise(grad)
@@ -183,6 +183,13 @@ class Observer:
             return Kept(grad.clone(), 0, None)
         run.storages.add(storage)
         return Kept(grad, grad._version, None)
+
+
+def _storage_id(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return id(tensor)  # a wrapper, such as those of torch.func, has no storage of its own
 
 
 def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
