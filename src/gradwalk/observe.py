@@ -187,7 +187,7 @@ class Observer:
 
 def _storage_id(tensor: torch.Tensor) -> int:
     try:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return id(tensor)  # a wrapper, such as those of torch.func, has no storage of its own
 
