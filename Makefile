@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt hatch_build.py | $(BUNDLE)
 	@touch $@
 
 demo: setup      ## Open the first notebook in JupyterLab
-	$(BIN)/jupyter lab notebooks/01_first_graph.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB) notebooks/01_first_graph.ipynb
 
 check: setup     ## Linters and type checkers, on both sides
 	$(BIN)/ruff check .
