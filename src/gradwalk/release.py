@@ -29,7 +29,7 @@ from .outputs import Output
 
 _held: dict[int, Node] = {}  # by id()
 _tops: set[int] = set()  # ids of held nodes that a sweep starts from
-_watched: set[weakref.ref[torch.Tensor]] = set()  # outputs whose death a sweep follows
+_watched: dict[int, weakref.ref[torch.Tensor]] = {}  # outputs whose death a sweep follows
 _sweeping = threading.Lock()
 
 # What sys.getrefcount says of an object that a dict holds, and nothing else.
@@ -50,7 +50,8 @@ def hold(nodes: Collection[Node], outputs: Iterable[Output]) -> None:
     for output in outputs:
         _tops.add(id(output.node))
         if output.tensor is not None:
-            _watched.add(weakref.ref(output.tensor, _sweep_soon))
+            watch = weakref.ref(output.tensor, _sweep_soon)
+            _watched[id(watch)] = watch
 
 
 def sweep() -> None:
@@ -89,7 +90,7 @@ _pending = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_sweep_pending)
 
 
 def _sweep_soon(dead: weakref.ref[torch.Tensor]) -> None:
-    _watched.discard(dead)
+    del _watched[id(dead)]
     # A tensor still owns its node while its weak references are told, so the sweep has to wait
     # until the interpreter is back between two instructions.
     ctypes.pythonapi.Py_AddPendingCall(_pending, None)
