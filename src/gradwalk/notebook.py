@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 import weakref
@@ -30,6 +31,10 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
     """
     running = shell()
     variables = dict(frame.f_locals)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        # A function's locals are handed out as a copy that stays with the frame: left as it is, it
+        # would keep alive what the function deletes from now on.
+        frame.f_locals.clear()
     for outer in (frame.f_globals, running.user_ns if running is not None else {}):
         for name, value in list(outer.items()):
             variables.setdefault(name, value)

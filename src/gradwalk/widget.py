@@ -47,6 +47,17 @@ class _Fresh(traitlets.Any):
         return super().get(obj, cls)
 
 
+class _Direction(traitlets.TraitType[str, str]):
+    """One of `DIRECTIONS`."""
+
+    def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
+        if value not in DIRECTIONS:
+            raise ValueError(
+                f"direction was given {value!r}; it is one of {', '.join(map(repr, DIRECTIONS))}."
+            )
+        return str(value)
+
+
 class GraphWidget(anywidget.AnyWidget):
     """The autograd graph behind some tensors: drawn, clickable, and following backward.
 
@@ -84,7 +95,7 @@ class GraphWidget(anywidget.AnyWidget):
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     details: DetailsModel | None = _Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    direction = traitlets.Any("down").tag(sync=True)
+    direction = _Direction("down").tag(sync=True)
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _capture: Capture | None = None  # None before the widget is made and once it is closed
@@ -109,7 +120,7 @@ class GraphWidget(anywidget.AnyWidget):
                 mapping or module.
             ValueError: No output was given, one does not require grad, or ``direction`` is unknown.
         """
-        _check_direction(direction)
+        _Direction().validate(self, direction)
         given = read_outputs(outputs, "GraphWidget")
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
@@ -182,10 +193,6 @@ class GraphWidget(anywidget.AnyWidget):
             )
         return node
 
-    @traitlets.validate("direction")
-    def _check_direction(self, proposal: Any) -> str:
-        return _check_direction(proposal["value"])
-
     @traitlets.observe("selected")
     def _on_selected(self, _: Any) -> None:
         self._refresh()
@@ -202,10 +209,11 @@ class GraphWidget(anywidget.AnyWidget):
         if self._capture is None:
             return
         with self._lock:
-            self.set_trait("selected", None)
             self._capture = None
             self._observer.close()
             getattr(self, "_stop_refreshing", lambda: None)()
+            self.set_trait("details", None)
+            self.set_trait("selected", None)
 
     def _refresh(self) -> None:
         """Bring ``details`` up to date with the tensors as they are now."""
@@ -242,14 +250,6 @@ class GraphWidget(anywidget.AnyWidget):
             state = state_model(self._observer, self._freed, self._capture.graph)
             self.set_trait("state", state)
             self._refresh()
-
-
-def _check_direction(direction: Any) -> str:
-    if direction not in DIRECTIONS:
-        raise ValueError(
-            f"direction was given {direction!r}; it is one of {', '.join(map(repr, DIRECTIONS))}."
-        )
-    return str(direction)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,0 +1,87 @@
+"""Tensors are called what the user calls them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from gradwalk import GraphWidget, capture
+from gradwalk.names import names_among
+
+
+def names_in(widget):
+    found = [node["name"] for node in widget.graph["nodes"]]
+    widget.close()
+    return found
+
+
+scale = torch.tensor([2.0], requires_grad=True)
+
+
+def test_the_callers_variables_name_leaves_intermediates_and_outputs():
+    x = torch.ones(1, requires_grad=True)
+    product = scale * x
+    total = product + 1
+    assert names_in(GraphWidget(total)) == ["total", "product", "scale", "x"]
+
+
+def test_modules_name_their_parameters():
+    model = nn.Sequential(nn.Linear(2, 1))
+    loss = model(torch.ones(1, 2)).sum()
+    assert set(names_in(GraphWidget(loss))) >= {"loss", "model.0.weight", "model.0.bias"}
+
+
+def test_containers_name_their_items_but_a_variable_wins():
+    w = torch.ones(1, requires_grad=True)
+    params = [w, torch.ones(1, requires_grad=True)]
+    table = {"k": torch.ones(1, requires_grad=True)}
+    out = w * params[1] * table["k"]
+    assert set(names_in(GraphWidget(out))) >= {"out", "w", "params[1]", "table['k']"}
+
+
+def test_history_names_are_no_names():
+    t = torch.ones(1, requires_grad=True)
+    assert names_among({"_": t, "_3": t, "Out": [t], "_oh": {3: t}}).leaves == {}
+    assert names_among({"_": t, "real": t}).leaves == {id(t): "real"}
+    assert names_among({"_hidden": t, "shown": t}).leaves == {id(t): "shown"}
+
+
+def test_the_first_of_several_names_stays():
+    t = torch.ones(1, requires_grad=True)
+    assert names_among({"first": t, "second": t}).leaves == {id(t): "first"}
+
+
+def test_a_mapping_and_a_module():
+    model = nn.Linear(2, 1)
+    y = model(torch.ones(1, 2))
+    named = dict(capture(y, names={"net": model, "y": y}).nodes(data="name"))
+    assert set(named.values()) >= {"y", "net.weight", "net.bias"}
+    assert "weight" in dict(capture(y, names=model).nodes(data="name")).values()
+
+
+def test_one_output_of_several_is_named_by_its_number():
+    _, b, _ = torch.ones(3, 2, requires_grad=True).unbind()
+    graph = capture(b, names={"b": b})
+    assert [output["name"] for output in graph.nodes[0]["outputs"]] == [None, "b", None]
+
+
+@pytest.mark.parametrize("names", [3, "w", [torch.ones(1)], {"w": 3}])
+def test_wrong_names_are_a_type_error(names):
+    with pytest.raises(TypeError, match=r"was given names=.*(Pass|Map) "):
+        capture(torch.ones(1, requires_grad=True), names=names)
+
+
+def test_names_do_not_keep_other_graphs_alive():
+    other = torch.ones(3, requires_grad=True).exp()
+    unrelated = (other * other).sum()
+    t = torch.ones(1, requires_grad=True)
+    widget = GraphWidget(t * 2)
+    ref = weakref.ref(other)
+    del other, unrelated
+    gc.collect()
+    assert ref() is None
+    widget.close()
