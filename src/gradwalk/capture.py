@@ -106,6 +106,9 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()  # straight to the oldest generation, so that they are not searched
+            gc.unfreeze()  # right away either
         if was_enabled:
             gc.enable()
 
@@ -147,19 +150,19 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
     for i, node in enumerate(order):  # grows while we walk
-        key = None
+        cls: Any = type(node)
+        key: Any = None
         try:
-            cls: Any = type(node)
             if cls is AccumulateGrad:
                 only = node.variable
             else:
                 (only,) = node._input_metadata
-            key = cls, *only.shape, only.dtype, only.device
-        except (RuntimeError, ValueError):
-            pass  # a nested tensor, several outputs, or none: like no other
-        found = alike.get(key)
+            key = cls, tuple(only.shape), only.dtype, only.device
+            found = alike.get(key)
+        except (RuntimeError, ValueError):  # a nested tensor, several outputs, or none
+            found = None
         if found is None:
-            found = _describe(node), node_class(cls).arguments
+            found = _describe(node, key), node_class(cls).arguments
             if key is not None and node_class(cls).op is not None:
                 alike[key] = found
         described, arguments = found
@@ -212,14 +215,22 @@ def _name_output(data: dict[str, Any], output_nr: int, name: str) -> None:
         data["name"] = ", ".join(output["name"] for output in outputs if output["name"])
 
 
-def _describe(node: Any) -> dict[str, Any]:
+def _describe(node: Any, only: Any) -> dict[str, Any]:
+    """The attributes of a node, but for what numbers it.
+
+    Args:
+        node: The autograd node.
+        only: Its class, and the shape, dtype and device of its one output; None for a node that
+            has several outputs, or one without a shape.
+    """
     is_leaf = type(node) is AccumulateGrad
-    outputs = []
-    for nr, like in enumerate([node.variable] if is_leaf else node._input_metadata):
-        shape, dtype, device = _words(like)
-        outputs.append(
-            {"output_nr": nr, "name": None, "shape": shape, "dtype": dtype, "device": device}
-        )
+    if only is not None:
+        outputs = [_output(0, *only[1:])]
+    else:
+        described = [node.variable] if is_leaf else node._input_metadata
+        outputs = [
+            _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
+        ]
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
         "kind": "leaf" if is_leaf else "op",
@@ -236,19 +247,29 @@ def _describe(node: Any) -> dict[str, Any]:
     }
 
 
-def _words(like: Any) -> tuple[tuple[int, ...] | None, str, str]:
-    """Shape, dtype and device of a tensor, or of the metadata torch keeps about one."""
+def _shape(like: Any) -> tuple[Any, ...] | None:
     try:
-        shape = _numbers(tuple(like.shape))
+        return tuple(like.shape)
     except RuntimeError:
-        shape = None  # a nested tensor has no one shape
-    return shape, _text(like.dtype), _text(like.device)
+        return None  # a nested tensor has no one shape
+
+
+def _output(
+    nr: int, shape: tuple[Any, ...] | None, dtype: torch.dtype, device: torch.device
+) -> dict[str, Any]:
+    return {
+        "output_nr": nr,
+        "name": None,
+        "shape": shape if _is_plain(shape) else None,
+        "dtype": _text(dtype),
+        "device": _text(device),
+    }
 
 
 @functools.lru_cache(4096)
-def _numbers(sizes: tuple[Any, ...]) -> tuple[int, ...] | None:
+def _is_plain(shape: tuple[Any, ...] | None) -> bool:
     # A jagged tensor has a symbol among its sizes, so it has no shape of numbers.
-    return sizes if all(type(size) is int for size in sizes) else None
+    return shape is not None and all(type(size) is int for size in shape)
 
 
 _text = functools.cache(str)  # slow on a dtype or a device, and there are few of them
