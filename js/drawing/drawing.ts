@@ -149,14 +149,19 @@ export class Drawing {
     this.camera.zoomBy(factor);
   }
 
-  /** Brings a node into view if it is outside; the copy nearest to what is seen, if it has several. */
+  /**
+   * Brings a node into view if it is outside, or too far away to be recognised; the copy nearest to what is seen, if
+   * it has several.
+   */
   reveal(id: number, centre = false): void {
     const index = this.nearestCopy(id);
     if (index === null || !this.scene) return;
     const node = this.scene.nodes[index];
-    const view = centre
-      ? centreView(this.camera.view, node, this.size)
-      : revealView(this.camera.view, boxOf(node), this.size);
+    const tooFar = this.camera.view.k < FAR;
+    const view =
+      centre || tooFar
+        ? centreView(this.camera.view, node, this.size)
+        : revealView(this.camera.view, boxOf(node), this.size);
     if (view !== this.camera.view) this.camera.go(view);
   }
 
