@@ -220,3 +220,14 @@ def test_beyond_the_budget_only_summaries_are_kept():
     assert kept.summarise()["max"] == pytest.approx(float(torch.tensor(2.0).exp()))
     assert "budget" in kept.summarise()["note"]
     observer.close()
+
+
+def test_a_stopped_backward_is_told_and_what_it_freed_is_marked():
+    x = torch.ones(2, requires_grad=True)
+    y = (Fails.apply(x * 2) * x).sum()
+    widget = GraphWidget(y)
+    with pytest.raises(ValueError, match="no gradient today"):
+        y.backward()
+    assert "before it stopped with an error" in widget.state["note"]
+    product = at(widget, "MulBackward0")
+    assert widget.state["freed"] == [product["id"]]

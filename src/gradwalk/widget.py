@@ -19,7 +19,7 @@ from .capture import Capture, capture_nodes
 from .details import details
 from .model import graph_model, state_model
 from .names import names_among, read_names
-from .observe import Observer
+from .observe import Observer, Run
 from .outputs import read_outputs
 from .saved import is_freed
 from .wire import DetailsModel, GraphModel, StateModel
@@ -94,7 +94,7 @@ class GraphWidget(anywidget.AnyWidget):
     graph: GraphModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     details: DetailsModel | None = _Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    state: StateModel = _Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
     direction = _Direction("down").tag(sync=True)
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
@@ -131,11 +131,12 @@ class GraphWidget(anywidget.AnyWidget):
 
         self._lock = threading.RLock()
         self._refreshing = False
+        self._shown: Run | None = None  # the run that `state` tells of
         self._freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self._observer = Observer(
             captured.nodes,
             [kind == "leaf" for _, kind in graph.nodes(data="kind")],
-            self._after_run,
+            self._refresh,
         )
         self._capture = captured
         try:
@@ -145,7 +146,7 @@ class GraphWidget(anywidget.AnyWidget):
         except BaseException:
             self._let_go()
             raise
-        self._stop_refreshing = notebook.after_each_cell(self._push)
+        self._stop_refreshing = notebook.after_each_cell(self._refresh)
         for replaced in notebook.replaced_by(self):
             replaced.close()
 
@@ -216,16 +217,27 @@ class GraphWidget(anywidget.AnyWidget):
             self.set_trait("selected", None)
 
     def _refresh(self) -> None:
-        """Bring ``details`` up to date with the tensors as they are now."""
+        """Bring ``details`` and ``state`` up to date with the tensors as they are now."""
         if self._capture is None or self._refreshing:
             return
         with self._lock:
             self._refreshing = True
             try:
-                self.set_trait("details", self._describe(self.selected))
-                self.set_trait("fault", self._observer.fault)
+                with self.hold_sync():  # what changed goes to the browser as one message
+                    self._refresh_state(self._capture)
+                    self.set_trait("details", self._describe(self.selected))
+                    self.set_trait("fault", self._observer.fault)
             finally:
                 self._refreshing = False
+
+    def _refresh_state(self, captured: Capture) -> None:
+        last = self._observer.last
+        if last is None or last is self._shown or last.state == "running":
+            return
+        self._shown = last
+        if not last.keeps_graph:
+            self._freed.update(i for i in last.steps if is_freed(captured.nodes[i]))
+        self.set_trait("state", state_model(self._observer, self._freed, captured.graph))
 
     def _describe(self, node: int | None) -> DetailsModel | None:
         if node is None or self._capture is None:
@@ -233,23 +245,6 @@ class GraphWidget(anywidget.AnyWidget):
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with torch.no_grad():
             return details(self._capture, node, self._observer)
-
-    def _after_run(self) -> None:
-        """A backward pass has ended: show what it did."""
-        captured, last = self._capture, self._observer.last
-        if captured is None:
-            return
-        if last is not None and not last.keeps_graph:
-            self._freed.update(i for i in last.steps if is_freed(captured.nodes[i]))
-        self._push()
-
-    def _push(self) -> None:
-        if self._capture is None:
-            return
-        with self._lock, self.hold_sync():
-            state = state_model(self._observer, self._freed, self._capture.graph)
-            self.set_trait("state", state)
-            self._refresh()
 
 
 def _counted(count: int, noun: str) -> str:
