@@ -2,8 +2,9 @@
 
     python benchmarks/capture_speed.py [--full]
 
-Both walk `grad_fn`; `make_dot` builds Graphviz source, `capture` a networkx graph with shapes,
-dtypes and argument names. Times are CPU milliseconds; the ratio is the median over paired runs.
+Both walk `grad_fn`; `make_dot` builds Graphviz source without shapes, or with what the nodes saved
+(`show_attrs=True`); `capture` builds a networkx graph with shapes, dtypes and argument names. Times
+are CPU milliseconds; the ratio is the median over paired runs.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from programs import chain, mlp, resnet, transformer, unrolled
+from programs import chain, lenet, mlp, resnet, transformer, unrolled
 from torchviz import make_dot
 
 from gradwalk import capture
 
 BESIDE = {
     "MLP": mlp,
+    "LeNet": lenet,
     "ResNet, 16 blocks": resnet,
     "transformer, 2 layers": lambda: transformer(2),
     "transformer, 12 layers": lambda: transformer(12),
@@ -56,22 +58,29 @@ def main() -> None:
         f"Python {platform.python_version()}, torch {torch.__version__}, {platform.machine()}, "
         f"{rounds} rounds, medians\n"
     )
-    print(f"{'graph':<24}{'nodes':>8}{'capture ms':>12}{'make_dot ms':>13}{'ratio':>8}")
-    ratios = []
+    print(
+        f"{'graph':<24}{'nodes':>8}{'capture ms':>12}{'make_dot ms':>13}{'ratio':>8}"
+        f"{'with attributes':>17}{'ratio':>8}"
+    )
     for name, build in BESIDE.items():
         torch.manual_seed(0)
         loss = build()
-        ours, theirs = partial(capture, loss), partial(make_dot, loss)
-        pairs = [(cpu_ms(ours), cpu_ms(theirs)) for _ in range(rounds)]
-        mine, peer = (statistics.median(column) for column in zip(*pairs, strict=True))
-        ratios.append(statistics.median(b / a for a, b in pairs))
-        nodes = len(capture(loss))
-        print(f"{name:<24}{nodes:>8,}{mine:>12.2f}{peer:>13.2f}{ratios[-1]:>7.1f}x")
+        works = (
+            partial(capture, loss),
+            partial(make_dot, loss),
+            partial(make_dot, loss, show_attrs=True),
+        )
+        times = [[cpu_ms(work) for work in works] for _ in range(rounds)]
+        ours, plain, attributes = (statistics.median(column) for column in zip(*times, strict=True))
+        ratios = [statistics.median(row[peer] / row[0] for row in times) for peer in (1, 2)]
+        print(
+            f"{name:<24}{len(capture(loss)):>8,}{ours:>12.2f}{plain:>13.2f}{ratios[0]:>7.1f}x"
+            f"{attributes:>17.2f}{ratios[1]:>7.1f}x"
+        )
     for name, build in ALONE.items():
         loss = build()
-        mine = statistics.median(cpu_ms(partial(capture, loss)) for _ in range(3))
-        print(f"{name:<24}{len(capture(loss)):>8,}{mine:>12.1f}{'fails':>13}{'':>8}")
-    print(f"\n{min(ratios):.1f} to {max(ratios):.1f} times faster than make_dot where both finish.")
+        ours = statistics.median(cpu_ms(partial(capture, loss)) for _ in range(3))
+        print(f"{name:<24}{len(capture(loss)):>8,}{ours:>12.2f}{'RecursionError':>17}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,16 @@ def mlp() -> Tensor:
     return loss
 
 
+def lenet() -> Tensor:
+    """Two convolutions and three linear layers."""
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+    )
+    return nn.functional.cross_entropy(model(torch.randn(2, 1, 28, 28)), torch.tensor([3, 7]))
+
+
 class _Block(nn.Module):
     """A bottleneck block with a skip connection, as in ResNet-50."""
 

@@ -42,8 +42,8 @@ class Names:
                 self.leaves.setdefault(id(tensor), name)
                 return
             edge = gradient_edge(tensor)
-        except RuntimeError:
-            return  # torch refuses to look: a view whose base was changed in an unsupported way
+        except Exception:
+            return  # a view whose base was changed beyond repair, a broken tensor subclass, ...
         self.edges.setdefault(edge, name)
         known = self.tensors.get(edge)
         if known is None or known() is None:
