@@ -78,9 +78,11 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
         note = f"Backward pass {observer.runs}: gradients reached {len(reached)} of {total} nodes"
         note += " before it stopped with an error." if last.state == "stopped" else "."
     if freed:
-        nodes = "1 node has" if len(freed) == 1 else f"{len(freed)} nodes have"
+        whose = (
+            "1 node has freed its" if len(freed) == 1 else f"{len(freed)} nodes have freed their"
+        )
         note += (
-            f" {nodes} freed the saved tensors, so running backward again needs a new forward pass "
+            f" {whose} saved tensors, so running backward again needs a new forward pass "
             "(or retain_graph=True the first time)."
         )
     return {
