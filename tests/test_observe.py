@@ -106,6 +106,9 @@ def test_the_gradient_that_flowed_is_not_the_one_that_accumulates():
     x.grad.add_(40)
     assert named(widget, "x")["grad"]["max"] == 42.0
     assert widget.details["grad_output"][0]["max"] == 2.0
+    (passed_on,) = at(widget, "MulBackward0")["grad_input"]
+    assert passed_on["max"] == 2.0
+    assert passed_on["note"] is None
 
 
 def test_autograd_grad_hands_back_and_stores_nothing():

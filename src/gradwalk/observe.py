@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.graph import Node
 
+from .nodes import AccumulateGrad
 from .summary import MOST_VALUES, summarise
 from .wire import TensorSummary
 
@@ -118,6 +119,10 @@ class Observer:
         self._on_end = weakref.WeakMethod(on_end) if hasattr(on_end, "__self__") else lambda: on_end
         self._running: dict[int, Run] = {}
         me = weakref.ref(self)
+        self._into_leaf = [
+            tuple(type(child) is AccumulateGrad for child, _ in node.next_functions)
+            for node in nodes
+        ]
         self._handles = [node.register_hook(_hook(me, i)) for i, node in enumerate(nodes)]
 
     def close(self) -> None:
@@ -139,7 +144,10 @@ class Observer:
         run.steps[node] = Step(
             node,
             [self._keep(run, grad, copy=leaf) for grad in grad_outputs],
-            [self._keep(run, grad, copy=False) for grad in grad_inputs],
+            [
+                self._keep(run, grad, copy=into_leaf)
+                for grad, into_leaf in zip(grad_inputs, self._into_leaf[node], strict=True)
+            ],
         )
 
     def _begin(self) -> Run:
@@ -167,8 +175,8 @@ class Observer:
         grad = grad.detach()
         if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
             return Kept(grad.clone(), 0, None)
-        # An alias costs no time, only memory that stays alive. A leaf's gradient may become `.grad`
-        # itself and be accumulated into, so that one is copied.
+        # An alias costs no time, only memory that stays alive. What goes into a leaf may become its
+        # `.grad`, to be accumulated into or clipped later, so that is copied.
         storage = _storage_id(grad)
         size = 0 if storage in run.storages and not copy else grad.numel() * grad.element_size()
         if run.kept_bytes + size > self._budget:
