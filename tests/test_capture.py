@@ -242,3 +242,12 @@ def test_a_model_gives_its_parameters_dotted_names():
     graph = capture(model(torch.randn(1, 1, 28, 28)), names=model)
     named = {name for _, name in graph.nodes(data="name") if name}
     assert named == {name for name, _ in model.named_parameters()}
+
+
+def test_roots_stand_in_the_order_given_and_as_often():
+    x = torch.ones(2, requires_grad=True)
+    y, z = x * 2, x + 1
+    pair = [y, z]
+    assert capture(z, y, z).graph["roots"] == [(0, 0), (1, 0), (0, 0)]
+    assert capture(pair, pair).graph["roots"] == [(0, 0), (1, 0)] * 2
+    assert capture({"a": pair, "b": pair}).graph["roots"] == [(0, 0), (1, 0)] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from unittest import mock
 
 import pytest
 import torch
@@ -85,3 +86,33 @@ def test_names_do_not_keep_other_graphs_alive():
     gc.collect()
     assert ref() is None
     widget.close()
+
+
+def test_the_callers_own_variables_are_left_as_they_are():
+    x = torch.ones(1, requires_grad=True)
+    y = x * 2
+    mine = locals()
+    before = dict(mine)
+    GraphWidget(y).close()
+    assert {key: mine.get(key) for key in before} == before
+
+
+class Unnameable(nn.Module):
+    def named_parameters(self, *_, **__):
+        raise RuntimeError("not before it is initialised")
+
+
+class Unbound:
+    """What a proxy without its object does to isinstance."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("working outside of its context")
+
+
+@pytest.mark.parametrize("make", [Unnameable, Unbound, lambda: mock.Mock(spec=nn.Module)])
+def test_a_variable_that_cannot_be_looked_at_does_not_stop_the_others(make):
+    bad = make()  # noqa: F841
+    w = torch.ones(1, requires_grad=True)
+    h = w * 2
+    assert names_in(GraphWidget(h)) == ["h", "w"]

@@ -234,3 +234,27 @@ def test_a_stopped_backward_is_told_and_what_it_freed_is_marked():
     assert "before it stopped with an error" in widget.state["note"]
     product = at(widget, "MulBackward0")
     assert widget.state["freed"] == [product["id"]]
+
+
+def test_a_leaf_beside_another_output_gets_what_flowed_into_it():
+    #   a (leaf, itself an output)      x ─► y = 2 x
+    a, x = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    y = x * 2
+    widget = GraphWidget(a, y)
+    torch.autograd.backward([a, y], [torch.full((2,), 5.0), torch.ones(2)])
+    details = named(widget, "a")
+    assert values(details["grad"]) == a.grad.tolist() == [5.0, 5.0]
+    assert values(details["grad_output"][0]) == [5.0, 5.0]
+    assert details["id"] in widget.state["reached"]
+
+
+def test_batched_gradients_are_followed_as_far_as_they_can_be_read():
+    # torch.autograd.grad(is_grads_batched=True) is how jacobian(vectorize=True) runs backward
+    x = torch.arange(1.0, 4.0, requires_grad=True)
+    y = x * x
+    widget = GraphWidget(y)
+    (jacobian,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
+    assert jacobian.tolist() == torch.diag(2 * x).tolist()
+    assert widget.fault is None
+    assert widget.state["runs"] == 1
+    assert at(widget, "MulBackward0")["grad_output"] is not None

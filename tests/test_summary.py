@@ -130,3 +130,8 @@ def test_summarising_changes_nothing():
     summarise(tensor)
     assert tensor._version == before
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_number_that_torch_saved_as_a_tensor():
+    product = (torch.ones(2, requires_grad=True) * 3.0).grad_fn
+    assert summarise(product._saved_other)["mean"] == 3.0

@@ -61,6 +61,9 @@ def capture(
         ``no_grad_inputs`` (one dict per operand that needs no gradient: ``input_nr``,
         ``argument``).
 
+        Nodes that are alike share the lists under ``outputs`` and ``no_grad_inputs``: read them,
+        and assign new ones rather than changing them.
+
         Edge attributes: ``input_nr`` (which forward input of the source), ``argument`` (its name,
         "self", "mat2", or None where torch names none), ``output_nr`` (which output of the target).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import weakref
 from collections.abc import Iterator, Mapping
@@ -103,19 +104,22 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     found = Names()
     own = [(name, value) for name, value in list(variables.items()) if not _HISTORY.fullmatch(name)]
     own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
-    for name, value in own:
-        if isinstance(value, torch.Tensor):
-            found.add(name, value)
-    for name, value in own:
-        if isinstance(value, torch.nn.Module):
-            _add_module(found, name, value)
-    for name, value in own:
-        for place, item in _items(name, value):
-            if isinstance(item, torch.Tensor):
-                found.add(place, item)
-            elif isinstance(item, torch.nn.Module):
-                _add_module(found, place, item)
+    items = [item for name, value in own for item in _items(name, value)]
+    for places in (own, items):
+        for kind in (torch.Tensor, torch.nn.Module):
+            for place, value in places:
+                # Any object may stand in a variable, also one that raises when it is looked at.
+                with contextlib.suppress(Exception):
+                    if isinstance(value, kind):
+                        _add(found, place, value)
     return found
+
+
+def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> None:
+    if isinstance(value, torch.Tensor):
+        found.add(place, value)
+    else:
+        _add_module(found, place, value)
 
 
 def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:

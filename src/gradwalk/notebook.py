@@ -20,6 +20,9 @@ def shell() -> Any | None:
     return ipython.get_ipython() if ipython is not None else None
 
 
+_FRAME_AND_WE = 3  # the frame, a variable here, and the argument of getrefcount
+
+
 def caller_variables(frame: FrameType) -> dict[str, Any]:
     """The variables a piece of code sees, its own first.
 
@@ -30,11 +33,14 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
         Name -> value: the frame's locals, then its globals, then the notebook's namespace.
     """
     running = shell()
-    variables = dict(frame.f_locals)
+    snapshot = frame.f_locals
+    variables = dict(snapshot)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         # A function's locals are handed out as a copy that stays with the frame: left as it is, it
-        # would keep alive what the function deletes from now on.
-        frame.f_locals.clear()
+        # would keep alive what the function deletes from now on. It is not ours to clear when the
+        # function itself holds it, from a call of locals().
+        if sys.getrefcount(snapshot) <= _FRAME_AND_WE:
+            snapshot.clear()
     for outer in (frame.f_globals, running.user_ns if running is not None else {}):
         for name, value in list(outer.items()):
             variables.setdefault(name, value)

@@ -8,7 +8,7 @@ the whole graph alive.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -99,6 +99,7 @@ class Observer:
         nodes: Sequence[Node],
         leaves: Sequence[bool],
         on_end: Callable[[], None],
+        roots: Collection[int] = (),
         budget: int = DEFAULT_BUDGET,
     ) -> None:
         """Register a hook on every node.
@@ -108,13 +109,14 @@ class Observer:
             leaves: Whether each is a leaf.
             on_end: Called when a pass has ended that touched the graph or one of its leaves. Held
                 weakly when it is a bound method.
+            roots: The outputs. A pass that starts at a leaf among them is one through this graph.
             budget: Bytes of large gradients to keep per run.
         """
         self.runs = 0
         self.last: Run | None = None
         self.fault: str | None = None
         self._leaves = leaves
-        self._only_leaves = all(leaves)
+        self._roots = roots
         self._budget = budget
         self._on_end = weakref.WeakMethod(on_end) if hasattr(on_end, "__self__") else lambda: on_end
         self._running: dict[int, Run] = {}
@@ -136,7 +138,7 @@ class Observer:
     def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         run = self._running.get(torch._C._current_graph_task_id()) or self._begin()
         leaf = self._leaves[node]
-        if leaf and not run.steps and not self._only_leaves:
+        if leaf and not run.steps and node not in self._roots:
             return  # another graph's backward, arriving at a leaf that the two share
         if not run.steps:
             self.runs += 1
@@ -172,7 +174,14 @@ class Observer:
     def _keep(self, run: Run, grad: torch.Tensor | None, copy: bool) -> Kept | None:
         if grad is None:
             return None
-        grad = grad.detach()
+        try:
+            return self._keep_values(run, grad.detach(), copy)
+        except (
+            RuntimeError
+        ):  # a batched gradient, as in jacobian(vectorize=True), has no values here
+            return Kept(None, 0, summarise(grad))
+
+    def _keep_values(self, run: Run, grad: torch.Tensor, copy: bool) -> Kept:
         if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
             return Kept(grad.clone(), 0, None)
         # An alias costs no time, only memory that stays alive. What goes into a leaf may become its

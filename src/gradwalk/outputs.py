@@ -56,13 +56,12 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
 
 def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
     """(place in the call, key when in a dict, value) for every value that is not a container."""
-    waiting: list[tuple[str, str | None, Any]] = [
-        ("" if len(given) == 1 else f"argument {i + 1}", None, value)
+    waiting: list[tuple[str, str | None, Any, tuple[int, ...]]] = [
+        ("" if len(given) == 1 else f"argument {i + 1}", None, value, ())
         for i, value in enumerate(given)
     ]
-    open_containers: set[int] = set()
     while waiting:
-        place, key, value = waiting.pop(0)
+        place, key, value, around = waiting.pop(0)
         inside: list[tuple[str, str | None, Any]]
         if isinstance(value, Mapping):
             inside = [
@@ -75,10 +74,8 @@ def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
         else:
             yield place, key, value
             continue
-        if id(value) in open_containers and inside:
-            continue  # the same container again, or one that contains itself
-        open_containers.add(id(value))
-        waiting[:0] = inside
+        if id(value) not in around:  # a container may contain itself
+            waiting[:0] = [(*each, (*around, id(value))) for each in inside]
 
 
 def _where(place: str, caller: str) -> str:

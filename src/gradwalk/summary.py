@@ -166,6 +166,10 @@ def _nested(values: Any) -> Values:
 
 
 def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    if tensor.dim() == 0:
+        # A Python number that torch saved as a tensor keeps a mark with which mean() returns
+        # garbage (seen in 2.13); with a dimension it loses the mark.
+        tensor = tensor.reshape(1)
     numbers = _readable(tensor)
     counts = [numbers.isnan().sum(), numbers.isinf().sum(), (numbers == 0).sum()]
     summary["nan"], summary["inf"], summary["zeros"] = torch.stack(counts).tolist()

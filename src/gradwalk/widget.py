@@ -137,6 +137,7 @@ class GraphWidget(anywidget.AnyWidget):
             captured.nodes,
             [kind == "leaf" for _, kind in graph.nodes(data="kind")],
             self._refresh,
+            {node for node, _ in graph.graph["roots"]},
         )
         self._capture = captured
         try:
