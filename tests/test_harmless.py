@@ -42,9 +42,15 @@ def same(a, b):
     return (
         a.stride() == b.stride()
         and a.dtype == b.dtype
-        and torch.equal(a.nan_to_num(123.0), b.nan_to_num(123.0))
-        and torch.equal(a.isnan(), b.isnan())
+        and a.layout == b.layout
+        and torch.equal(bits(a), bits(b))
     )
+
+
+def bits(tensor):
+    """The very bytes, so that 0.0 and -0.0, or two kinds of NaN, differ."""
+    real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return real.contiguous().flatten().view(torch.uint8)
 
 
 def run(name, *, watched):
@@ -111,3 +117,97 @@ def test_the_users_hooks_run_once_and_see_the_same():
     y.sum().backward()
     assert [kind for kind, _ in calls] == ["hook", "post"] * 2
     widget.close()
+
+
+def test_bits_tell_what_equality_does_not():
+    assert not same(torch.tensor([0.0]), torch.tensor([-0.0]))
+    assert same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    assert not same(torch.ones(2, 3), torch.ones(3, 2).t())
+
+
+def strided_gradients(watched):
+    """Leaves whose .grad torch lays out in ways of its own: transposed, expanded, channels last."""
+    torch.manual_seed(0)
+    a = torch.randn(3, 4).t().requires_grad_()
+    b = torch.randn(5, requires_grad=True)
+    c = torch.randn(1, 3, 4, 4).to(memory_format=torch.channels_last).requires_grad_()
+    d = torch.randn(100, 1, requires_grad=True)
+    loss = (a * a).sum() + b.sum() + torch.relu(c).mean() + d.expand(100, 3).sum()
+    widget = GraphWidget(loss, names={}) if watched else None
+    loss.backward(retain_graph=True)
+    first = [leaf.grad.clone(memory_format=torch.preserve_format) for leaf in (a, b, c, d)]
+    loss.backward()
+    if widget is not None:
+        assert widget.fault is None
+        widget.close()
+    return [*first, *(leaf.grad for leaf in (a, b, c, d))]
+
+
+def test_the_layout_of_every_gradient_is_torchs():
+    plain, watched = strided_gradients(False), strided_gradients(True)
+    assert all(same(x, y) for x, y in zip(plain, watched, strict=True))
+
+
+def train(watched):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(6, 20), torch.nn.Dropout(0.5), torch.nn.ReLU(), torch.nn.Linear(20, 1)
+    )
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(4):
+        loss = model(torch.randn(8, 6)).pow(2).mean()
+        widget = GraphWidget(loss, names=model) if watched else None
+        if widget is not None:
+            widget.selected = 2
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        if widget is not None:
+            assert widget.details["id"] == 2
+            widget.close()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def test_training_with_a_widget_on_every_step_ends_with_the_same_weights():
+    assert all(same(a, b) for a, b in zip(train(False), train(True), strict=True))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_callers_grad_mode_stays(enabled):
+    (output,) = outputs_of("linear")
+    with torch.set_grad_enabled(enabled):
+        widget = GraphWidget(output, names={})
+        widget.selected = 1
+        assert widget.details is not None
+        assert torch.is_grad_enabled() is enabled
+    widget.close()
+
+
+def test_second_order_gradients_are_those_without_the_widget():
+    def slope(watched):
+        torch.manual_seed(0)
+        x = torch.randn(80, requires_grad=True)
+        y = (x**3).sum()
+        widget = GraphWidget(y, names={}) if watched else None
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        if widget is not None:
+            widget.selected = 1
+            assert widget.details["grad_input"] is not None
+        (second,) = torch.autograd.grad(first.sum(), x)
+        return first.detach(), second
+
+    assert all(same(a, b) for a, b in zip(slope(False), slope(True), strict=True))
+
+
+def test_an_error_of_backward_is_the_same_with_the_widget():
+    def failure(watched):
+        x = torch.ones(2, requires_grad=True)
+        y = (x * x).sum()
+        widget = GraphWidget(y, names={}) if watched else None
+        y.backward()
+        with pytest.raises(RuntimeError) as raised:
+            y.backward()
+        return type(raised.value), str(raised.value), widget and widget.fault
+
+    assert failure(False) == failure(True)
