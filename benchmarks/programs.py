@@ -43,18 +43,20 @@ class _Block(nn.Module):
         return added
 
 
-def resnet() -> Tensor:
-    """Sixteen bottleneck blocks, narrow enough to run in no time."""
-    widths = [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3
+def resnet(wider: int = 1, images: tuple[int, int, int, int] = (2, 3, 8, 8)) -> Tensor:
+    """Sixteen bottleneck blocks; by default narrow enough to run in no time."""
+    widths = [wider * width for width in [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3]
     blocks = [_Block(a, b // 2, b) for a, b in zip([3, *widths], widths, strict=False)]
-    loss: Tensor = nn.Sequential(*blocks)(torch.randn(2, 3, 8, 8)).mean()
+    loss: Tensor = nn.Sequential(*blocks)(torch.randn(images)).mean()
     return loss
 
 
-def transformer(layers: int) -> Tensor:
-    """A transformer encoder of so many layers."""
-    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-    loss: Tensor = nn.TransformerEncoder(layer, layers)(torch.randn(2, 5, 16)).mean()
+def transformer(layers: int, width: int = 16, tokens: tuple[int, int] = (2, 5)) -> Tensor:
+    """A transformer encoder of so many layers, over a batch of sequences of tokens."""
+    layer = nn.TransformerEncoderLayer(
+        width, 4, (4 if width > 100 else 2) * width, batch_first=True
+    )
+    loss: Tensor = nn.TransformerEncoder(layer, layers)(torch.randn(*tokens, width)).mean()
     return loss
 
 

@@ -1,6 +1,13 @@
 import type { AnyModel } from "@anywidget/types";
 import type { Direction } from "./drawing/direction";
-import type { DetailsModel, GraphModel, StateModel } from "./wire";
+import type {
+  DetailsModel,
+  GraphModel,
+  RunModel,
+  StateModel,
+  StepModel,
+  TransportModel,
+} from "./wire";
 
 /** What Python and the browser share, by trait name. */
 export interface Traits {
@@ -11,10 +18,21 @@ export interface Traits {
   fault: string | null;
   selected: number | null;
   direction: Direction;
+  /** How many steps of the recorded backward have run in what is shown. */
+  cursor: number;
+  steps: StepModel[];
+  run: RunModel | null;
+  transport: TransportModel;
 }
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction";
+export type Settable = "selected" | "direction" | "cursor";
+
+/** Runs the real backward once and records it, then puts the cursor there; null for the end. */
+export interface StartMessage {
+  kind: "start";
+  cursor: number | null;
+}
 
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel {
@@ -22,6 +40,8 @@ export interface Channel {
   set<K extends Settable>(trait: K, value: Traits[K]): void;
   /** Calls back after each change of the trait, from either side, until the returned function is called. */
   on(trait: keyof Traits, changed: () => void): () => void;
+  /** Asks Python to do something. */
+  send(message: StartMessage): void;
 }
 
 /** The channel to Python. This file is the only one that knows anywidget. */
@@ -39,11 +59,15 @@ export function channelOf(model: AnyModel<Traits>): Channel {
       model.on(`change:${trait}`, callback);
       return () => model.off(`change:${trait}`, callback);
     },
+    send: (message) => model.send(message),
   };
 }
 
-/** A channel without a kernel: the values live here. `change` plays Python's part. */
-export function localChannel(traits: Traits): Channel & {
+/** A channel without a kernel: the values live here. `change` and `receive` play Python's part. */
+export function localChannel(
+  traits: Traits,
+  receive: (message: StartMessage) => void = () => {},
+): Channel & {
   change<K extends keyof Traits>(trait: K, value: Traits[K]): void;
 } {
   const listeners = new Map<keyof Traits, Set<() => void>>();
@@ -63,5 +87,6 @@ export function localChannel(traits: Traits): Channel & {
       set.add(callback);
       return () => set.delete(callback);
     },
+    send: receive,
   };
 }

@@ -28,6 +28,10 @@ async function view(change: Partial<Traits> = {}) {
     fault: null,
     selected: null,
     direction: "down",
+    cursor: 0,
+    steps: [],
+    run: null,
+    transport: { owned: false, note: null, blocked: null },
     ...change,
   });
   remove = createView(host, channel);

@@ -6,6 +6,8 @@ import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
 import { checkGraph } from "./guard";
 import { Panel } from "./panel/panel";
 import { search } from "./search/search";
+import { runningAt } from "./steps/recording";
+import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
 import { counted } from "./text/number";
 import { Cleanup, element } from "./ui/dom";
@@ -15,6 +17,7 @@ import { legendEntries } from "./ui/legend";
 import { createSearchBox } from "./ui/searchbox";
 import { followTheme } from "./ui/theme";
 import { createToolbar } from "./ui/toolbar";
+import { createTransportBar } from "./ui/transport_bar";
 import type { GraphModel } from "./wire";
 
 const NARROW = 640;
@@ -67,6 +70,18 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       drawing.focus();
     },
   });
+  const stepper = new Stepper(channel, showStepping);
+  const bar = createTransportBar({
+    toStart: () => stepper.toStart(),
+    toEnd: () => stepper.toEnd(),
+    by: (steps) => stepper.by(steps),
+    go: (cursor) => stepper.go(cursor),
+    togglePlay: () => stepper.togglePlay(),
+    show(node) {
+      select(node);
+      drawing.reveal(node, true);
+    },
+  });
   const legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
   const note = element("span", { class: "gw-note-text" });
   const counts = element("span", { class: "gw-counts" });
@@ -108,6 +123,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       toolbar.element,
       faults,
       body,
+      bar.element,
       legend,
       element("div", { class: "gw-status", role: "status" }, note, counts),
       bottom.element,
@@ -171,6 +187,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     const direction = asDirection(channel.get("direction"));
     toolbar.setDirection(direction);
     drawing.show(graph, direction);
+    stepper.read(graph);
     fitting = Number.NaN;
     const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
     const size = `${counted(graph.nodes.length, "node")}, ${counted(graph.edges.length, "edge")}`;
@@ -197,6 +214,21 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     showLegend();
   });
 
+  /** Follows the stepper: the picture at once, and the node that runs stays in view. */
+  function showStepping(stepping: Stepping): void {
+    const { progress } = stepping;
+    const before = drawing.progress;
+    bar.update(stepping, channel.get("transport") ?? null, graph);
+    if (progress === before) return;
+    drawing.mark({ progress });
+    if (progress?.recording !== before?.recording) showLegend();
+    showDetails();
+    const running = progress && runningAt(progress.recording, progress.cursor);
+    if (before && progress && running !== null) drawing.follow(running);
+  }
+
+  const showSteps = update(() => stepper.read(graph));
+
   function showLegend(): void {
     if (!graph) return;
     const state = channel.get("state");
@@ -207,12 +239,14 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
         ran: (state?.runs ?? 0) > 0,
         unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < graph.nodes.length,
         freed: (state?.freed ?? []).length > 0,
+        recording: drawing.progress?.recording ?? null,
       }),
     );
   }
 
   const showDetails = update(() => {
-    if (graph) panel.update(graph, channel.get("selected"), channel.get("details"));
+    if (graph)
+      panel.update(graph, channel.get("selected"), channel.get("details"), drawing.progress);
   });
 
   const showSelected = update(() => {
@@ -231,6 +265,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   cleanup.add(() => root.remove());
   cleanup.add(followTheme(root));
   cleanup.add(() => drawing.destroy());
+  cleanup.add(() => stepper.destroy());
   cleanup.add(() => panel.destroy());
   const subscribe = (trait: Parameters<Channel["on"]>[0], changed: () => void) =>
     cleanup.add(channel.on(trait, changed));
@@ -240,10 +275,23 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     showSelected();
   });
   subscribe("direction", redraw);
-  subscribe("state", mark);
+  subscribe("state", () => {
+    stepper.answered();
+    mark();
+  });
+  subscribe("steps", showSteps);
+  subscribe("run", showSteps);
+  subscribe("cursor", () => stepper.follow());
+  subscribe("transport", () => {
+    stepper.answered();
+    showStepping(stepper.state);
+  });
   subscribe("selected", showSelected);
   subscribe("details", showDetails);
-  subscribe("fault", showPythonFault);
+  subscribe("fault", () => {
+    stepper.answered();
+    showPythonFault();
+  });
 
   // Keys pressed in the widget are the widget's: a notebook would take them for commands.
   cleanup.listen<KeyboardEvent>(root, "keydown", (event) => {

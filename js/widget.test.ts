@@ -28,6 +28,7 @@ function fakeModel(traits: Partial<Traits>) {
       const at = listeners.findIndex(([name, known]) => name === event && known === call);
       if (at >= 0) listeners.splice(at, 1);
     },
+    send: (message: unknown) => saved.push(JSON.stringify(message)),
     save_changes: () => saved.push(JSON.stringify([values.selected, values.direction])),
   };
   return { model: model as never, set: model.set, listeners, saved };
@@ -48,6 +49,12 @@ describe("channelOf", () => {
     channel.set("selected", 3);
     channel.set("selected", 3);
     expect(saved).toEqual(['[3,"down"]']);
+  });
+
+  it("sends messages to Python", () => {
+    const { model, saved } = fakeModel({});
+    channelOf(model).send({ kind: "start", cursor: null });
+    expect(saved).toEqual(['{"kind":"start","cursor":null}']);
   });
 
   it("stops listening", () => {

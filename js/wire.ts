@@ -74,6 +74,63 @@ export interface StateModel {
   note: string;
 }
 
+/** One node's backward, in the engine's order; `steps[k]` has the number k + 1. */
+export interface StepModel {
+  step: number;
+  node: number;
+  op: string;
+  /** User text. */
+  name: string | null;
+  /** What this step adds to, "x.grad"; null when it stores nothing. User text. */
+  accumulated: string | null;
+  /** After how many steps all gradients of this node had arrived. */
+  ready: number;
+}
+
+/** The gradient that backward started from at one output. */
+export interface SeedModel {
+  node: number;
+  output_nr: number;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
+export interface GrownModel {
+  node: number;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** A node where something went wrong, and the sentence that says what. */
+export interface MarkModel {
+  node: number;
+  kind: "error" | "nan";
+  note: string;
+}
+
+/** What flowed in the backward pass whose steps are shown. `edges`, `values` and `norms` are aligned. */
+export interface RunModel {
+  run: number;
+  ended: "done" | "stopped";
+  seeds: SeedModel[];
+  /** Places in `edges` of the graph. */
+  edges: number[];
+  /** Numbers of gradients of at most four, null of larger ones. */
+  values: (Values | null)[];
+  norms: (JsonNumber | null)[];
+  grads: GrownModel[];
+  marks: MarkModel[];
+}
+
+/** Whether travelling moves `.grad`, and what the bar has to say. */
+export interface TransportModel {
+  owned: boolean;
+  note: string | null;
+  /** Why no backward can be started; null when one can. */
+  blocked: string | null;
+}
+
 export interface TensorSummary {
   shape: number[];
   dtype: string;
@@ -132,6 +189,56 @@ export interface SavedModel {
   note: string | null;
 }
 
+/** One consumer's share of the gradient that arrives at a node, and the sum so far. */
+export interface ContributionModel {
+  step: number;
+  /** Null for the gradient that backward started from. */
+  consumer: number | null;
+  label: string;
+  input_nr: number | null;
+  argument: string | null;
+  output_nr: number;
+  grad: TensorSummary | null;
+  total: TensorSummary | null;
+}
+
+/** The derivative with respect to one input, as code; `source` says whose words they are. */
+export interface FormulaModel {
+  input_nr: number;
+  argument: string | null;
+  code: string;
+  /** The same with the numbers put in. */
+  numbers: string | null;
+  source: "gradwalk" | "torch";
+  note: string | null;
+}
+
+/** One edge of a path from an output to a leaf, and the derivative along it. */
+export interface FactorModel {
+  edge: number;
+  node: number;
+  target: number;
+  code: string;
+  value: Values | null;
+  note: string | null;
+}
+
+/** One way from an output to a leaf. */
+export interface PathModel {
+  factors: FactorModel[];
+  written: string | null;
+  product: Values | null;
+}
+
+/** The chain rule from the outputs to one leaf: a product along each path, summed over paths. */
+export interface ChainModel {
+  paths: PathModel[];
+  total_paths: JsonNumber;
+  written: string | null;
+  sum: Values | null;
+  note: string;
+}
+
 export interface GradNotes {
   grad: string | null;
   grad_output: string | null;
@@ -166,4 +273,13 @@ export interface DetailsModel {
   /** One per entry of `inputs`. */
   grad_input: (TensorSummary | null)[] | null;
   grad_note: GradNotes;
+  state: "waiting" | "ready" | "running" | "done" | "not reached";
+  /** Each consumer's share of what arrives here; null when no run is shown. */
+  contributions: ContributionModel[] | null;
+  formula: FormulaModel[];
+  /** For a leaf. */
+  chain: ChainModel | null;
 }
+
+/** Where a node stands when a number of steps have run. */
+export type NodeState = DetailsModel["state"];

@@ -31,7 +31,10 @@ def walked(output):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_structure_and_metadata_are_torchs(name):
-    output = outputs_of(name)[0]
+    check_against_torch(outputs_of(name)[0])
+
+
+def check_against_torch(output):
     graph = capture(output)
     nodes, edges = walked(output)
     assert list(graph.nodes) == list(range(len(nodes)))
@@ -230,11 +233,8 @@ def random_programs(draw):
 @given(random_programs())
 def test_random_programs(values):
     output = values[-1] + values[0]
-    graph = capture(output)
-    nodes, edges = walked(output)
-    assert len(graph) == len(nodes)
-    assert graph.number_of_edges() == sum(child is not None for child in edges.values())
-    assert nx.is_directed_acyclic_graph(graph)
+    check_against_torch(output)
+    assert nx.is_directed_acyclic_graph(capture(output))
 
 
 def test_a_model_gives_its_parameters_dotted_names():
@@ -251,3 +251,57 @@ def test_roots_stand_in_the_order_given_and_as_often():
     assert capture(z, y, z).graph["roots"] == [(0, 0), (1, 0), (0, 0)]
     assert capture(pair, pair).graph["roots"] == [(0, 0), (1, 0)] * 2
     assert capture({"a": pair, "b": pair}).graph["roots"] == [(0, 0), (1, 0)] * 2
+
+
+def test_an_output_that_lies_behind_another_one():
+    #   y = exp(x)   z = 2 y     roots: z ─► y ─► x, and y itself
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    z = y * 2
+    graph = capture(z, y)
+    assert graph.graph["roots"] == [(0, 0), (1, 0)]
+    assert list(graph.edges) == [(0, 1, 0), (1, 2, 0)]
+
+
+def test_one_class_with_different_shapes_dtypes_and_stubs():
+    #   MulBackward0 three times: (2, 3) float32, () float64, (2, 3) with "self" needing no gradient
+    x, s = torch.ones(2, 3, requires_grad=True), torch.ones((), requires_grad=True)
+    graph = capture(x * 2, s.double() * 2, 2 * x.detach() * x)
+    muls = [d for _, d in graph.nodes(data=True) if d["op"] == "MulBackward0"]
+    assert [(d["shape"], d["dtype"]) for d in muls] == [
+        ((2, 3), "torch.float32"),
+        ((), "torch.float64"),
+        ((2, 3), "torch.float32"),
+    ]
+    stubs = [[stub["argument"] for stub in d["no_grad_inputs"]] for d in muls]
+    assert stubs == [["other"], ["other"], ["self"]]
+
+
+CALLS = {
+    "mul": (torch.mul, {"input": (2, 3), "other": (2, 3)}),
+    "addmm": (torch.addmm, {"input": (2, 4), "mat1": (2, 3), "mat2": (3, 4)}),
+    "addcmul": (torch.addcmul, {"input": (3,), "tensor1": (3,), "tensor2": (3,)}),
+    "baddbmm": (torch.baddbmm, {"input": (5, 2, 4), "batch1": (5, 2, 3), "batch2": (5, 3, 4)}),
+    "lerp": (torch.lerp, {"input": (3,), "end": (3,), "weight": (3,)}),
+    "layer_norm": (
+        lambda **given: torch.nn.functional.layer_norm(normalized_shape=(4,), **given),
+        {"input": (3, 4), "weight": (4,), "bias": (4,)},
+    ),
+    "conv2d": (torch.conv2d, {"input": (1, 2, 5, 5), "weight": (3, 2, 3, 3), "bias": (3,)}),
+    "atan2": (torch.atan2, {"input": (3,), "other": (3,)}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_argument_named_is_the_one_that_was_given_the_tensor(name):
+    # torch itself says where an argument stands: only it requires grad, and is given by keyword.
+    function, shapes = CALLS[name]
+    for argument in shapes:
+        given = {key: torch.rand(shape) + 0.5 for key, shape in shapes.items()}
+        given[argument].requires_grad_()
+        graph = capture(function(**given))
+        ((_, _, found),) = graph.out_edges(0, data="argument")
+        assert found == argument or (found, argument) == ("self", "input")
+        others = [stub["argument"] for stub in graph.nodes[0]["no_grad_inputs"]]
+        assert len(set(others)) == len(shapes) - 1
+        assert found not in others

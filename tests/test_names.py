@@ -88,6 +88,18 @@ def test_names_do_not_keep_other_graphs_alive():
     widget.close()
 
 
+def test_variables_deleted_after_the_call_are_not_kept_alive():
+    x = torch.ones(1, requires_grad=True)
+    y = x * 2
+    unrelated = torch.ones(3)
+    ref = weakref.ref(unrelated)
+    widget = GraphWidget(y)
+    del unrelated
+    gc.collect()
+    assert ref() is None
+    widget.close()
+
+
 def test_the_callers_own_variables_are_left_as_they_are():
     x = torch.ones(1, requires_grad=True)
     y = x * 2
@@ -116,3 +128,40 @@ def test_a_variable_that_cannot_be_looked_at_does_not_stop_the_others(make):
     w = torch.ones(1, requires_grad=True)
     h = w * 2
     assert names_in(GraphWidget(h)) == ["h", "w"]
+
+
+def test_a_comprehension_a_nested_function_and_a_class_body_are_callers_too():
+    w = torch.ones(1, requires_grad=True)
+    assert [names_in(GraphWidget(v))[0] for v in [w * 2]] == ["v"]
+
+    def function():
+        local = w.exp()
+        return names_in(GraphWidget(local))
+
+    assert function() == ["local", "w"]
+
+    class Body:
+        attribute = torch.ones(1, requires_grad=True)
+        found = names_in(GraphWidget(attribute * 2))
+
+    assert Body.found == [None, "attribute"]
+
+
+def test_names_given_are_the_only_names():
+    w = torch.ones(1, requires_grad=True)
+    h = w * 2
+    assert names_in(GraphWidget(h, names={"weight": w})) == [None, "weight"]
+    assert names_in(GraphWidget(h, names={})) == [None, None]
+
+
+def test_a_name_is_text_whatever_it_holds():
+    w = torch.ones(1, requires_grad=True)
+    name = "<img src=x onerror=alert(1)>"
+    assert names_in(GraphWidget(w * 2, names={name: w})) == [None, name]
+
+
+def test_a_view_of_a_leaf_is_another_tensor():
+    w = torch.ones(1, requires_grad=True)
+    view = w.view(1)
+    h = view * 2
+    assert names_in(GraphWidget(h)) == ["h", "view", "w"]

@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 from programs import MultiplyAdd
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from gradwalk import GraphWidget, capture, release
 
@@ -39,6 +40,77 @@ def test_an_open_widget_keeps_the_graph_and_closing_it_frees():
     widget.close()
     gc.collect()
     assert ref() is None
+
+
+def test_a_closed_widget_that_is_still_referred_to_holds_no_graph():
+    x = torch.ones(3, requires_grad=True)
+    saved = x.exp()
+    widget = GraphWidget((saved * saved).sum(), names={"saved": saved})
+    widget.selected = 1
+    ref = weakref.ref(saved)
+    widget.close()
+    del saved
+    gc.collect()
+    assert ref() is None
+    assert "closed" in repr(widget)
+
+
+def test_a_widget_whose_backward_failed_lets_go_too():
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("not today")
+
+    x = torch.ones(3, requires_grad=True)
+    saved = x.exp()
+    loss = (Fails.apply(saved) * saved).sum()
+    widget = GraphWidget(loss, names={})
+    with pytest.raises(ValueError, match="not today"):
+        loss.backward()
+    ref = weakref.ref(saved)
+    widget.close()
+    del saved, loss
+    gc.collect()
+    assert ref() is None
+
+
+def test_widgets_made_in_a_loop_are_gone_too():
+    gc.collect()
+    held = len(release._held)
+    refs = []
+    for _ in range(3):
+        x = torch.ones(100, requires_grad=True)
+        y = x.exp()
+        loss = (y * y).sum()
+        widget = GraphWidget(loss)  # looks for names among the variables here
+        widget.selected = 1
+        loss.backward()
+        assert widget.details["grad_output"] is not None
+        refs += [weakref.ref(y), weakref.ref(widget)]
+        widget.close()
+    del x, y, loss, widget
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * 6
+    assert len(release._held) == held
+
+
+def test_the_gradients_seen_are_freed_with_the_widget():
+    x = torch.ones(500, requires_grad=True)
+    middle = x * 2
+    flowed = []
+    middle.register_hook(lambda grad: flowed.append(StorageWeakRef(grad.untyped_storage())))
+    loss = (middle * torch.ones(500)).sum()
+    widget = GraphWidget(loss, names={})
+    loss.backward()
+    gc.collect()
+    assert not flowed[0].expired()  # shown when it is asked for, so kept until then
+    widget.close()
+    gc.collect()
+    assert flowed[0].expired()
 
 
 def test_a_capture_does_not_keep_the_graph():
@@ -128,13 +200,71 @@ print("reached the end")
 """
 
 
+def in_another_process(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Error" not in done.stderr  # an exception that Python could only ignore
+    return done.stdout
+
+
 @pytest.mark.parametrize("order", ["close first", "delete first", "leave open"])
 @pytest.mark.parametrize("threaded", [False, True], ids=["main", "worker"])
 def test_a_hundred_thousand_deep_chain_is_freed_without_a_crash(order, threaded):
     code = _DEEP.format(depth=100_000, order=order, threaded=threaded)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "reached the end" in done.stdout
+    assert "reached the end" in in_another_process(code)
+
+
+_PARTS = """
+import gc, threading, torch
+from gradwalk import capture, release
+
+def leaf():
+    return torch.ones(1, requires_grad=True)
+
+def chain(start):
+    for _ in range(20_000):
+        start = start * 1.0
+    return start
+
+def the_middle_outlives_the_end():
+    #   x ─► 20,000 ─► middle ─┬─► 20,000 ─► y
+    #                          └─► 20,000 ─► again, which nobody captured yet
+    middle = chain(x := leaf())
+    y = chain(middle)
+    capture(y)
+    del y
+    again = chain(middle)
+    capture(middle)
+    del middle
+    capture(again)
+    again.mul_(2.0)  # one more node, which Python never touched
+    del x, again
+
+def only_the_collector_frees_the_end():
+    cycle = [chain(leaf())]
+    cycle.append(cycle)
+    capture(cycle[0])
+    del cycle
+    gc.collect()
+
+def a_node_is_all_that_was_given():
+    y = chain(leaf())
+    capture(y.grad_fn)
+    del y
+
+threading.stack_size(512 * 1024)  # as on macOS
+parts = the_middle_outlives_the_end, only_the_collector_frees_the_end, a_node_is_all_that_was_given
+for part in parts:
+    thread = threading.Thread(target=part)
+    thread.start()
+    thread.join()
+gc.collect()
+print("held:", len(release._held))
+"""
+
+
+def test_deep_chains_of_which_a_part_lives_on():
+    assert in_another_process(_PARTS).strip() == "held: 0"
 
 
 def test_a_deep_chain_of_custom_functions():
@@ -153,6 +283,4 @@ del y
 gc.collect()
 print("reached the end")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "reached the end" in done.stdout
+    assert "reached the end" in in_another_process(code)

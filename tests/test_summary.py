@@ -135,3 +135,86 @@ def test_summarising_changes_nothing():
 def test_a_number_that_torch_saved_as_a_tensor():
     product = (torch.ones(2, requires_grad=True) * 3.0).grad_fn
     assert summarise(product._saved_other)["mean"] == 3.0
+
+
+DTYPES = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")  # torch's own
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_of_the_installed_torch_is_shown(dtype):
+    try:
+        tensor = torch.empty(3, dtype=dtype).zero_()
+    except (RuntimeError, NotImplementedError):
+        try:  # dtypes without any kernel: their bits can still be made
+            tensor = torch.zeros(3 * 16, dtype=torch.uint8).view(dtype)
+        except (RuntimeError, NotImplementedError):
+            tensor = torch.empty(3, dtype=dtype, device="meta")
+    summary = plain(tensor)
+    assert summary["dtype"] == str(dtype)
+    assert summary["shape"] == list(tensor.shape)
+    assert summary["values"] is not None or summary["note"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(1, 64))
+def test_evenly_spread_laws(shape, most):
+    tensor = torch.zeros(1).expand(shape)
+    shown, indices = evenly_spread(tensor, most)
+    assert shown.numel() <= most
+    assert shown.dim() == len(shape)
+    if indices is None:
+        assert tensor.numel() <= most
+        return
+    assert [len(picked) for picked in indices] == list(shown.shape)
+    for size, picked in zip(shape, indices, strict=True):
+        assert all(a < b for a, b in pairwise(picked))
+        assert picked
+        if len(picked) >= 2:
+            assert (picked[0], picked[-1]) == (0, size - 1)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_a_sparse_tensors_statistics_are_those_of_the_dense_one(layout):
+    dense = torch.tensor([[0.0, -2.0, 0.0], [3.0, 0.0, 0.0]])
+    of_sparse, of_dense = plain(getattr(dense, layout)()), plain(dense)
+    for key in ("shape", "values", "min", "max", "mean", "norm", "nan", "inf", "zeros"):
+        assert of_sparse[key] == of_dense[key]
+
+
+def test_an_uncoalesced_sparse_gradient_counts_repeated_rows_once():
+    #   row 2 is looked up twice: torch stores it twice and means the sum
+    index, values = torch.tensor([[1, 2, 2]]), torch.ones(3, 2)
+    sparse = torch.sparse_coo_tensor(index, values, (4, 2), check_invariants=True)
+    summary = plain(sparse)
+    assert summary["values"] == sparse.to_dense().tolist()
+    assert (summary["max"], summary["zeros"]) == (2.0, 4)
+
+
+def test_a_large_tensors_statistics_are_those_of_torch():
+    tensor = torch.randn(1_200_000)
+    tensor[7] = 0.0
+    summary = plain(tensor)
+    assert summary["mean"] == pytest.approx(float(tensor.double().mean()), rel=1e-3, abs=1e-6)
+    assert summary["norm"] == pytest.approx(float(tensor.double().norm()), rel=1e-4)
+    assert (summary["min"], summary["max"]) == (float(tensor.min()), float(tensor.max()))
+    assert summary["zeros"] == int((tensor == 0).sum())
+
+
+def test_complex_numbers_have_a_norm_and_a_mean_but_no_order():
+    tensor = torch.tensor([3 + 4j, 0j, complex(math.nan, 1)])
+    summary = plain(tensor)
+    assert (summary["min"], summary["max"]) == (None, None)
+    assert (summary["nan"], summary["zeros"]) == (1, 1)
+    assert plain(tensor[:2])["norm"] == 5.0
+    assert len(summary["values"]) == 3
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, torch.enable_grad])
+def test_the_callers_modes_make_no_difference(mode):
+    tensor = torch.randn(70, requires_grad=True)
+    expected = plain(tensor)
+    with mode():
+        assert plain(tensor) == expected
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert plain(tensor) == expected

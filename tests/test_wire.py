@@ -54,7 +54,15 @@ def in_typescript(hint: Any) -> str:
 
 
 # Python says Any where TypeScript can say more.
-LOOSER = {("TensorSummary", "values"): "Values | null"}
+LOOSER = {
+    ("TensorSummary", "values"): "Values | null",
+    ("SeedModel", "values"): "Values | null",
+    ("GrownModel", "values"): "Values | null",
+    ("RunModel", "values"): "(Values | null)[]",
+    ("FactorModel", "value"): "Values | null",
+    ("PathModel", "product"): "Values | null",
+    ("ChainModel", "sum"): "Values | null",
+}
 
 
 def drift(typescript: str) -> list[str]:

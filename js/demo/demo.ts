@@ -1,8 +1,10 @@
-import { localChannel } from "../channel";
+import { type Channel, localChannel, type Traits } from "../channel";
 import { asDirection } from "../drawing/direction";
+import { type Progress, recordingOf } from "../steps/recording";
 import { createView } from "../view";
 import type { StateModel } from "../wire";
 import { fakeDetails } from "./fake_details";
+import { fakeRun, fakeTransport, SITUATIONS, type Situation } from "./fake_run";
 import { MODELS } from "./models";
 
 const NOTHING_YET: StateModel = {
@@ -24,14 +26,20 @@ function show(): void {
   const host = document.getElementById("widget") as HTMLElement;
   host.style.maxWidth = query.has("width") ? `${query.get("width")}px` : "";
   document.body.dataset.theme = query.get("theme") ?? "light";
-  const channel = localChannel({
+  const situation = (query.get("situation") ?? "fine") as Situation;
+  const traits: Traits = {
     graph,
     details: null,
     state: NOTHING_YET,
     fault: query.get("fault"),
     selected: null,
     direction: asDirection(query.get("direction")),
-  });
+    cursor: 0,
+    steps: [],
+    run: null,
+    transport: fakeTransport(situation, false),
+  };
+  const channel = localChannel(traits, ({ cursor }) => setTimeout(() => backward(cursor), 150));
   const answer = () => {
     const selected = channel.get("selected");
     // Python answers a moment later.
@@ -39,40 +47,47 @@ function show(): void {
       if (selected !== channel.get("selected")) return;
       channel.change(
         "details",
-        selected === null ? null : fakeDetails(graph, selected, channel.get("state")),
+        selected === null
+          ? null
+          : fakeDetails(graph, selected, channel.get("state"), progressOf(channel)),
       );
     }, 60);
   };
   channel.on("selected", answer);
+  channel.on("cursor", answer);
   channel.on("direction", () => remember("direction", channel.get("direction")));
   remove = createView(host, channel);
-  backward = () => {
+  backward = (cursor) => {
     const runs = channel.get("state").runs + 1;
-    const unreached = new Set(
-      graph.nodes.length > 8
-        ? graph.nodes.filter((node) => node.id % 11 === 10).map((node) => node.id)
-        : [],
-    );
-    const reached = graph.nodes.map((node) => node.id).filter((id) => !unreached.has(id));
+    const { steps, run } = fakeRun(graph, situation);
+    channel.change("run", run);
+    channel.change("steps", steps);
+    channel.change("transport", fakeTransport(situation, true));
+    channel.change("cursor", cursor ?? steps.length);
     channel.change("state", {
       runs,
-      reached,
-      flowed: [...graph.edges.keys()].filter((at) => {
-        const { source, target } = graph.edges[at];
-        return !unreached.has(source) && !unreached.has(target);
-      }),
+      reached: steps.map((step) => step.node),
+      flowed: run.edges,
       freed: graph.nodes
         .filter((node) => node.kind === "op" && node.id % 2 === 1)
         .map((node) => node.id),
-      note: `Backward pass ${runs}: gradients reached ${reached.length} of ${graph.nodes.length} nodes.`,
+      note: `Backward pass ${runs}: gradients reached ${steps.length} of ${graph.nodes.length} nodes.`,
     });
     answer();
   };
-  if (query.has("backward")) backward();
+  if (query.has("cursor")) backward(Number(query.get("cursor")));
+  if (query.has("backward")) backward(null);
   if (query.has("selected")) channel.set("selected", Number(query.get("selected")));
 }
 
-let backward = () => {};
+let backward = (_cursor: number | null) => {};
+
+function progressOf(channel: Channel): Progress | null {
+  const steps = channel.get("steps");
+  if (steps.length === 0) return null;
+  const recording = recordingOf(channel.get("graph"), steps, channel.get("run"));
+  return { recording, cursor: channel.get("cursor") };
+}
 
 function remember(key: string, value: string): void {
   query.set(key, value);
@@ -92,11 +107,12 @@ function chooser(key: string, values: string[]): HTMLSelectElement {
 
 const run = document.createElement("button");
 run.textContent = "backward()";
-run.addEventListener("click", () => backward());
+run.addEventListener("click", () => backward(null));
 document
   .getElementById("controls")
   ?.append(
     chooser("model", Object.keys(MODELS)),
+    chooser("situation", [...SITUATIONS]),
     chooser("theme", ["light", "dark"]),
     chooser("width", ["1180", "900", "500"]),
     run,

@@ -1,3 +1,4 @@
+import type { Progress } from "../steps/recording";
 import type {
   DetailsModel,
   GraphModel,
@@ -6,9 +7,15 @@ import type {
   TensorSummary,
   Values,
 } from "../wire";
+import { fakeStepDetails } from "./fake_steps";
 
 /** Details as Python would send them, with made-up numbers. */
-export function fakeDetails(graph: GraphModel, id: number, state: StateModel): DetailsModel {
+export function fakeDetails(
+  graph: GraphModel,
+  id: number,
+  state: StateModel,
+  progress: Progress | null = null,
+): DetailsModel {
   const node = graph.nodes[id];
   const leaf = node.kind === "leaf";
   const out = graph.edges.filter((edge) => edge.source === id);
@@ -96,6 +103,7 @@ export function fakeDetails(graph: GraphModel, id: number, state: StateModel): D
         ? "A leaf is where gradients end: it adds them to .grad and passes nothing on."
         : why,
     },
+    ...fakeStepDetails(graph, id, progress),
   };
 }
 

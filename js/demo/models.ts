@@ -28,6 +28,16 @@ function reuse(): GraphModel {
   return g.graph([y, "y"]);
 }
 
+/** x = 3; y1 = x + 1; y2 = 2 * x; loss = (y1 - y2) ** 2: two ways to one leaf. */
+function twoWays(): GraphModel {
+  const g = new Builder();
+  const x = g.leaf("x", []);
+  const y1 = g.op("AddBackward0", [], { self: x, other: null }, "y1");
+  const y2 = g.op("MulBackward0", [], { self: null, other: x }, "y2");
+  const difference = g.op("SubBackward0", [], { self: y1, other: y2 });
+  return g.graph([g.op("PowBackward0", [], { self: difference, exponent: null }, "loss"), "loss"]);
+}
+
 /** A small convolutional network with its loss. */
 function lenet(): GraphModel {
   const g = new Builder();
@@ -131,6 +141,7 @@ function unrolled(steps: number): GraphModel {
 export const MODELS: Record<string, () => GraphModel> = {
   "h = w * x + b": example,
   "x used three times": reuse,
+  "(x + 1 - 2 * x) ** 2": twoWays,
   LeNet: lenet,
   "hostile names": hostile,
   "RNN, 40 steps": () => unrolled(40),

@@ -1,3 +1,4 @@
+import { describeState } from "../steps/words";
 import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
@@ -32,7 +33,11 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
   if (node.no_grad_inputs.length > 0) {
     lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
   }
-  if (marks.ran) lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
+  if (marks.progress) {
+    lines.push(describeState(marks.progress, id));
+    for (const { note } of marks.progress.recording.marks.get(id) ?? []) lines.push(oneLine(note));
+  } else if (marks.ran)
+    lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
   if (marks.freed.has(id)) lines.push("saved tensors freed");
   return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
 }

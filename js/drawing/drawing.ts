@@ -1,9 +1,13 @@
+import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { Cleanup, element, KEEP_KEYS, svgElement } from "../ui/dom";
 import type { GraphModel } from "../wire";
+import { Beacons } from "./beacons";
 import { Camera, isFocused } from "./camera";
 import { describe } from "./describe";
 import type { Direction } from "./direction";
+import { boxOf, nearestCopy, nodeAtPoint } from "./find";
+import { GradientLayer } from "./gradients";
 import type { Box } from "./grid";
 import { type Marks, NO_MARKS } from "./marks";
 import { type Detail, SvgPainter } from "./painter";
@@ -19,7 +23,8 @@ import {
   seen,
   type View,
 } from "./views";
-import { firstStop, stepOf, walk } from "./walk";
+import { END, firstStop, stepOf, walk } from "./walk";
+import { WheelHint } from "./wheel_hint";
 
 export interface DrawingEvents {
   select(id: number | null): void;
@@ -30,7 +35,8 @@ export interface DrawingEvents {
 
 /** Below this scale no text can be read and outlines are drawn in bulk. */
 const FAR = 0.4;
-const HINT_MS = 1600;
+/** Room for the labels around a node that is followed, px of the scene. */
+const AROUND = 40;
 
 /** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
 export class Drawing {
@@ -46,7 +52,6 @@ export class Drawing {
   /** The first view, as long as nobody has moved it. */
   private home: View | null = null;
   private frame = 0;
-  private hintTimer = 0;
   private cameFrom: number | null = null;
   private pointerOver = false;
   private readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
@@ -56,7 +61,9 @@ export class Drawing {
     "aria-live": "polite",
     role: "status",
   });
-  private readonly hint = element("div", { class: "gw-wheel-hint", "aria-hidden": "true" });
+  private readonly hint = new WheelHint();
+  private readonly beacons = new Beacons();
+  private readonly gradients: GradientLayer;
   private readonly tooltip = new Tooltip();
   private readonly painter: SvgPainter;
   private readonly camera: Camera;
@@ -66,7 +73,8 @@ export class Drawing {
     private readonly events: DrawingEvents,
     private readonly measure: Measure,
   ) {
-    this.svg.append(this.layer);
+    this.gradients = new GradientLayer(measure);
+    this.svg.append(this.layer, this.beacons.element);
     this.canvas = element(
       "div",
       {
@@ -78,12 +86,11 @@ export class Drawing {
       },
       this.svg,
     );
-    this.hint.textContent = `${isMac() ? "⌘" : "Ctrl"} + scroll to zoom, or click the graph first`;
     this.element = element(
       "div",
       { class: "gw-stage" },
       this.canvas,
-      this.hint,
+      this.hint.element,
       this.tooltip.element,
       this.live,
     );
@@ -91,11 +98,12 @@ export class Drawing {
     this.camera = new Camera(this.svg, this.canvas, {
       moved: ({ k, x, y }) => {
         this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+        this.beacons.place(this.camera.view, k < FAR);
         this.tooltip.hide();
         this.paintSoon();
         this.events.zoomed(k);
       },
-      wheelIgnored: () => this.showHint(),
+      wheelIgnored: () => this.hint.show(),
     });
     this.listen();
   }
@@ -154,7 +162,7 @@ export class Drawing {
    * it has several.
    */
   reveal(id: number, centre = false): void {
-    const index = this.nearestCopy(id);
+    const index = nearestCopy(this.scene, id, this.camera.view, this.size);
     if (index === null || !this.scene) return;
     const node = this.scene.nodes[index];
     const tooFar = this.camera.view.k < FAR;
@@ -165,15 +173,33 @@ export class Drawing {
     if (view !== this.camera.view) this.camera.go(view);
   }
 
+  /** Moves just so far, at the same scale, that the node and what it passes on are in view. */
+  follow(id: number): void {
+    const index = nearestCopy(this.scene, id, this.camera.view, this.size);
+    if (index === null || !this.scene || !this.framed) return;
+    const { width, height } = this.scene;
+    const { left, top, right, bottom } = boxOf(this.scene.nodes[index]);
+    // Nothing stands outside the scene: a view of all of it stays where it is.
+    const around = {
+      left: Math.max(0, left - AROUND),
+      top: Math.max(0, top - AROUND),
+      right: Math.min(width, right + AROUND),
+      bottom: Math.min(height, bottom + AROUND),
+    };
+    const view = revealView(this.camera.view, around, this.size);
+    if (view !== this.camera.view) this.camera.go(view);
+  }
+
   /** Puts the keyboard into the graph, on this node if one is given. */
   focus(id: number | null = null): void {
-    if (id !== null) this.mark({ focused: this.nearestCopy(id) });
+    if (id !== null)
+      this.mark({ focused: nearestCopy(this.scene, id, this.camera.view, this.size) });
     this.canvas.focus({ preventScroll: true });
   }
 
   destroy(): void {
     cancelAnimationFrame(this.frame);
-    window.clearTimeout(this.hintTimer);
+    this.hint.stop();
     this.tooltip.hide();
     this.camera.destroy();
     this.cleanup.run();
@@ -211,7 +237,10 @@ export class Drawing {
       return;
     }
     const around = seen(view, this.size);
-    this.painter.draw(this.scene, around, detail, this.marks);
+    const gradients = detail === "near" ? this.gradients.at(this.scene, this.marks.progress) : [];
+    this.painter.draw(this.scene, around, detail, this.marks, gradients);
+    this.beacons.show(this.scene, this.marks);
+    this.beacons.place(view, detail === "far");
     this.canvas.dataset.detail = detail;
     this.drawn = { view: around, detail, scale: view.k };
   }
@@ -349,52 +378,14 @@ export class Drawing {
     const { k, x, y } = this.camera.view;
     const px = (event.clientX - left - x) / k;
     const py = (event.clientY - top - y) / k;
-    const slack = 4 / k;
-    const found = this.scene.nodes.find(
-      ({ x, y, shape }) =>
-        Math.abs(px - x) <= shape.width / 2 + slack && Math.abs(py - y) <= shape.height / 2 + slack,
-    );
-    return found ? found.index : null;
+    return nodeAtPoint(this.scene, px, py, 4 / k);
   }
 
-  private nearestCopy(id: number): number | null {
-    const { scene } = this;
-    const copies = scene?.drawn[id];
-    if (!scene || !copies) return null;
-    const view = seen(this.camera.view, this.size, 0);
-    const cx = (view.left + view.right) / 2;
-    const cy = (view.top + view.bottom) / 2;
-    const distance = (i: number) => Math.hypot(scene.nodes[i].x - cx, scene.nodes[i].y - cy);
-    return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
-  }
-
-  private showHint(): void {
-    this.hint.classList.add("is-shown");
-    window.clearTimeout(this.hintTimer);
-    this.hintTimer = window.setTimeout(() => this.hint.classList.remove("is-shown"), HINT_MS);
+  get progress(): Progress | null {
+    return this.marks.progress;
   }
 
   get hasFocus(): boolean {
     return isFocused(this.canvas);
   }
-}
-
-const END = {
-  along: "This node has no inputs in the graph.",
-  against: "Nothing in the graph uses this node.",
-  before: "This is the first node of its row.",
-  after: "This is the last node of its row.",
-};
-
-function boxOf({ x, y, shape }: Scene["nodes"][number]): Box {
-  return {
-    left: x - shape.width / 2,
-    top: y - shape.height / 2,
-    right: x + shape.width / 2,
-    bottom: y + shape.height / 2,
-  };
-}
-
-function isMac(): boolean {
-  return /mac|iphone|ipad/i.test(navigator.userAgent);
 }

@@ -1,7 +1,7 @@
 import { pathData } from "./curve";
 import type { Box } from "./grid";
-import type { Marks } from "./marks";
-import type { Scene, SceneNode } from "./scene";
+import { edgeStage, type Marks, nodeStage } from "./marks";
+import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** Class and path data of everything in view, in a handful of paths: thousands of elements would be slow. */
 export function batches(scene: Scene, view: Box, marks: Marks): [string, string][] {
@@ -14,24 +14,42 @@ export function batches(scene: Scene, view: Box, marks: Marks): [string, string]
   for (const edge of scene.edges) {
     const [left, top, right, bottom] = edge.bounds;
     if (left > view.right || right < view.left || top > view.bottom || bottom < view.top) continue;
+    const stage = edgeStage(edge.index, scene.nodes[edge.source].id, marks);
+    const flowed = stage === "flowed" || stage === "passing";
     add(
-      marks.flowed.has(edge.index) ? "gw-far-edge is-flowed" : "gw-far-edge",
-      pathData(edge.curve),
+      flowed ? "gw-far-edge is-flowed" : "gw-far-edge",
+      dataOf(edge, () => pathData(edge.curve)),
     );
   }
   for (const node of scene.nodes) {
     const { x, y, shape } = node;
     if (x + shape.width / 2 < view.left || x - shape.width / 2 > view.right) continue;
     if (y + shape.height / 2 < view.top || y - shape.height / 2 > view.bottom) continue;
-    add(farClass(node, marks), boxData(node));
+    add(
+      farClass(node, marks),
+      dataOf(node, () => boxData(node)),
+    );
   }
   return Array.from(paths, ([name, parts]): [string, string] => [name, parts.join("")]);
 }
 
+/** Path data is written once: stepping through backward draws the same shapes in other colours at every step. */
+const written = new WeakMap<SceneNode | SceneEdge, string>();
+
+function dataOf(part: SceneNode | SceneEdge, write: () => string): string {
+  let data = written.get(part);
+  if (data === undefined) {
+    data = write();
+    written.set(part, data);
+  }
+  return data;
+}
+
 function farClass({ id, leaf, root }: SceneNode, marks: Marks): string {
   const kind = root ? "gw-root" : leaf ? "gw-leaf" : "gw-op";
-  const mark = !marks.ran ? "" : marks.reached.has(id) ? " is-reached" : " is-unreached";
-  return `gw-far-node ${kind}${mark}`;
+  const stage = nodeStage(id, marks);
+  const mark = stage === null ? "" : stage === "not reached" ? "is-unreached" : `is-${stage}`;
+  return `gw-far-node ${kind} ${mark}`;
 }
 
 function boxData({ x, y, leaf, shape: { width, height } }: SceneNode): string {

@@ -1,3 +1,5 @@
+import { flowedAt, type Progress, stateAt } from "../steps/recording";
+import type { NodeState } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** What is marked in the drawing at one moment. Node ids, except where it says otherwise. */
@@ -8,6 +10,8 @@ export interface Marks {
   /** Places of edges. */
   flowed: ReadonlySet<number>;
   freed: ReadonlySet<number>;
+  /** Where stepping through backward has got; it then says more than what was reached and flowed. */
+  progress: Progress | null;
   selected: number | null;
   hovered: number | null;
   /** Index of the drawn node that the keyboard is on. */
@@ -22,6 +26,7 @@ export const NO_MARKS: Marks = {
   reached: new Set(),
   flowed: new Set(),
   freed: new Set(),
+  progress: null,
   selected: null,
   hovered: null,
   focused: null,
@@ -48,15 +53,38 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
   return near;
 }
 
+/** What the drawing shows of backward at a node; null before any. */
+export function nodeStage(
+  id: number,
+  { progress, ran, reached }: Marks,
+): NodeState | "reached" | null {
+  if (progress) return stateAt(progress.recording, id, progress.cursor);
+  if (!ran) return null;
+  return reached.has(id) ? "reached" : "not reached";
+}
+
+/** The same of an edge. */
+export function edgeStage(
+  index: number,
+  source: number,
+  { progress, ran, flowed }: Marks,
+): "flowed" | "passing" | "unreached" | null {
+  if (!progress) return flowed.has(index) ? "flowed" : ran ? "unreached" : null;
+  const { recording, cursor } = progress;
+  if (recording.flows[index] === 0) return "unreached";
+  if (!flowedAt(recording, index, cursor)) return null;
+  return recording.step[source] === cursor ? "passing" : "flowed";
+}
+
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies } = node;
+  const stage = nodeStage(id, marks);
   const flags: [boolean, string][] = [
     [leaf, "gw-leaf"],
     [!leaf, "gw-op"],
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
-    [marks.reached.has(id), "is-reached"],
-    [marks.ran && !marks.reached.has(id), "is-unreached"],
+    [stage !== null, STAGE_CLASS[stage ?? "reached"]],
     [marks.freed.has(id), "is-freed"],
     [marks.selected === id, "is-selected"],
     [marks.hovered === id, "is-hovered"],
@@ -70,14 +98,24 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
-  const flowed = marks.flowed.has(edge.index);
+  const stage = edgeStage(edge.index, scene.nodes[edge.source].id, marks);
   return classes("gw-edge", [
-    [flowed, "is-flowed"],
-    [marks.ran && !flowed, "is-unreached"],
+    [stage === "flowed" || stage === "passing", "is-flowed"],
+    [stage === "passing", "is-passing"],
+    [stage === "unreached", "is-unreached"],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
 }
+
+const STAGE_CLASS: Record<NodeState | "reached", string> = {
+  reached: "is-reached",
+  waiting: "is-waiting",
+  ready: "is-ready",
+  running: "is-running",
+  done: "is-done",
+  "not reached": "is-unreached",
+};
 
 function classes(base: string, flags: readonly [boolean, string][]): string {
   let text = base;

@@ -2,6 +2,9 @@ import { type Selection, select } from "d3-selection";
 import type { SceneNode } from "./scene";
 import { STUB_RADIUS } from "./shape";
 
+/** Distance of the ring of the node that runs, px. */
+const RING = 5;
+
 /** Draws one node into its empty group. Marks are classes on the group, set by the painter. */
 export function paintNode(this: SVGGElement, node: SceneNode): void {
   const { shape, leaf, root } = node;
@@ -12,6 +15,8 @@ export function paintNode(this: SVGGElement, node: SceneNode): void {
     .attr("data-index", node.index)
     .attr("data-kind", leaf ? "leaf" : "op")
     .attr("transform", `translate(${node.x},${node.y})`);
+  // First, so that it covers no stub.
+  rect(group, "gw-run-ring", width, height, outline + RING, radius + outline + RING);
   for (const stub of shape.stubs) {
     const part = group.append("g").attr("class", "gw-stub");
     const [x1, y1, x2, y2] = stub.line;
@@ -89,6 +94,30 @@ function paintBadges(
     .attr("transform", `translate(${x},${y})`);
   freed.append("circle").attr("r", 6.5);
   freed.append("path").attr("d", FREED_MARK);
+  const step = group
+    .append("g")
+    .attr("class", "gw-badge-step")
+    .attr("transform", `translate(${width / 2 - 5},${(pill ? 4 : -1) - height / 2})`);
+  step.append("rect").attr("y", -7).attr("height", 14).attr("rx", 7);
+  step.append("text").attr("y", 3.4);
+}
+
+/** A badge as wide as this hangs on its node's corner; a wider one grows inwards, not over the neighbour. */
+const BADGE_OUT = 24;
+
+/** Writes into a node's badge the number of the step that runs it. */
+export function paintStep(group: SVGGElement, step: number): void {
+  const badge = group.querySelector(".gw-badge-step");
+  const text = badge?.querySelector("text");
+  const written = step > 0 ? String(step) : "";
+  if (!badge || !text || text.textContent === written) return;
+  text.textContent = written;
+  const width = 8 + 6 * Math.max(1, written.length);
+  const left = Math.min(0, BADGE_OUT - width);
+  text.setAttribute("x", String(left + width / 2));
+  const pill = badge.querySelector("rect");
+  pill?.setAttribute("x", String(left));
+  pill?.setAttribute("width", String(width));
 }
 
 /** A nabla, the sign of a gradient. */

@@ -2,9 +2,12 @@ import { type EnterElement, type Selection, select } from "d3-selection";
 import { arrowData, pathData } from "./curve";
 import { flow } from "./direction";
 import { batches } from "./far";
+import type { GradientLabel } from "./gradients";
 import type { Box } from "./grid";
 import { edgeClass, type Marks, neighbours, nodeClass } from "./marks";
-import { paintNode } from "./paint_node";
+import type { Place } from "./obstacles";
+import { paintLabel } from "./paint_label";
+import { paintNode, paintStep } from "./paint_node";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
@@ -16,6 +19,7 @@ export type Detail = "near" | "far";
 export class SvgPainter {
   private readonly far: Group;
   private readonly edges: Group;
+  private readonly gradients: Group;
   private readonly nodes: Group;
 
   private batchKey: unknown[] = [];
@@ -25,11 +29,18 @@ export class SvgPainter {
     const root = select(layer);
     this.far = root.append("g").attr("class", "gw-far");
     this.edges = root.append("g").attr("class", "gw-edges");
+    this.gradients = root.append("g").attr("class", "gw-gradients");
     this.nodes = root.append("g").attr("class", "gw-nodes");
   }
 
   /** Draws what of the scene lies within `view`. */
-  draw(scene: Scene, view: Box, detail: Detail, marks: Marks): void {
+  draw(
+    scene: Scene,
+    view: Box,
+    detail: Detail,
+    marks: Marks,
+    gradients: readonly GradientLabel[],
+  ): void {
     const near = neighbours(scene, marks);
     const isSpecial = ({ id, index }: SceneNode) =>
       id === marks.hovered ||
@@ -65,12 +76,32 @@ export class SvgPainter {
       .selectAll<SVGGElement, SceneNode>("g.gw-node")
       .data(nodes, (node) => `${node.index}`)
       .join((enter) => enter.append("g").each(paintNode))
-      .attr("class", (node) => nodeClass(node, marks, near));
+      .attr("class", (node) => nodeClass(node, marks, near))
+      .each(function ({ id }) {
+        paintStep(this, marks.progress?.recording.step[id] ?? 0);
+      });
+    this.gradients
+      .classed("is-dim", marks.hits !== null)
+      .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
+      .data(detail === "near" ? gradients : [], (label) => `${label.key} ${label.text}`)
+      .join((enter) => enter.append("g").each(paintLabel))
+      .attr("class", ({ alarming }) => (alarming ? "gw-gradient is-alarming" : "gw-gradient"))
+      .attr("data-edge", ({ edge }) => edge)
+      .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
   }
 
   /** Hovering changes no batch: they are kept until the view or what backward reached changes. */
   private batched(scene: Scene, view: Box, marks: Marks): [string, string][] {
-    const key = [scene, view.left, view.top, view.right, view.bottom, marks.ran, marks.reached];
+    const key = [
+      scene,
+      view.left,
+      view.top,
+      view.right,
+      view.bottom,
+      marks.ran,
+      marks.reached,
+      marks.progress,
+    ];
     if (key.some((part, i) => part !== this.batchKey[i])) {
       this.batchKey = key;
       this.batches = batches(scene, view, marks);
@@ -82,7 +113,8 @@ export class SvgPainter {
   clear(): void {
     this.batchKey = [];
     this.batches = [];
-    for (const group of [this.far, this.edges, this.nodes]) group.selectChildren().remove();
+    for (const group of [this.far, this.edges, this.gradients, this.nodes])
+      group.selectChildren().remove();
   }
 }
 
@@ -106,19 +138,11 @@ function paintEdges(
     .attr("d", ({ curve }) => arrowData(curve[curve.length - 2], curve[curve.length - 1], heading));
   groups.each(function ({ label }) {
     if (!label) return;
-    const group = select(this).append("g").attr("class", "gw-edge-label");
-    group
-      .append("rect")
-      .attr("x", label.x - label.width / 2)
-      .attr("y", label.y - label.height / 2)
-      .attr("width", label.width)
-      .attr("height", label.height)
-      .attr("rx", 3);
-    group
-      .append("text")
-      .attr("x", label.x)
-      .attr("y", label.y + 3.5)
-      .text(label.text);
+    select<SVGGElement, Place & { text: string }>(this)
+      .append("g")
+      .attr("class", "gw-edge-label")
+      .datum(label)
+      .each(paintLabel);
   });
   return groups;
 }

@@ -69,3 +69,11 @@ export function firstStop(scene: Scene, selected: number | null): number | null 
   const root = scene.nodes.find((node) => node.root) ?? scene.nodes[0];
   return root ? root.index : null;
 }
+
+/** What to say where a walk cannot go on. */
+export const END = {
+  along: "This node has no inputs in the graph.",
+  against: "Nothing in the graph uses this node.",
+  before: "This is the first node of its row.",
+  after: "This is the last node of its row.",
+};

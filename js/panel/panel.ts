@@ -1,12 +1,17 @@
+import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { button, element, KEEP_KEYS } from "../ui/dom";
 import { ICONS } from "../ui/icons";
 import type { DetailsModel, GraphModel } from "../wire";
+import { chainSection } from "./chain";
+import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
+import { formulaSection } from "./formula";
 import { tensorSections } from "./gradients";
 import { consumerRows, type GoTo, inputRows } from "./links";
 import { savedSection } from "./saved";
 import { type Opened, section } from "./sections";
+import { stateBadge } from "./state";
 
 export interface PanelEvents {
   goTo: GoTo;
@@ -46,7 +51,12 @@ export class Panel {
   }
 
   /** Shows the details if they are of the selected node, else that they are on their way, or a summary of the graph. */
-  update(graph: GraphModel, selected: number | null, details: DetailsModel | null): void {
+  update(
+    graph: GraphModel,
+    selected: number | null,
+    details: DetailsModel | null,
+    progress: Progress | null = null,
+  ): void {
     window.clearTimeout(this.timer);
     this.body.setAttribute("aria-busy", "false");
     this.bar.replaceChildren(
@@ -55,11 +65,12 @@ export class Panel {
         : chips(graph, selected)),
     );
     if (selected === null) this.fill(null, graphSummary(graph));
-    else if (details?.id === selected) this.fill(selected, this.detailsView(graph, details));
+    else if (details?.id === selected)
+      this.fill(selected, this.detailsView(graph, details, progress));
     else {
       const waiting = element("p", { class: "gw-loading" }, "Loading details…");
       this.body.setAttribute("aria-busy", "true");
-      this.fill(selected, [heading(graph, selected), waiting]);
+      this.fill(selected, [heading(graph, selected), stateBadge(progress, selected), waiting]);
       this.timer = window.setTimeout(() => {
         waiting.textContent =
           "Still waiting for Python. The kernel may be busy running a cell, or gone; the details appear when it answers.";
@@ -75,11 +86,16 @@ export class Panel {
     window.clearTimeout(this.timer);
   }
 
-  private detailsView(graph: GraphModel, details: DetailsModel): (Node | null)[] {
+  private detailsView(
+    graph: GraphModel,
+    details: DetailsModel,
+    progress: Progress | null,
+  ): (Node | null)[] {
     const { opened } = this;
     const go = this.events.goTo;
     return [
       heading(graph, details.id, details.name),
+      stateBadge(progress, details.id),
       element("p", { class: "gw-about" }, details.about),
       details.forward === null
         ? null
@@ -87,6 +103,9 @@ export class Panel {
       facts(details),
       outputsSection(details.outputs, opened),
       ...tensorSections(details, opened, go),
+      contributionsSection(details, opened, go),
+      formulaSection(details.formula, opened),
+      chainSection(details.chain, graph, opened, go),
       details.kind === "op" || details.saved.length > 0
         ? savedSection(details.saved, opened)
         : null,

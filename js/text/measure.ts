@@ -4,7 +4,7 @@ const SANS =
 const MONO =
   'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace';
 
-export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub";
+export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub" | "gradient";
 
 const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   title: { size: 12.5, weight: 600, family: SANS },
@@ -13,6 +13,7 @@ const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   flag: { size: 10.5, weight: 600, family: SANS },
   edge: { size: 10, weight: 400, family: SANS },
   stub: { size: 10, weight: 400, family: SANS },
+  gradient: { size: 10.5, weight: 600, family: SANS },
 };
 
 /** Width of a text in px, in one of the drawing's styles. */

@@ -9,4 +9,10 @@ export const ICONS = {
   legend: "M2.5 4h2M2.5 8h2M2.5 12h2M7 4h6.5M7 8h6.5M7 12h6.5",
   up: "M4 10l4-4 4 4",
   down: "M4 6l4 4 4-4",
+  first: "M4 3.5v9M12 3.5L7.5 8l4.5 4.5",
+  back: "M10 3.5L5.5 8l4.5 4.5",
+  forward: "M6 3.5L10.5 8L6 12.5",
+  last: "M12 3.5v9M4 3.5L8.5 8L4 12.5",
+  play: "M5 3.5v9l7-4.5Z",
+  pause: "M5.5 3.5v9M10.5 3.5v9",
 } as const;

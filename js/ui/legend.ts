@@ -1,4 +1,6 @@
+import { markSign } from "../drawing/beacons";
 import { FREED_MARK, GRADIENT_MARK } from "../drawing/paint_node";
+import type { Recording } from "../steps/recording";
 import { element, svgElement } from "./dom";
 
 export interface LegendOptions {
@@ -7,6 +9,8 @@ export interface LegendOptions {
   ran: boolean;
   unreached: boolean;
   freed: boolean;
+  /** The backward that is stepped through; null when none is. */
+  recording: Recording | null;
 }
 
 /** One entry per sign that the drawing uses now. */
@@ -29,12 +33,78 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
       ]),
     );
   }
-  if (options.ran)
+  const { recording } = options;
+  if (recording) entries.push(...stepEntries(recording));
+  else if (options.ran)
     entries.push(entry("a gradient arrived", 16, badge("gw-badge-reached", 6.5, GRADIENT_MARK)));
-  if (options.unreached) entries.push(entry("no gradient arrived", 26, box("is-unreached", 3)));
+  if (recording ? recording.step.includes(0) : options.unreached)
+    entries.push(
+      entry(recording ? "not reached" : "no gradient arrived", 26, box("is-unreached", 3)),
+    );
   if (options.freed)
     entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
   return entries;
+}
+
+/** The signs of stepping: they stay the same from step to step, so that nothing below them moves. */
+function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
+  const entries: HTMLElement[] = [];
+  if (steps.length > 0) {
+    entries.push(
+      entry("runs now", 34, stage("is-running")),
+      entry("done, with its step", 40, stage("is-done", "3")),
+      entry("ready", 40, stage("is-ready", "4")),
+    );
+  }
+  if (run !== null && run.edges.length > 0) {
+    entries.push(
+      entry("gradient that flowed", 30, [
+        svgElement(
+          "g",
+          { class: "gw-edge is-flowed" },
+          svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
+        ),
+        gradientSign(),
+      ]),
+    );
+  }
+  const kinds = new Set(Array.from(marks.values(), (all) => all.map((mark) => mark.kind)).flat());
+  if (kinds.has("error")) entries.push(entry("stopped with an error", 20, [markSign("error")]));
+  if (kinds.has("nan")) entries.push(entry("NaN or Inf is born here", 32, [markSign("nan")]));
+  return entries;
+}
+
+function stage(name: string, step?: string): SVGElement[] {
+  const group = svgElement("g", { class: `gw-node gw-op ${name}` }, ...box("", 3));
+  if (name === "is-running") {
+    group.prepend(
+      svgElement("rect", { class: "gw-run-ring", x: -14, y: -8.5, width: 28, height: 17, rx: 6 }),
+    );
+  }
+  if (step !== undefined) {
+    const text = svgElement("text", { x: 11, y: -0.6 });
+    text.textContent = step;
+    group.append(
+      svgElement(
+        "g",
+        { class: "gw-badge-step" },
+        svgElement("rect", { x: 4, y: -8.5, width: 14, height: 12, rx: 6 }),
+        text,
+      ),
+    );
+  }
+  return [group];
+}
+
+function gradientSign(): SVGElement {
+  const text = svgElement("text", { y: 3.5 });
+  text.textContent = "-4";
+  return svgElement(
+    "g",
+    { class: "gw-gradient" },
+    svgElement("rect", { x: -9, y: -6.5, width: 18, height: 13, rx: 3 }),
+    text,
+  );
 }
 
 function entry(text: string, width: number, shapes: SVGElement[], sign?: string): HTMLElement {

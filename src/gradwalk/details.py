@@ -11,31 +11,48 @@ from torch.autograd.graph import Node
 
 from . import why
 from .capture import Capture
+from .chain import chain_model
+from .formulas import formulas, with_numbers
+from .kept import Kept
 from .nodes import leaf_tensor
-from .observe import Kept, Observer
+from .observe import Step
+from .recording import Recording
 from .saved import saved_models
 from .signatures import signature
+from .steps import Contribution, contributions
 from .summary import summarise
-from .wire import ConsumerModel, DetailsModel, InputModel, OutputModel, TensorSummary
+from .wire import (
+    ConsumerModel,
+    ContributionModel,
+    DetailsModel,
+    FormulaModel,
+    InputModel,
+    NodeState,
+    OutputModel,
+    TensorSummary,
+)
 
 
-def details(captured: Capture, node_id: int, observer: Observer) -> DetailsModel:
+def details(captured: Capture, node_id: int, recording: Recording | None) -> DetailsModel:
     """Describe one node.
 
     Args:
         captured: The graph, and the autograd nodes and tensors behind it.
         node_id: Which node of it.
-        observer: What was seen of backward.
+        recording: The backward pass that is shown, and where its cursor stands; None before the
+            first.
 
     Returns:
         The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
-        are of the last backward pass seen. Where one is None, ``grad_note`` has a sentence why.
+        are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
+        sentence why.
     """
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
     tensor = leaf if leaf is not None else _intermediate(captured, node_id)
-    step = observer.last.steps.get(node_id) if observer.last else None
+    run = recording.run if recording is not None else None
+    state, step = _at_cursor(recording, node_id)
     inputs = _inputs(graph, node_id)
     grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
     grad_output = [_summary(kept) for kept in step.grad_outputs] if step else None
@@ -64,11 +81,65 @@ def details(captured: Capture, node_id: int, observer: Observer) -> DetailsModel
         "grad_output": grad_output,
         "grad_input": grad_input,
         "grad_note": {
-            "grad": why.no_grad(graph, node_id, tensor, observer) if grad is None else None,
-            "grad_output": why.no_flow(observer, step) if not grad_output else None,
-            "grad_input": why.nothing_passed_on(data, observer, step) if not grad_input else None,
+            "grad": why.no_grad(graph, node_id, tensor, run, state) if grad is None else None,
+            "grad_output": why.no_flow(run, state) if not grad_output else None,
+            "grad_input": why.nothing_passed_on(data, run, state) if not grad_input else None,
         },
+        "state": state,
+        "contributions": _contributions(graph, recording, node_id),
+        "formula": _formulas(node, step),
+        "chain": chain_model(captured, node_id, run) if leaf is not None else None,
     }
+
+
+def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step | None]:
+    """How far a node is when the cursor stands where it does, and its step if that has run."""
+    if recording is None:
+        return "waiting", None
+    state = recording.state(node)
+    return state, recording.run.steps[node] if state in {"running", "done"} else None
+
+
+def _contributions(
+    graph: nx.MultiDiGraph, recording: Recording | None, node: int
+) -> list[ContributionModel] | None:
+    """What has arrived at a node by now, in the order in which the engine adds it up."""
+    if recording is None:
+        return None
+    return [
+        {
+            "step": share.step,
+            "consumer": share.consumer,
+            "label": (
+                "where backward started"
+                if share.consumer is None
+                else label(graph.nodes[share.consumer])
+            ),
+            "input_nr": share.input_nr,
+            "argument": _argument(graph, share, node),
+            "output_nr": share.output_nr,
+            "grad": None if share.grad is None else summarise(share.grad),
+            "total": None if share.total is None else summarise(share.total),
+        }
+        for share in contributions(graph, recording.run, node)
+        if share.step <= recording.cursor
+    ]
+
+
+def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | None:
+    if share.consumer is None:
+        return None
+    argument: str | None = graph.edges[share.consumer, node, share.input_nr]["argument"]
+    return argument
+
+
+def _formulas(node: Node, step: Step | None) -> list[FormulaModel]:
+    found = formulas(node)
+    if step is not None:
+        grads = [None if kept is None else kept.tensor for kept in step.grad_outputs]
+        for formula in found:
+            formula["numbers"] = with_numbers(formula, node, grads)
+    return found
 
 
 def _intermediate(captured: Capture, node_id: int) -> torch.Tensor | None:

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import networkx as nx
 
 from .details import label
-from .observe import Observer
-from .wire import WIRE_VERSION, EdgeModel, GraphModel, NodeModel, RootModel, StateModel
+from .grads import Timeline
+from .kept import Kept, norms
+from .observe import Observer, Run
+from .recording import Recording
+from .steps import seeds as seeds_at
+from .summary import json_number, plain_values
+from .wire import (
+    WIRE_VERSION,
+    EdgeModel,
+    GraphModel,
+    JsonNumber,
+    NodeModel,
+    RootModel,
+    RunModel,
+    StateModel,
+    Values,
+)
+
+_FEW = 4  # numbers that still fit on an edge
 
 
 def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
@@ -67,11 +84,6 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
     reached = sorted(
         node for node, step in steps.items() if any(grad is not None for grad in step.grad_outputs)
     )
-    flowed = [
-        place
-        for place, (source, _, input_nr) in enumerate(graph.edges(data="input_nr"))
-        if source in steps and steps[source].grad_inputs[input_nr] is not None
-    ]
     if last is None:
         note = "No backward pass through this graph has been seen yet."
     else:
@@ -88,7 +100,78 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
     return {
         "runs": observer.runs,
         "reached": reached,
-        "flowed": flowed,
+        "flowed": [place for place, _ in _flows(graph, last)],
         "freed": freed,
         "note": note,
     }
+
+
+def run_model(recording: Recording) -> RunModel:
+    """What flowed in a backward pass, in few numbers.
+
+    Args:
+        recording: The pass.
+
+    Returns:
+        Plain JSON values. Norms of many gradients are read from their device at once.
+    """
+    graph, run = recording.graph, recording.run
+    flows = list(_flows(graph, run))
+    seeds = [
+        (node, nr, Kept(seed))
+        for node in dict.fromkeys(root for root, _ in graph.graph["roots"])
+        for nr, seed in seeds_at(graph, run, node)
+    ]
+    grown = [(t.node, Kept(t.moments[-1].values)) for t in _changed(run)]
+    flowed = _few([kept for _, kept in flows])
+    return {
+        "run": run.number,
+        "ended": "stopped" if run.state == "stopped" else "done",
+        "seeds": [
+            {"node": node, "output_nr": nr, "values": values, "norm": norm}
+            for (node, nr, _), (values, norm) in zip(
+                seeds, _few([kept for _, _, kept in seeds]), strict=True
+            )
+        ],
+        "edges": [place for place, _ in flows],
+        "values": [values for values, _ in flowed],
+        "norms": [norm for _, norm in flowed],
+        "grads": [
+            {"node": node, "values": values, "norm": norm}
+            for (node, _), (values, norm) in zip(
+                grown, _few([kept for _, kept in grown]), strict=True
+            )
+        ],
+        "marks": recording.marks,
+    }
+
+
+def _changed(run: Run) -> Iterator[Timeline]:
+    """The tensors whose ``.grad`` holds something new."""
+    for timeline in run.grads.timelines if run.grads is not None else ():
+        if len(timeline.moments) > 1 and timeline.moments[-1].values is not None:
+            yield timeline
+
+
+def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]]:
+    """Every edge that carried a gradient: its place among the graph's edges, and the gradient."""
+    steps = run.steps if run is not None else {}
+    for place, (source, _, input_nr) in enumerate(graph.edges(data="input_nr")):
+        kept = steps[source].grad_inputs[input_nr] if source in steps else None
+        if kept is not None:
+            yield place, kept
+
+
+def _few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:
+    """The values of those gradients that have few, and the norm of each."""
+    return [
+        (_values(kept), None if norm is None else json_number(norm))
+        for kept, norm in zip(gradients, norms(gradients), strict=True)
+    ]
+
+
+def _values(kept: Kept) -> Values | None:
+    """The numbers of a gradient that has at most four."""
+    if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > _FEW:
+        return None
+    return plain_values(kept.tensor)

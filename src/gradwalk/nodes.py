@@ -129,3 +129,8 @@ def saved_names(cls: type) -> tuple[str, ...]:
 def keeps_tensors(cls: type) -> bool:
     """Whether nodes of this class may keep tensors, not only plain values, for backward."""
     return any(a.startswith("_raw_saved_") for a in dir(cls))
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set how often a tensor counts as changed in place."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))

@@ -8,7 +8,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable
-from types import FrameType, MethodType
+from types import FrameType, MethodType, SimpleNamespace
 from typing import Any
 
 import ipywidgets
@@ -75,8 +75,8 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-# Widgets by the notebook cell that made them, to find those that a re-run of the cell replaces.
-_made_in: dict[str, list[weakref.ref[Any]]] = {}
+# By notebook cell, the widgets it made, each with the number of the execution that made it.
+_made_in: dict[str, list[tuple[int, weakref.ref[Any]]]] = {}
 
 
 def replaced_by(widget: Any) -> list[Any]:
@@ -96,17 +96,15 @@ def replaced_by(widget: Any) -> list[Any]:
     if running is None or cell is None:
         return []
     now = running.execution_count
-    earlier = [(ref, w) for ref in _made_in.get(cell, []) if (w := ref()) is not None]
-    replaced = []
-    for ref, old in earlier:
-        if vars(old).setdefault("_execution", now) != now and not _is_held(running, old):
-            replaced.append((ref, old))
-    kept = [ref for ref, old in earlier if (ref, old) not in replaced]
-    vars(widget)["_execution"] = now
-    _made_in[cell] = [*kept, weakref.ref(widget)]
-    for _, old in replaced:
+    # Weak references only: a widget in a variable or a container of ours would count as held.
+    made = [(run, ref) for run, ref in _made_in.get(cell, []) if ref() is not None]
+    replaced = [ref for run, ref in made if run != now and not _is_held(running, ref)]
+    kept = [(run, ref) for run, ref in made if ref not in replaced]
+    _made_in[cell] = [*kept, (now, weakref.ref(widget))]
+    found = [old for ref in replaced if (old := ref()) is not None]
+    for old in found:
         _forget_result(running, old)
-    return [old for _, old in replaced]
+    return found
 
 
 def _running_cell() -> str | None:
@@ -115,27 +113,41 @@ def _running_cell() -> str | None:
     return cell if isinstance(cell, str) else None
 
 
-def _is_history(name: object) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"_{1,3}|_\d+", name) is not None
+def _history(running: Any) -> list[tuple[dict[Any, Any], str]]:
+    """Where IPython keeps the results of cells: namespaces, and a pattern of the names it uses."""
+    names = r"_{1,3}|_\d+"
+    return [
+        (running.user_ns, names),
+        (running.user_ns_hidden, names),
+        (running.user_ns.get("_oh", {}), r"\d+"),
+        (vars(running.displayhook), names),
+        (vars(running.last_execution_result or SimpleNamespace()), "result"),
+    ]
 
 
-def _is_held(running: Any, widget: Any) -> bool:
+def _is_held(running: Any, widget: weakref.ref[Any]) -> bool:
     """Whether anything but ipywidgets and IPython's history of results refers to a widget."""
-    last = running.last_execution_result
-    known = [running.user_ns.get("_oh"), ipywidgets.widgets.widget._instances, last]
-    known += [vars(last)] if last is not None else []
-    known += [running.displayhook.__dict__, vars(widget)]
-    for holder in gc.get_referrers(widget):
-        if any(holder is each for each in known) or isinstance(holder, (MethodType, FrameType)):
-            continue
-        if holder is not running.user_ns:
-            return True
-        if not all(_is_history(name) for name, value in holder.items() if value is widget):
-            return True
-    return False
+    return any(not _is_known(running, holder, widget) for holder in gc.get_referrers(widget()))
+
+
+def _is_known(running: Any, holder: Any, widget: weakref.ref[Any]) -> bool:
+    # Some versions of Python count what is in an object's dict as held by the object itself.
+    owners = (
+        ipywidgets.widgets.widget._instances,
+        running.displayhook,
+        running.last_execution_result,
+    )
+    if isinstance(holder, MethodType) or any(holder is owner for owner in owners):
+        return True  # ipywidgets' own callbacks are bound methods
+    return any(
+        all(re.fullmatch(pattern, str(name)) for name, v in space.items() if v is widget())
+        for space, pattern in _history(running)
+        if space is holder
+    )
 
 
 def _forget_result(running: Any, widget: Any) -> None:
-    for namespace in (running.user_ns, running.user_ns.get("_oh", {})):
-        for name in [name for name, value in namespace.items() if value is widget]:
-            del namespace[name]
+    for space, pattern in _history(running):
+        for name in [name for name, value in space.items() if value is widget]:
+            if re.fullmatch(pattern, str(name)):
+                space[name] = None

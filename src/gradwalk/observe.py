@@ -1,4 +1,4 @@
-"""Watching backward passes that the user runs: what flowed into and out of every node.
+"""Watching backward passes, whoever runs them: what flowed into and out of every node.
 
 A hook on every node sees its gradients, in the engine's own order. Hooks hold the observer weakly:
 a hook lives in a C++ node, where Python's collector cannot see it, so a strong reference would keep
@@ -8,49 +8,19 @@ the whole graph alive.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch.autograd.graph import Node
 
+from .grads import Grads
+from .kept import DEFAULT_BUDGET, Keeper, Kept
 from .nodes import AccumulateGrad
-from .summary import MOST_VALUES, summarise
-from .wire import TensorSummary
-
-DEFAULT_BUDGET = 256 * 2**20
-"""Bytes of large gradients kept alive per run; beyond that only their summaries are kept."""
 
 Gradients = Sequence[torch.Tensor | None]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A gradient as it was when it flowed.
-
-    Attributes:
-        tensor: Its values, detached; None when the budget was spent.
-        version: How often ``tensor`` had been changed in place by then.
-        summary: What is left when the budget was spent.
-    """
-
-    tensor: torch.Tensor | None
-    version: int
-    summary: TensorSummary | None
-
-    def summarise(self) -> TensorSummary:
-        """The gradient as plain values, with a note if it was changed in place since."""
-        if self.tensor is None:
-            assert self.summary is not None
-            return self.summary
-        summary = summarise(self.tensor)
-        if self.tensor._version != self.version:
-            summary["note"] = (
-                "This tensor was changed in place after it flowed here (by a hook or by the "
-                "program); the values are those it holds now."
-            )
-        return summary
 
 
 @dataclass(frozen=True)
@@ -68,21 +38,31 @@ class Step:
     grad_inputs: list[Kept | None]
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """One backward pass through the graph.
 
     Attributes:
+        number: Which pass this is, from 1.
         steps: What ran, by node id, in the engine's order.
         state: "running", "done", or "stopped" when an exception ended it.
         keeps_graph: Whether it was asked to retain the graph's buffers.
+        grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
+            only watched.
+        seeds: The gradients it started from, one per output, when gradwalk started it.
+        error: The exception that ended it, in words, when gradwalk started it.
+        failed: The node that raised it, if one did.
     """
 
+    keeper: Keeper
+    number: int = 0
     steps: dict[int, Step] = field(default_factory=dict)
     state: Literal["running", "done", "stopped"] = "running"
     keeps_graph: bool = True
-    storages: set[int] = field(default_factory=set)
-    kept_bytes: int = 0
+    grads: Grads | None = None
+    seeds: list[torch.Tensor] | None = None
+    error: str | None = None
+    failed: int | None = None
 
 
 class Observer:
@@ -120,6 +100,7 @@ class Observer:
         self._budget = budget
         self._on_end = weakref.WeakMethod(on_end) if hasattr(on_end, "__self__") else lambda: on_end
         self._running: dict[int, Run] = {}
+        self._own: Run | None = None  # the pass that gradwalk is running now
         me = weakref.ref(self)
         self._into_leaf = [
             tuple(type(child) is AccumulateGrad for child, _ in node.next_functions)
@@ -135,26 +116,60 @@ class Observer:
         self._running.clear()
         self.last = None
 
+    def own(self, grads: Grads, seeds: list[torch.Tensor]) -> Run:
+        """A run for `owning`: the next one, started by gradwalk."""
+        return Run(Keeper(self._budget), grads=grads, seeds=seeds)
+
+    @contextmanager
+    def owning(self, run: Run) -> Iterator[None]:
+        """Within it, the next pass through the graph is this run."""
+        self._own = run
+        try:
+            yield
+        finally:
+            self._own = None
+            if run.number == 0:  # it failed before its first step was over
+                self._count(run)
+
     def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         run = self._running.get(torch._C._current_graph_task_id()) or self._begin()
         leaf = self._leaves[node]
         if leaf and not run.steps and node not in self._roots:
-            return  # another graph's backward, arriving at a leaf that the two share
+            # Another graph's backward, arriving at a leaf that the two share; perhaps one that a
+            # node of this graph runs as part of its own step (checkpoint).
+            if self._own is not None and self._own.grads is not None:
+                self._own.grads.note(node, len(self._own.steps) + 1)
+            return
         if not run.steps:
-            self.runs += 1
-            self.last = run
-        run.steps[node] = Step(
-            node,
-            [self._keep(run, grad, copy=leaf) for grad in grad_outputs],
-            [
-                self._keep(run, grad, copy=into_leaf)
-                for grad, into_leaf in zip(grad_inputs, self._into_leaf[node], strict=True)
-            ],
-        )
+            if self._own is not None and self._own.number == 0:
+                run = self._running[torch._C._current_graph_task_id()] = self._adopt(run)
+            self._count(run)
+        keep = run.keeper.keep
+        arrived = [keep(grad, leaf) for grad in grad_outputs]
+        passed = [
+            keep(grad, into_leaf)
+            for grad, into_leaf in zip(grad_inputs, self._into_leaf[node], strict=True)
+        ]
+        run.steps[node] = Step(node, arrived, passed)
+        if run.grads is not None:
+            run.grads.note(node, len(run.steps), arrived[0] if leaf else None)
+
+    def _adopt(self, run: Run) -> Run:
+        assert self._own is not None
+        self._own.keeps_graph = run.keeps_graph
+        return self._own
+
+    def _count(self, run: Run) -> None:
+        self.runs += 1
+        run.number = self.runs
+        self.last = run
 
     def _begin(self) -> Run:
         task = torch._C._current_graph_task_id()
-        run = Run(keeps_graph=torch._C._autograd._get_current_graph_task_keep_graph())
+        run = Run(
+            Keeper(self._budget),
+            keeps_graph=torch._C._autograd._get_current_graph_task_keep_graph(),
+        )
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
         # The engine calls `end` when the pass is complete, and drops it uncalled when it failed.
@@ -167,46 +182,17 @@ class Observer:
         if run is None:
             return
         run.state = "done"
-        on_end = self._on_end()
-        if on_end is not None:
-            on_end()
-
-    def _keep(self, run: Run, grad: torch.Tensor | None, copy: bool) -> Kept | None:
-        if grad is None:
-            return None
+        # Whoever started the run itself looks at it afterwards, and may hold a lock until then.
+        on_end = self._on_end() if self._own is None else None
+        if on_end is None:
+            return
         try:
-            return self._keep_values(run, grad.detach(), copy)
-        except (
-            RuntimeError
-        ):  # a batched gradient, as in jacobian(vectorize=True), has no values here
-            return Kept(None, 0, summarise(grad))
-
-    def _keep_values(self, run: Run, grad: torch.Tensor, copy: bool) -> Kept:
-        if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
-            return Kept(grad.clone(), 0, None)
-        # An alias costs no time, only memory that stays alive. What goes into a leaf may become its
-        # `.grad`, to be accumulated into or clipped later, so that is copied.
-        storage = _storage_id(grad)
-        size = 0 if storage in run.storages and not copy else grad.numel() * grad.element_size()
-        if run.kept_bytes + size > self._budget:
-            summary = summarise(grad)
-            summary["note"] = (
-                "Only the statistics and the values shown were kept: the gradients of this "
-                f"backward pass exceed the budget of {self._budget // 2**20} MB."
+            on_end()
+        except Exception as error:  # the user's backward must go on
+            self.fault = (
+                "Showing this backward pass failed, so what is shown of it is incomplete: "
+                f"{type(error).__name__}: {error}"
             )
-            return Kept(None, 0, summary)
-        run.kept_bytes += size
-        if copy:
-            return Kept(grad.clone(), 0, None)
-        run.storages.add(storage)
-        return Kept(grad, grad._version, None)
-
-
-def _storage_id(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
-        return id(tensor)  # a wrapper, such as those of torch.func, has no storage of its own
 
 
 def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:

@@ -13,7 +13,7 @@ import functools
 import importlib.util
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -32,10 +32,12 @@ class Signature:
     Attributes:
         forward: The forward operator, e.g. ``mul.Tensor(Tensor self, Tensor other) -> Tensor``.
         arguments: The differentiable arguments, in the order of ``next_functions``.
+        formulas: Argument -> the derivative as torch's code generator reads it, in C++.
     """
 
     forward: str
     arguments: tuple[Argument, ...]
+    formulas: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 # Nodes that torch writes by hand, so that no entry of derivatives.yaml describes them.
@@ -101,7 +103,8 @@ def _signatures() -> dict[str, Signature]:
 
 
 _ENTRY = re.compile(r"^- name: (.*)$", re.MULTILINE)
-_FIELD = re.compile(r"^( +)([\w, ]+):(.*)$", re.MULTILINE)
+_FIELD = re.compile(r"^( {2,6})(\w[\w, ]*):(?=\s)", re.MULTILINE)
+_COMMENT = re.compile(r"^ *#.*\n", re.MULTILINE)
 
 
 def parse_derivatives(text: str) -> dict[str, Signature]:
@@ -125,7 +128,8 @@ def parse_derivatives(text: str) -> dict[str, Signature]:
             if not differentiable:
                 continue
             prefix = _class_prefix(forward) + ("" if key == "Default" else key)
-            signatures[f"{prefix}{counter[prefix]}"] = Signature(forward, differentiable)
+            formulas = {each.name: fields[each.name] for each in differentiable}
+            signatures[f"{prefix}{counter[prefix]}"] = Signature(forward, differentiable, formulas)
             counter[prefix] += 1
     return signatures
 
@@ -140,18 +144,26 @@ def _declared_arguments(forward: str) -> list[Argument]:
     return arguments
 
 
-def _fields_by_dispatch_key(body: str) -> list[tuple[str, set[str]]]:
-    """The argument names that have a formula, once per dispatch key."""
-    groups: list[tuple[str, set[str]]] = [("Default", set())]
+def _fields_by_dispatch_key(body: str) -> list[tuple[str, dict[str, str]]]:
+    """The arguments that have a formula, and the formulas, once per dispatch key."""
+    groups: list[tuple[str, dict[str, str]]] = [("Default", {})]
     dispatched = False
-    for indent, names, formula in _FIELD.findall(body):
+    # The text between two fields is the rest of a formula that takes several lines.
+    _, *parts = _FIELD.split(_COMMENT.sub("", body))
+    for indent, names, formula in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
         if len(indent) == 2 and names == "dispatch":
             groups, dispatched = [], True
         elif dispatched and len(indent) == 4:
-            groups.append((names, set()))
-        elif formula.strip() != "non_differentiable":
-            groups[-1][1].update(name.strip() for name in names.split(","))
+            groups.append((names, {}))
+        elif (text := _plain_scalar(formula)) != "non_differentiable":
+            groups[-1][1].update((name.strip(), text) for name in names.split(","))
     return groups
+
+
+def _plain_scalar(written: str) -> str:
+    """A YAML value on one line, without its quotes or a comment after it."""
+    text = " ".join(written.split())
+    return text[1:-1] if text[:1] in {"'", '"'} else text.partition(" #")[0]
 
 
 def _class_prefix(forward: str) -> str:

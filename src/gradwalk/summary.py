@@ -42,7 +42,7 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
         does not exist (of an empty tensor, the minimum of complex numbers) is None; when
         something cannot be read, ``note`` says why in a sentence.
     """
-    summary = _frame(tensor)
+    summary = frame(tensor)
     try:
         with torch.no_grad():
             _fill(summary, tensor.detach())
@@ -52,7 +52,8 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
     return summary
 
 
-def _frame(tensor: torch.Tensor) -> TensorSummary:
+def frame(tensor: torch.Tensor) -> TensorSummary:
+    """What can be said of a tensor without reading its values; the numbers are None."""
     nested = tensor.is_nested
     return {
         "shape": [] if nested else [int(size) for size in tensor.shape],
@@ -110,7 +111,17 @@ def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
     shown, indices = evenly_spread(tensor, MOST_VALUES)
     summary["truncated"] = indices is not None
     summary["indices"] = indices
-    summary["values"] = _nested(_readable(shown).cpu().tolist())
+    summary["values"] = plain_values(shown)
+
+
+def plain_values(tensor: torch.Tensor) -> Values | None:
+    """Every number of a tensor, as `summarise` gives them; None where they cannot be read."""
+    try:
+        values = tensor.detach()
+        dense = values if values.layout is torch.strided else values.to_dense()
+        return _nested(_readable(dense).cpu().tolist())
+    except Exception:  # any backend may refuse any operation
+        return None
 
 
 def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[list[int]] | None]:

@@ -6,7 +6,6 @@ import operator
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -14,55 +13,27 @@ import networkx as nx
 import torch
 import traitlets
 
-from . import notebook, release
+from . import notebook, release, why
+from .backward import run_backward
 from .capture import Capture, capture_nodes
 from .details import details
-from .model import graph_model, state_model
+from .kept import DEFAULT_BUDGET
+from .model import graph_model, run_model, state_model
 from .names import names_among, read_names
 from .observe import Observer, Run
 from .outputs import read_outputs
+from .recording import Recording, find_node, read_budget, read_count
 from .saved import is_freed
-from .wire import DetailsModel, GraphModel, StateModel
-
-DIRECTIONS = ("down", "right", "up", "left")
-
-_STATIC = Path(__file__).parent / "static"
-
-
-def _bundle(name: str) -> str:
-    path = _STATIC / name
-    if not path.exists():
-        raise ImportError(
-            f"gradwalk's browser bundle {path} is missing: this is a source checkout that has not "
-            "been built. Run `make build` in its root, or `npm ci && npm run build` in js."
-        )
-    return path.read_text(encoding="utf-8")
-
-
-class _Fresh(traitlets.Any):
-    """A trait whose owner brings it up to date before it is read."""
-
-    def get(self, obj: Any, cls: Any = None) -> Any:
-        obj._refresh()
-        return super().get(obj, cls)
-
-
-class _Direction(traitlets.TraitType[str, str]):
-    """One of `DIRECTIONS`."""
-
-    def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
-        if value not in DIRECTIONS:
-            raise ValueError(
-                f"direction was given {value!r}; it is one of {', '.join(map(repr, DIRECTIONS))}."
-            )
-        return str(value)
+from .traits import Direction, Fresh, bundle
+from .wire import DetailsModel, GraphModel, RunModel, StateModel, StepModel, TransportModel
 
 
 class GraphWidget(anywidget.AnyWidget):
-    """The autograd graph behind some tensors: drawn, clickable, and following backward.
+    """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
-    Using the widget never changes a gradient, the random state or the graph. It keeps the graph
-    alive, so `close` it when done with a large one.
+    Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
+    real backward once and then travel in its time. The widget keeps the graph alive, so `close` it
+    when done with a large one.
 
     Attributes:
         graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`). Read-only.
@@ -70,6 +41,12 @@ class GraphWidget(anywidget.AnyWidget):
         details: What the panel shows of the selected node (see `gradwalk.wire.DetailsModel`), or
             None. Up to date whenever it is read. Read-only.
         state: What has been seen of backward (see `gradwalk.wire.StateModel`). Read-only.
+        steps: The backward pass that is shown, one dict per node that ran, in the engine's order
+            (see `gradwalk.wire.StepModel`). Read-only.
+        cursor: After how many of the steps we stand. Set it, or use `step` and its like.
+        run: What flowed in that pass, in few numbers (see `gradwalk.wire.RunModel`). Read-only.
+        transport: Whether the cursor moves ``.grad``, and why not (see
+            `gradwalk.wire.TransportModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
         fault: A sentence when something went wrong that the browser should show, or None.
 
@@ -85,17 +62,32 @@ class GraphWidget(anywidget.AnyWidget):
         >>> widget.details["name"], widget.details["grad"]["values"]
         ('w', [2.0])
         >>> widget.close()
+
+    Step by step::
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> widget = GraphWidget(x**2 + x)
+        >>> widget.step(2)
+        >>> [step["op"] for step in widget.steps[: widget.cursor]], x.grad
+        (['AddBackward0', 'PowBackward0'], None)
+        >>> widget.run_to("x")
+        >>> x.grad
+        tensor(7.)
     """
 
     # As text: a path would make anywidget keep every widget alive through its file watcher.
-    _esm = traitlets.Unicode(_bundle("widget.js")).tag(sync=True)
-    _css = traitlets.Unicode(_bundle("widget.css")).tag(sync=True)
+    _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
+    _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
     graph: GraphModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
-    details: DetailsModel | None = _Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = _Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    direction = _Direction("down").tag(sync=True)
+    details: DetailsModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    state: StateModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    steps: list[StepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    run: RunModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    cursor = traitlets.Any(0).tag(sync=True)
+    direction = Direction("down").tag(sync=True)
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _capture: Capture | None = None  # None before the widget is made and once it is closed
@@ -105,6 +97,7 @@ class GraphWidget(anywidget.AnyWidget):
         *outputs: Any,
         names: Mapping[str, Any] | torch.nn.Module | None = None,
         direction: str = "down",
+        budget: int = DEFAULT_BUDGET,
     ) -> None:
         """Capture the graph and watch it.
 
@@ -114,13 +107,16 @@ class GraphWidget(anywidget.AnyWidget):
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
                 By default names are looked up among the caller's variables.
             direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+            budget: Bytes of gradients to keep of each backward pass; beyond that only their
+                statistics are kept.
 
         Raises:
-            TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
-                mapping or module.
+            TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
+                mapping or module, or ``budget`` is no whole number.
             ValueError: No output was given, one does not require grad, or ``direction`` is unknown.
         """
-        _Direction().validate(self, direction)
+        Direction().validate(self, direction)
+        budget = read_budget(budget)
         given = read_outputs(outputs, "GraphWidget")
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
@@ -131,25 +127,121 @@ class GraphWidget(anywidget.AnyWidget):
 
         self._lock = threading.RLock()
         self._refreshing = False
-        self._shown: Run | None = None  # the run that `state` tells of
+        self._seen: Run | None = None  # the last run that `state` tells of
+        self._recording: Recording | None = None  # the one that is shown
         self._freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self._observer = Observer(
             captured.nodes,
             [kind == "leaf" for _, kind in graph.nodes(data="kind")],
             self._refresh,
             {node for node, _ in graph.graph["roots"]},
+            budget,
         )
         self._capture = captured
         try:
             self.set_trait("graph", graph_model(graph))
             self.set_trait("state", state_model(self._observer, self._freed, graph))
+            self.set_trait("transport", self._transport())
             super().__init__(direction=direction)
         except BaseException:
             self._let_go()
             raise
+        self.on_msg(self._on_message)
         self._stop_refreshing = notebook.after_each_cell(self._refresh)
         for replaced in notebook.replaced_by(self):
             replaced.close()
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool = True,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Run the real backward once, record it, and stand at its end.
+
+        Every ``.grad`` is then as after ``loss.backward()``. While nothing else changes a
+        ``.grad``, moving the cursor moves them with it.
+
+        Args:
+            gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's
+                shape, or a list of them, one per output. None for outputs of one number.
+            retain_graph: Whether the nodes keep their saved tensors, so that backward can run
+                again.
+            create_graph: Whether the gradients get a graph of their own.
+            inputs: The tensors to accumulate into; None for every leaf.
+
+        Raises:
+            TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
+            ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
+            RuntimeError: Tensors that backward needs were freed by an earlier one.
+            Exception: What backward itself raises, with a note where it happened. Every ``.grad``
+                is then as it was before.
+        """
+        captured = self._open()
+        with self._lock:
+            if self._freed:
+                raise RuntimeError(why.freed(captured, self._freed))
+            try:
+                run_backward(
+                    captured,
+                    self._observer,
+                    gradient=gradient,
+                    retain_graph=retain_graph,
+                    create_graph=create_graph,
+                    inputs=inputs,
+                )
+            finally:
+                self._refresh()
+
+    def step(self, n: int = 1) -> None:
+        """Move ``n`` steps on, at most to the end; the first call runs the real backward.
+
+        Args:
+            n: How many.
+
+        Raises:
+            TypeError: ``n`` is no whole number.
+            ValueError: ``n`` is negative.
+            Exception: What `backward` raises.
+        """
+        count = read_count(n, "step")
+        if self._started():
+            self.cursor = count
+        else:
+            self.cursor = min(self.cursor + count, len(self.steps))
+
+    def step_back(self, n: int = 1) -> None:
+        """Move ``n`` steps back, at most to the start.
+
+        Args:
+            n: How many.
+
+        Raises:
+            TypeError: ``n`` is no whole number.
+            ValueError: ``n`` is negative.
+        """
+        self.cursor = max(self.cursor - read_count(n, "step_back"), 0)
+
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run; runs the real backward if there was none yet.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+            Exception: What `backward` raises.
+        """
+        find_node(self._open().graph, node)
+        self._started()
+        assert self._recording is not None
+        self.cursor = self._recording.find(node)
+
+    def reset(self) -> None:
+        """Move to the start: every ``.grad`` as before the pass."""
+        self.cursor = 0
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -195,6 +287,55 @@ class GraphWidget(anywidget.AnyWidget):
             )
         return node
 
+    @traitlets.validate("cursor")
+    def _check_cursor(self, proposal: Any) -> int:
+        value, total = proposal["value"], len(self.steps)
+        try:
+            cursor = operator.index(value)
+        except TypeError:
+            raise TypeError(
+                f"cursor was given {value!r}, of type {type(value).__name__}. Give it a number of "
+                f"steps, 0 to {total}."
+            ) from None
+        if not 0 <= cursor <= total:
+            raise ValueError(
+                f"cursor was given {cursor}, but "
+                + (
+                    f"this backward pass has {total} steps: give a number from 0 to {total}."
+                    if self._recording is not None
+                    else "no backward pass has been seen yet: call step() or backward() first."
+                )
+            )
+        return cursor
+
+    @traitlets.observe("cursor")
+    def _on_cursor(self, _: Any) -> None:
+        with self._lock:
+            if self._recording is not None and self._recording.cursor != self.cursor:
+                self._recording.go(self.cursor)
+            self._refresh()
+
+    def _started(self) -> bool:
+        """Run backward if none has been seen yet; whether it did."""
+        self._open()
+        with self._lock:
+            self._refresh()
+            if self._recording is not None:
+                return False
+            self.backward()
+            return True
+
+    def _on_message(self, _: Any, content: Any, __: Any) -> None:
+        """What the bar's buttons ask for when there is no backward pass yet."""
+        if not isinstance(content, dict) or content.get("kind") != "start":
+            return
+        try:
+            cursor = content.get("cursor")
+            if self._started() and cursor is not None:
+                self.cursor = min(cursor, len(self.steps))
+        except Exception as error:  # the user's own code, run by a button: shown in the widget
+            self.set_trait("fault", why.failure(error))
+
     @traitlets.observe("selected")
     def _on_selected(self, _: Any) -> None:
         self._refresh()
@@ -212,6 +353,7 @@ class GraphWidget(anywidget.AnyWidget):
             return
         with self._lock:
             self._capture = None
+            self._recording = self._seen = None
             self._observer.close()
             getattr(self, "_stop_refreshing", lambda: None)()
             self.set_trait("details", None)
@@ -233,19 +375,47 @@ class GraphWidget(anywidget.AnyWidget):
 
     def _refresh_state(self, captured: Capture) -> None:
         last = self._observer.last
-        if last is None or last is self._shown or last.state == "running":
-            return
-        self._shown = last
-        if not last.keeps_graph:
-            self._freed.update(i for i in last.steps if is_freed(captured.nodes[i]))
-        self.set_trait("state", state_model(self._observer, self._freed, captured.graph))
+        if last is not None and last is not self._seen and last.state != "running":
+            self._seen = last
+            if not last.keeps_graph:
+                self._freed.update(i for i in last.steps if is_freed(captured.nodes[i]))
+            self.set_trait("state", state_model(self._observer, self._freed, captured.graph))
+            if not self._is_travelling():
+                self._show(Recording(captured, last))
+        self.set_trait("transport", self._transport())
+
+    def _is_travelling(self) -> bool:
+        """Whether the user stands within a pass of the widget's own, not to be taken elsewhere."""
+        shown = self._recording
+        own = self._seen is not None and self._seen.grads is not None
+        return (
+            not own
+            and shown is not None
+            and shown.run.grads is not None
+            and shown.cursor < len(shown.run.steps)
+        )
+
+    def _show(self, recording: Recording) -> None:
+        self._recording = recording
+        self.set_trait("steps", recording.models)
+        self.set_trait("run", run_model(recording))
+        self.cursor = recording.cursor
+
+    def _transport(self) -> TransportModel:
+        assert self._capture is not None
+        shown = self._recording
+        return {
+            "owned": shown is not None and shown.owned,
+            "note": None if shown is None else shown.note,
+            "blocked": why.blocked(self._capture, self._freed),
+        }
 
     def _describe(self, node: int | None) -> DetailsModel | None:
         if node is None or self._capture is None:
             return None
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with torch.no_grad():
-            return details(self._capture, node, self._observer)
+            return details(self._capture, node, self._recording)
 
 
 def _counted(count: int, noun: str) -> str:

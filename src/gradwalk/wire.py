@@ -19,6 +19,8 @@ Values = Any
 
 Kind = Literal["leaf", "op"]
 
+NodeState = Literal["waiting", "ready", "running", "done", "not reached"]
+
 
 class NoGradInput(TypedDict):
     """An operand that needs no gradient: a ``None`` in ``next_functions``."""
@@ -74,6 +76,67 @@ class StateModel(TypedDict):
     flowed: list[int]
     freed: list[int]
     note: str
+
+
+class StepModel(TypedDict):
+    """One node's backward, in the engine's order. The trait ``steps`` is a list of these."""
+
+    step: int
+    node: int
+    op: str
+    name: str | None
+    accumulated: str | None
+    ready: int
+
+
+class SeedModel(TypedDict):
+    """The gradient that backward started from at one output."""
+
+    node: int
+    output_nr: int
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class GrownModel(TypedDict):
+    """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+
+    node: int
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class MarkModel(TypedDict):
+    """A node where something went wrong, and the sentence that says what."""
+
+    node: int
+    kind: Literal["error", "nan"]
+    note: str
+
+
+class RunModel(TypedDict):
+    """What flowed in the backward pass whose steps are shown, in few numbers.
+
+    ``edges``, ``values`` and ``norms`` are aligned: one entry per edge that carried a gradient.
+    ``values`` has the numbers of gradients of at most four, None of larger ones.
+    """
+
+    run: int
+    ended: Literal["done", "stopped"]
+    seeds: list[SeedModel]
+    edges: list[int]
+    values: list[Values | None]
+    norms: list[JsonNumber | None]
+    grads: list[GrownModel]
+    marks: list[MarkModel]
+
+
+class TransportModel(TypedDict):
+    """Whether travelling moves ``.grad``, and what the bar has to say."""
+
+    owned: bool
+    note: str | None
+    blocked: str | None
 
 
 class TensorSummary(TypedDict):
@@ -138,6 +201,59 @@ class SavedModel(TypedDict):
     note: str | None
 
 
+class ContributionModel(TypedDict):
+    """One consumer's share of the gradient that arrives at a node, and the sum so far."""
+
+    step: int
+    consumer: int | None
+    label: str
+    input_nr: int | None
+    argument: str | None
+    output_nr: int
+    grad: TensorSummary | None
+    total: TensorSummary | None
+
+
+class FormulaModel(TypedDict):
+    """The derivative with respect to one input, as code; ``source`` says whose words they are."""
+
+    input_nr: int
+    argument: str | None
+    code: str
+    numbers: str | None
+    source: Literal["gradwalk", "torch"]
+    note: str | None
+
+
+class FactorModel(TypedDict):
+    """One edge of a path from an output to a leaf, and the derivative along it."""
+
+    edge: int
+    node: int
+    target: int
+    code: str
+    value: Values | None
+    note: str | None
+
+
+class PathModel(TypedDict):
+    """One way from an output to a leaf."""
+
+    factors: list[FactorModel]
+    written: str | None
+    product: Values | None
+
+
+class ChainModel(TypedDict):
+    """The chain rule from the outputs to one leaf: a product along each path, summed over paths."""
+
+    paths: list[PathModel]
+    total_paths: JsonNumber
+    written: str | None
+    sum: Values | None
+    note: str
+
+
 class GradNotes(TypedDict):
     """Why a gradient is not there, one sentence for each that is None."""
 
@@ -170,3 +286,7 @@ class DetailsModel(TypedDict):
     grad_output: list[TensorSummary | None] | None
     grad_input: list[TensorSummary | None] | None
     grad_note: GradNotes
+    state: NodeState
+    contributions: list[ContributionModel] | None
+    formula: list[FormulaModel]
+    chain: ChainModel | None

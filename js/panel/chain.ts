@@ -1,0 +1,100 @@
+import { compactNumber, compactValues } from "../text/gradient";
+import { counted } from "../text/number";
+import { element, KEEP_KEYS } from "../ui/dom";
+import type { ChainModel, FactorModel, GraphModel, PathModel } from "../wire";
+import { type GoTo, nodeLink } from "./links";
+import { type Opened, section } from "./sections";
+
+/** Paths that start out open, and the longest that does. */
+const OPEN_PATHS = 3;
+const OPEN_FACTORS = 6;
+
+/** The chain rule at a leaf: along each path a product, over all paths a sum. */
+export function chainSection(
+  chain: ChainModel | null,
+  graph: GraphModel,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement | null {
+  if (chain === null) return null;
+  const { paths, total_paths, written, sum, note } = chain;
+  const total = typeof total_paths === "number" ? total_paths : Number.POSITIVE_INFINITY;
+  return section(
+    "chain",
+    "Chain rule",
+    paths.length < total
+      ? `${paths.length} of ${compactNumber(total_paths)} paths`
+      : counted(paths.length, "path"),
+    opened,
+    true,
+    element("p", { class: "gw-note" }, note),
+    ...paths.map((path, i) => pathView(path, i, paths.length, graph, opened, go)),
+    sum !== null || written !== null
+      ? element(
+          "div",
+          { class: "gw-chain-sum" },
+          element("span", { class: "gw-dim" }, paths.length > 1 ? "sum over paths" : "altogether"),
+          element("code", { class: "gw-code" }, equation(written, sum)),
+        )
+      : null,
+  );
+}
+
+function pathView(
+  { factors, written, product }: PathModel,
+  i: number,
+  count: number,
+  graph: GraphModel,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement {
+  const key = `chain.${i}`;
+  const open = opened.get(key) ?? (i < OPEN_PATHS && factors.length <= OPEN_FACTORS);
+  const fold = element(
+    "details",
+    { class: "gw-path", open },
+    element(
+      "summary",
+      { "data-focus": `${key}.heading`, ...KEEP_KEYS },
+      element("span", {}, count > 1 ? `path ${i + 1}` : "the path"),
+      element("span", { class: "gw-dim" }, counted(factors.length, "edge")),
+      product !== null && element("code", {}, compactValues(product)),
+    ),
+    element(
+      "ol",
+      { class: "gw-rows" },
+      ...factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph, go)),
+    ),
+    written === null ? null : element("code", { class: "gw-code" }, equation(written, product)),
+  );
+  fold.addEventListener("toggle", () => opened.set(key, fold.open));
+  return fold;
+}
+
+function factorRow(
+  { node, target, code, value, note }: FactorModel,
+  key: string,
+  graph: GraphModel,
+  go: GoTo,
+): HTMLElement {
+  const link = (id: number, end: string) =>
+    nodeLink(id, graph.nodes[id]?.label ?? `node ${id}`, `${key}.${end}`, go);
+  return element(
+    "li",
+    {},
+    element("span", { class: "gw-path-edge" }, link(node, "from"), "→", link(target, "to")),
+    element("code", {}, code),
+    value !== null &&
+      compactValues(value) !== code &&
+      element("code", { class: "gw-path-value" }, `= ${compactValues(value)}`),
+    note !== null && element("span", { class: "gw-small" }, note),
+  );
+}
+
+/** The written term with its value behind it, unless it says that already. */
+function equation(written: string | null, value: ChainModel["sum"]): string {
+  if (value === null) return written ?? "";
+  const text = compactValues(value);
+  if (written === null) return text;
+  return written.includes("=") || written === text ? written : `${written} = ${text}`;
+}

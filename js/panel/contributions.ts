@@ -1,0 +1,98 @@
+import { compactNumber, compactValues, hasNotFinite } from "../text/gradient";
+import { counted, fullNumber } from "../text/number";
+import { formatShape } from "../text/shape";
+import { element } from "../ui/dom";
+import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
+import { argumentName, type GoTo, nodeLink } from "./links";
+import { type Opened, section } from "./sections";
+
+const MOST_ROWS = 50;
+/** Tensors of at most so many values are written out. */
+const FEW = 4;
+
+/** How the gradient of a node adds up, where several are to come together: who gave how much, and the sum after each. */
+export function contributionsSection(
+  { contributions, consumers }: Pick<DetailsModel, "contributions" | "consumers">,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement | null {
+  if (contributions === null || contributions.length === 0) return null;
+  if (contributions.length + consumers.length < 3) return null;
+  const several = new Set(contributions.map((part) => part.output_nr)).size > 1;
+  const rest = contributions.length - MOST_ROWS;
+  return section(
+    "contributions",
+    "How the gradient adds up",
+    counted(contributions.length, "share"),
+    opened,
+    true,
+    element(
+      "div",
+      { class: "gw-shares" },
+      element(
+        "table",
+        {},
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            ...["step", "from", "share", "sum"].map((name) =>
+              element("th", { scope: "col" }, name),
+            ),
+          ),
+        ),
+        element(
+          "tbody",
+          {},
+          ...contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several, go)),
+        ),
+      ),
+    ),
+    rest > 0 && element("p", { class: "gw-small" }, `and ${counted(rest, "more share")}`),
+  );
+}
+
+function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HTMLElement {
+  const { consumer, label, argument, input_nr, output_nr, step } = part;
+  return element(
+    "tr",
+    {},
+    element("td", {}, String(step)),
+    element(
+      "td",
+      {},
+      consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`, go),
+      consumer !== null &&
+        input_nr !== null &&
+        element("span", { class: "gw-dim" }, ` as ${argumentName(argument, input_nr)}`),
+      several && element("span", { class: "gw-dim" }, ` to output ${output_nr}`),
+    ),
+    amount(part.grad),
+    amount(part.total),
+  );
+}
+
+/** A tensor in a cell: its values when they are few, else its norm. */
+function amount(summary: TensorSummary | null): HTMLElement {
+  if (summary === null) return element("td", { class: "gw-dim" }, "not kept");
+  const { values, numel, norm, shape, note } = summary;
+  const few = values !== null && numel <= FEW && !summary.truncated;
+  const text = few
+    ? compactValues(values)
+    : norm === null
+      ? formatShape(shape)
+      : `‖g‖ ${compactNumber(norm)}`;
+  const alarming = (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (few && hasNotFinite(values));
+  return element(
+    "td",
+    {
+      class: alarming ? "is-alarming" : null,
+      title: [formatShape(shape), norm === null ? null : `norm ${fullNumber(norm)}`, note]
+        .filter((one) => one !== null)
+        .join(" · "),
+    },
+    text,
+  );
+}

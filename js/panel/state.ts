@@ -1,0 +1,14 @@
+import { type Progress, stateAt } from "../steps/recording";
+import { describeState } from "../steps/words";
+import { element } from "../ui/dom";
+
+/** Where the node stands in the backward that is stepped through; null when none is. */
+export function stateBadge(progress: Progress | null, id: number): HTMLElement | null {
+  if (!progress || progress.recording.steps.length === 0) return null;
+  const state = stateAt(progress.recording, id, progress.cursor);
+  return element(
+    "p",
+    { class: `gw-state is-${state.replace(" ", "-")}`, "data-section": "state" },
+    describeState(progress, id),
+  );
+}

@@ -1,0 +1,116 @@
+// @vitest-environment jsdom
+import { describe, expect, it } from "vitest";
+import { fakeDetails } from "../demo/fake_details";
+import { fakeRun } from "../demo/fake_run";
+import { recordingOf } from "../steps/recording";
+import { MODELS } from "../testing/graphs";
+import type { DetailsModel, FactorModel } from "../wire";
+import { Panel } from "./panel";
+
+const EVIL = "<img src=x onerror=alert(1)>";
+const graph = MODELS["(x + 1 - 2 * x) ** 2"]();
+const { steps, run } = fakeRun(graph, "fine");
+const recording = recordingOf(graph, steps, run);
+const X = 4;
+
+function shown(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
+  const went: number[] = [];
+  const panel = new Panel({ goTo: (node) => went.push(node), close: () => {} });
+  document.body.replaceChildren(panel.element);
+  const progress = { recording, cursor };
+  const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+  const details = { ...fakeDetails(graph, id, state, progress), ...change };
+  panel.update(graph, id, details, progress);
+  const part = (name: string) =>
+    panel.element.querySelector<HTMLElement>(`[data-section="${name}"]`);
+  return { part, panel, went };
+}
+
+const rows = (section: HTMLElement | null) =>
+  [...(section?.querySelectorAll("tbody tr") ?? [])].map((row) =>
+    [...row.children].map((cell) => cell.textContent),
+  );
+
+describe("the panel while stepping", () => {
+  it("adds up what arrived by the cursor", () => {
+    expect(rows(shown(X, 3).part("contributions"))).toEqual([["3", "y2 as other", "8", "8"]]);
+    const { part, went } = shown(X, 5);
+    expect(rows(part("contributions"))).toEqual([
+      ["3", "y2 as other", "8", "8"],
+      ["4", "y1 as self", "-4", "4"],
+    ]);
+    for (const link of part("contributions")?.querySelectorAll("button") ?? []) link.click();
+    expect(went).toEqual([3, 2]);
+  });
+
+  it("leaves a node with a single consumer alone", () => {
+    expect(shown(1, 5).part("contributions")).toBeNull();
+    expect(shown(X, 5, { contributions: null }).part("contributions")).toBeNull();
+  });
+
+  it("names the seed, and what was not kept", () => {
+    const seed = { step: 0, consumer: null, input_nr: null, argument: null, output_nr: 0 };
+    const { part } = shown(X, 5, {
+      contributions: [{ ...seed, label: EVIL, grad: null, total: null }],
+    });
+    expect(rows(part("contributions"))).toEqual([["0", EVIL, "not kept", "not kept"]]);
+  });
+
+  it("shows derivatives as code, and torch's own as torch's", () => {
+    const own = shown(0, 5).part("formula");
+    expect([...(own?.querySelectorAll("code") ?? [])].map((code) => code.textContent)).toEqual([
+      "grad * 2 * self",
+      "grad * 2 * -2",
+    ]);
+    expect(own?.textContent).not.toContain("torch");
+    const one = { input_nr: 1, argument: null, code: EVIL, numbers: null };
+    const { part } = shown(0, 5, { formula: [{ ...one, source: "torch", note: EVIL }] });
+    expect(part("formula")?.textContent).toContain("input 1");
+    expect(part("formula")?.textContent).toContain("torch's own formula");
+    expect(part("formula")?.querySelector("code")?.textContent).toBe(EVIL);
+    expect(document.querySelector("img")).toBeNull();
+  });
+
+  it("multiplies along each path and adds the paths up", () => {
+    const chain = shown(X, 5).part("chain");
+    const codes = [...(chain?.querySelectorAll(".gw-code") ?? [])].map((code) => code.textContent);
+    expect(codes).toEqual(["(-4) * (-1) * 2 = 8", "(-4) * 1 * 1 = -4", "8 + (-4) = 4"]);
+    expect(chain?.querySelectorAll(".gw-path[open]")).toHaveLength(2);
+    expect(shown(0, 5).part("chain")).toBeNull();
+  });
+
+  it("folds long paths, says how many there are, and remembers what was opened", () => {
+    const factor: FactorModel = {
+      edge: 0,
+      node: 0,
+      target: 1,
+      code: EVIL,
+      value: "nan",
+      note: EVIL,
+    };
+    const path = { factors: Array.from({ length: 9 }, () => factor), written: EVIL, product: null };
+    const chain = { paths: [path], total_paths: "inf", written: null, sum: null, note: EVIL };
+    const { part, panel } = shown(X, 5, { chain });
+    const fold = () => part("chain")?.querySelector("details.gw-path") as HTMLDetailsElement;
+    expect(part("chain")?.textContent).toContain("1 of inf paths");
+    expect(fold().open).toBe(false);
+    fold().open = true;
+    fold().dispatchEvent(new Event("toggle"));
+    const progress = { recording, cursor: 4 };
+    const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+    panel.update(graph, X, { ...fakeDetails(graph, X, state, progress), chain }, progress);
+    expect(fold().open).toBe(true);
+    expect(document.querySelector("img")).toBeNull();
+  });
+
+  it("keeps the keyboard on a link while steps go by, and marks what takes it", () => {
+    const { part, panel } = shown(X, 5);
+    part("contributions")?.querySelector("button")?.focus();
+    const progress = { recording, cursor: 4 };
+    const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+    panel.update(graph, X, fakeDetails(graph, X, state, progress), progress);
+    expect(part("contributions")?.contains(document.activeElement)).toBe(true);
+    for (const one of panel.element.querySelectorAll("button, summary, [tabindex]"))
+      expect(one.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
+  });
+});

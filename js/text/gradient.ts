@@ -1,0 +1,40 @@
+import type { JsonNumber, Values } from "../wire";
+
+/** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
+export function compactNumber(value: JsonNumber | boolean): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return value;
+  if (Number.isInteger(value) && Math.abs(value) < 1e5)
+    return Object.is(value, -0) ? "-0" : String(value);
+  const size = Math.abs(value);
+  if (size >= 1e-3 && size < 1e5)
+    return size >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
+  const [digits, exponent] = value.toExponential(2).split("e");
+  return `${Number(digits)}e${exponent.replace("+", "")}`;
+}
+
+/** Nested values on one line: "-4", "[2, 1]". */
+export function compactValues(values: Values): string {
+  return Array.isArray(values)
+    ? `[${values.map(compactValues).join(", ")}]`
+    : compactNumber(values);
+}
+
+/** Whether any of the values is NaN or infinite. */
+export function hasNotFinite(values: Values): boolean {
+  if (Array.isArray(values)) return values.some(hasNotFinite);
+  return values === "nan" || values === "inf" || values === "-inf";
+}
+
+/**
+ * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "‖grad‖ 3.2e-3".
+ * `word` says what it is; "" for a gradient on its edge.
+ */
+export function gradientTexts(
+  values: Values | null,
+  norm: JsonNumber | null,
+  word: string,
+): string[] {
+  const texts = values === null ? [] : [`${word} ${compactValues(values)}`.trim()];
+  return norm === null ? texts : [...texts, `‖${word || "g"}‖ ${compactNumber(norm)}`];
+}

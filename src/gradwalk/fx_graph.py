@@ -1,0 +1,296 @@
+"""The static graphs of torch.fx and torch.export, in the terms of a captured graph."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.operator_schemas import get_signature_for_torch_op
+from torch.fx.passes.shape_prop import TensorMetadata
+
+_LEAF_OPS = ("placeholder", "get_attr")
+_INPUT_OPS = {
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+}
+
+
+def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
+    """A static graph, of torch.fx or torch.export, as a networkx graph like `gradwalk.capture`'s.
+
+    There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
+    Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
+    from the outputs; what no output needs comes last. Subgraphs of control flow are not entered.
+
+    Args:
+        program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
+
+    Returns:
+        A ``networkx.MultiDiGraph`` with the attributes that `gradwalk.capture` describes, read off
+        the graph alone, and None where it does not say:
+
+        ``kind`` is "leaf" for what goes into the program, and "op" for what it calls. ``op`` says
+        of a leaf whether it is a "placeholder", "parameter", "buffer", "constant" or "subgraph";
+        otherwise it is what is called: "aten.conv2d.default", "max_pool2d", or a module's class.
+        ``name`` is that of an input, "x", or the path of a parameter or called module, "conv1".
+        ``shape``, ``dtype`` and ``device`` come from the node's ``meta``; a shape with symbols in
+        it is None. ``requires_grad`` is known of leaves only. ``no_grad_inputs`` are the numbers
+        that an operation of torch.export takes in place of tensors.
+
+        Beyond those, ``fx_name`` is fx's own name of the node, "conv2d_1", and ``namespace`` the
+        path of the module it came from, "encoder/layers/0", None for the outermost.
+
+        Graph attributes: ``roots``, ``torch_version``, and ``static``, which is True.
+
+    Raises:
+        TypeError: ``program`` is neither.
+
+    Example::
+
+        >>> from torch import nn
+        >>> graph = capture_fx(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 3), nn.ReLU())))
+        >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
+        [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
+    """
+    source = _read(program)
+    roots = _root_nodes(source.graph)
+    ids = _numbered(source.graph, roots)
+    graph = nx.MultiDiGraph()
+    for node, i in ids.items():
+        graph.add_node(i, **_describe(node, source))
+    for node, i in ids.items():
+        for nr, (argument, value) in enumerate(_operands(node, source.module)):
+            if isinstance(value, Node):
+                output_nr = _output_nr(node, graph.nodes[ids[value]])
+                edge = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
+                graph.add_edge(i, ids[value], key=nr, **edge)
+            else:
+                without_grad = {"input_nr": nr, "argument": argument}
+                graph.nodes[i]["no_grad_inputs"].append(without_grad)
+    graph.graph["roots"] = [(ids[node], 0) for node in roots]
+    graph.graph["torch_version"] = str(torch.__version__)
+    graph.graph["static"] = True
+    return graph
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A static graph and what is needed to read it.
+
+    Attributes:
+        graph: The fx graph.
+        module: What its ``get_attr`` and ``call_module`` nodes refer to.
+        inputs: Name of a placeholder that stands for something of the exported module -> what it
+            stands for ("parameter", "buffer", "constant") and its path.
+    """
+
+    graph: Graph
+    module: GraphModule
+    inputs: Mapping[str, tuple[str, str]]
+
+
+def _read(program: Any) -> _Source:
+    if isinstance(program, ExportedProgram):
+        inputs = {
+            spec.arg.name: (_INPUT_OPS[spec.kind], spec.target)
+            for spec in program.graph_signature.input_specs
+            if spec.kind in _INPUT_OPS and spec.target is not None
+        }
+        return _Source(program.graph, program.graph_module, inputs)
+    if isinstance(program, GraphModule):
+        return _Source(program.graph, program, {})
+    advice = (
+        "Trace the module first, with torch.export.export(module, inputs) or "
+        "torch.fx.symbolic_trace(module)."
+        if isinstance(program, torch.nn.Module)
+        else "Pass what torch.export.export() or torch.fx.symbolic_trace() returned."
+    )
+    raise TypeError(
+        f"capture_fx() was given a value of type {type(program).__name__}, which is no static "
+        f"graph: neither a torch.fx.GraphModule nor a torch.export.ExportedProgram. {advice}"
+    )
+
+
+def _root_nodes(graph: Graph) -> list[Node]:
+    outputs = [node for node in graph.nodes if node.op == "output"]
+    return [value for node in outputs for _, value in _flat("", node.args) if _is_node(value)]
+
+
+def _numbered(graph: Graph, roots: Sequence[Node]) -> dict[Node, int]:
+    order = dict.fromkeys(roots)
+    waiting = list(order)
+    for node in waiting:  # grows while we walk
+        new = [each for each in node.all_input_nodes if each not in order]
+        order.update(dict.fromkeys(new))
+        waiting += new
+    order.update(dict.fromkeys(node for node in graph.nodes if node.op != "output"))
+    return {node: i for i, node in enumerate(order)}
+
+
+def _describe(node: Node, source: _Source) -> dict[str, Any]:
+    op, name = _op_and_name(node, source)
+    value = _value(node, source.module)
+    several = isinstance(value, (tuple, list)) and not isinstance(value, TensorMetadata)
+    outputs = [_output(nr, each) for nr, each in enumerate(value if several else [value])]
+    is_leaf = node.op in _LEAF_OPS
+    if name is not None and outputs:
+        outputs[0]["name"] = name
+    first = outputs[0] if outputs else _output(0, None)
+    return {
+        "kind": "leaf" if is_leaf else "op",
+        "op": op,
+        "name": name,
+        "shape": first["shape"],
+        "dtype": first["dtype"],
+        "device": first["device"],
+        # Export runs operations on stand-ins, whose requires_grad says nothing of the real ones.
+        "requires_grad": getattr(value, "requires_grad", None) if is_leaf else None,
+        "is_leaf": is_leaf,
+        "sequence_nr": node.meta.get("seq_nr"),
+        "outputs": outputs,
+        "no_grad_inputs": [],
+        "fx_name": node.name,
+        "namespace": _namespace(node, op, name),
+    }
+
+
+def _op_and_name(node: Node, source: _Source) -> tuple[str, str | None]:
+    target: Any = node.target
+    if node.op == "placeholder":
+        return source.inputs.get(node.name, ("placeholder", str(target)))
+    if node.op == "get_attr":
+        held = _attribute(source.module, target)
+        if isinstance(held, torch.nn.Module):  # what a conditional or a loop calls
+            return "subgraph", target
+        if isinstance(held, torch.nn.Parameter):
+            return "parameter", target
+        is_buffer = any(held is buffer for buffer in source.module.buffers())
+        # torch.fx also makes buffers of the constants it met, and calls them so.
+        return "buffer" if is_buffer and "_tensor_constant" not in target else "constant", target
+    if node.op == "call_module":
+        return type(_attribute(source.module, target)).__name__, target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target), None
+    return str(getattr(target, "__name__", target)), None
+
+
+def _namespace(node: Node, op: str, name: str | None) -> str | None:
+    stack = node.meta.get("nn_module_stack")
+    if stack:
+        path = str(list(stack.values())[-1][0])
+    elif op in _INPUT_OPS.values() and name is not None:
+        path = name.rpartition(".")[0]
+    else:
+        path = ""
+    return path.replace(".", "/") or None
+
+
+def _value(node: Node, module: GraphModule) -> Any:
+    """Something with the shape and dtype of what the node gives, or a list of such, or None."""
+    for key in ("val", "example_value", "tensor_meta"):
+        if node.meta.get(key) is not None:
+            return node.meta[key]
+    return _attribute(module, str(node.target)) if node.op == "get_attr" else None
+
+
+def _attribute(module: GraphModule, path: str) -> Any:
+    return operator.attrgetter(path)(module)
+
+
+def _output(nr: int, value: Any) -> dict[str, Any]:
+    known = isinstance(value, (torch.Tensor, TensorMetadata))
+    shape = tuple(value.shape) if known else None
+    if shape is not None and not all(type(size) is int for size in shape):
+        shape = None  # exported for sizes that may vary
+    device = getattr(value, "device", None) if known else None
+    return {
+        "output_nr": nr,
+        "name": None,
+        "shape": shape,
+        "dtype": str(value.dtype) if known else None,
+        "device": None if device is None else str(device),
+    }
+
+
+def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
+    """Which output of its producer a node takes: ``getitem`` takes one, all else the first."""
+    count = len(producer["outputs"])
+    if node.target is operator.getitem and count > 1 and isinstance(node.args[1], int):
+        return node.args[1] % count
+    return 0
+
+
+def _operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
+    """(argument, value) for each node, and each number in place of a tensor, that goes in."""
+    names = _parameter_names(node, module)
+    tensors = _tensor_arguments(node.target)
+    given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
+    for argument, value in [*given, *node.kwargs.items()]:
+        for name, each in _flat(argument, value):
+            is_number = isinstance(each, (int, float, complex)) and not isinstance(each, bool)
+            if _is_node(each) or (is_number and name in tensors):
+                yield name, each
+
+
+def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
+    """``tensors`` with a list in it as ``tensors[0]``, ``tensors[1]``, ..."""
+    inside: Any = ()
+    if isinstance(value, (list, tuple)):
+        inside = enumerate(value)
+    elif isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, slice):
+        inside = (("start", value.start), ("stop", value.stop), ("step", value.step))
+    else:
+        yield argument, value
+    for key, each in inside:
+        yield from _flat(None if argument is None else f"{argument}[{key}]", each)
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, Node)
+
+
+def _tensor_arguments(target: Any) -> set[str]:
+    if not isinstance(target, torch._ops.OpOverload):
+        return set()
+    return {a.name for a in target._schema.arguments if isinstance(a.type, torch.TensorType)}
+
+
+def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
+    """What the callee calls its positional arguments, as far as it tells."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return [argument.name for argument in target._schema.arguments]
+    if node.op == "call_module":
+        return _names_of(_attribute(module, target).forward, node)
+    if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor
+        function = getattr(torch, target, None)
+        return ["self", *(_names_of(function, node)[1:] if callable(function) else [])]
+    return _names_of(target, node) if node.op == "call_function" else []
+
+
+def _names_of(function: Callable[..., Any], node: Node) -> list[str | None]:
+    try:
+        signatures = [inspect.signature(function)]
+    except (TypeError, ValueError):  # written in C++; torch knows its own, overload by overload
+        signatures = get_signature_for_torch_op(function) or []
+    for signature in signatures:
+        parameters = signature.parameters.values()
+        names: list[str | None] = []
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names += [p.name for p in parameters if p.kind in by_place]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # has no name for any one of them
+            names += [None] * (len(node.args) - len(names))
+        if len(names) >= len(node.args) and set(node.kwargs) <= set(signature.parameters):
+            return names
+    return []

@@ -1,0 +1,96 @@
+"""Where in the user's model a forward pass is: the stack of running modules, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+# A module that is shared more often than this has enough names.
+_MOST_NAMES = 16
+
+
+@dataclass(frozen=True)
+class ModuleCall:
+    """One call of a module.
+
+    Attributes:
+        path: Its name relative to the outermost running module ("encoder.layers.0.linear1"), empty
+            for the outermost module itself. A module that is no submodule of it is named after its
+            class, in parentheses.
+        root: The class name of the outermost module.
+        module_class: The class name of the module itself.
+        call: How many times it had been called under this name before, within this call of the
+            outermost module: 0 for the first time.
+    """
+
+    path: str
+    root: str
+    module_class: str
+    call: int
+
+
+class ModuleStack:
+    """The modules whose forward is running in one thread."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[int, ModuleCall]] = []
+        self._names: dict[int, list[str]] | None = None
+        self._calls: dict[tuple[int, str], int] = {}
+        self._root: nn.Module | None = None
+
+    @property
+    def current(self) -> ModuleCall | None:
+        """The innermost running module."""
+        return self._running[-1][1] if self._running else None
+
+    def enter(self, module: nn.Module) -> None:
+        """Note that a module's forward begins."""
+        name = type(module).__name__
+        if not self._running:
+            self._root, self._names = module, None
+            self._calls = {}
+            call = ModuleCall("", name, name, 0)
+        else:
+            call = self._below(self._running[-1][1], module)
+        self._running.append((id(module), call))
+
+    def leave(self, module: nn.Module) -> None:
+        """Note that a module's forward ended, and with it all that began within it."""
+        for depth in range(len(self._running) - 1, -1, -1):
+            if self._running[depth][0] == id(module):
+                del self._running[depth:]
+                break
+        if not self._running:
+            self._root = self._names = None  # a finished forward keeps no module alive
+
+    def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
+        if self._names is None and self._root is not None:
+            self._names = names_of_submodules(self._root)
+        prefix = f"{parent.path}." if parent.path else ""
+        known = (self._names or {}).get(id(module), [])
+        names = [name for name in known if name.startswith(prefix)] or known
+        names = names or [f"{prefix}({type(module).__name__})"]
+        # A module that has several names is called by them in turn: Sequential(a, relu, b, relu).
+        earlier = self._calls.get((id(module), prefix), 0)
+        self._calls[id(module), prefix] = earlier + 1
+        call, which = divmod(earlier, len(names))
+        return ModuleCall(names[which], parent.root, type(module).__name__, call)
+
+
+def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
+    """The dotted names of every module below ``root``, by ``id``; shared ones have several.
+
+    Unlike ``named_modules(remove_duplicate=False)`` it ends for modules that contain themselves.
+    """
+    names: dict[int, list[str]] = {}
+    waiting: list[tuple[str, nn.Module]] = [("", root)]
+    for prefix, module in waiting:  # grows while we walk
+        for name, child in module._modules.items():
+            if child is None:
+                continue
+            found = names.setdefault(id(child), [])
+            if len(found) < _MOST_NAMES:
+                found.append(prefix + name)
+                waiting.append((f"{prefix}{name}.", child))
+    return names

@@ -1,0 +1,99 @@
+"""The tensors that go into a call and come out of it, and what makes one lose its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+Operand = tuple[int | str, Any]
+"""Where it stood in the call, and the tensor, number or array itself."""
+
+# Longer lists are data, as in torch.tensor([...]), not a handful of tensors.
+_MOST_ITEMS = 10_000
+
+DETACH = frozenset({"detach", "detach_", "detach_copy"})
+TO_PYTHON = frozenset(
+    {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
+)
+SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
+_COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
+_CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
+# Their results do not depend on the values of what they are given, or are no forward results.
+_NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
+
+
+def function_name(function: Any) -> str:
+    """The bare name of a function; for the getter of a property, the name of the property."""
+    name: str = getattr(function, "__name__", "")
+    if name == "__get__":
+        name = getattr(function.__self__, "__name__", name)
+    return name
+
+
+def depends_on_values(name: str) -> bool:
+    """Whether a function's result depends on the values of its operands, not on shapes alone."""
+    if name.endswith("_like") or name in _NOT_VALUES:
+        return False
+    return name == "new_tensor" or not name.startswith("new_")
+
+
+def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
+    """Every tensor, float and array among a call's arguments, lists of them included."""
+    found: list[Operand] = []
+    places: Iterable[Operand] = enumerate(arguments)
+    for group in (places, keywords.items()) if keywords else (places,):
+        for position, value in group:
+            if isinstance(value, torch.Tensor):
+                found.append((position, value))
+            elif type(value) in (list, tuple):
+                if len(value) <= _MOST_ITEMS:
+                    found += [
+                        (f"{position}[{i}]", item)
+                        for i, item in enumerate(value)
+                        if isinstance(item, (torch.Tensor, float))
+                    ]
+            elif not isinstance(value, (int, str, torch.dtype, torch.device, type(None))):
+                found.append((position, value))
+    return found
+
+
+def tensors_of(result: Any) -> list[torch.Tensor]:
+    """The tensors that a call returned."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, (list, tuple)):
+        return [tensor for item in result for tensor in tensors_of(item)]
+    return []
+
+
+def how_cut(name: str, output: torch.Tensor) -> str | None:
+    """How a call lost the gradient of an operand, when its output carries none.
+
+    Args:
+        name: The bare name of the function.
+        output: What it returned.
+
+    Returns:
+        A word of `Cut.how`; None when no gradient could have been expected, because the values of
+        the operand do not matter.
+    """
+    if name in DETACH:
+        return "detach"
+    if name == "data":
+        return "data"
+    if name in _COPIES:
+        return "copy"
+    if not (output.is_floating_point() or output.is_complex()):
+        return "integer cast" if name in _CASTS else "integer result"
+    if torch.is_inference_mode_enabled():
+        return "inference_mode"
+    return None if torch.is_grad_enabled() else "no_grad"
+
+
+def how_read(name: str) -> str:
+    """How a call took a tensor's values out of torch."""
+    if name in ("numpy", "__array__"):
+        return "numpy"
+    return "integer cast" if name in ("__int__", "__index__") else "item"

@@ -1,0 +1,213 @@
+"""What a forward call left behind, found again by the numbers of the autograd nodes it made.
+
+torch numbers autograd nodes consecutively per thread, and the counter can be read without touching
+a node. So a call is remembered as the range of numbers it used up. The alternative, writing into
+``node.metadata``, wraps every node in Python, and a deep chain of wrapped nodes crashes when it is
+freed (see `release`).
+
+Records mirror the graph: each holds those of its operands, and a tensor's record is held as long
+as the tensor lives. So records die with the graph although no node knows them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.graph import Node
+
+if TYPE_CHECKING:
+    from .annotations import Constant
+    from .module_path import ModuleCall
+    from .source_line import SourceLine
+
+next_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""The number that this thread's next autograd node will get."""
+
+_SPARE = 256  # nodes a thread may mark at any time
+_PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
+_MARK = "gradwalk"
+_MOST_CALLS = 512  # that are searched for leaves: a program may cut at every step of a long loop
+
+
+class Record:
+    """One call that made autograd nodes.
+
+    Attributes:
+        start: The number of the first node it made.
+        end: One more than the number of the last.
+        thread: The records of the thread that made it.
+        parents: The records of its operands, held so that they live as long as this one.
+        threads: Every thread that made nodes below it.
+        function: What was called; the class for an ``autograd.Function``.
+        source: The user's line.
+        module: The running module.
+        inplace: Whether it changed one of its operands.
+        constants: Its operands that need no grad.
+        leaves: Its operands that are leaves and need grad, while they live.
+        needed_grad: Of each operand, in the order of the call, whether it needed grad.
+        output: Shape and dtype of its first output, when that is known.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "constants",
+        "end",
+        "function",
+        "inplace",
+        "leaves",
+        "module",
+        "needed_grad",
+        "output",
+        "parents",
+        "source",
+        "start",
+        "thread",
+        "threads",
+    )
+
+    def __init__(
+        self,
+        thread: ThreadRecords,
+        numbers: tuple[int, int],
+        parents: tuple[Record, ...],
+        function: Any,
+    ) -> None:
+        self.thread = thread
+        self.start, self.end = numbers
+        self.parents = parents
+        self.threads = thread.alone
+        for parent in parents:
+            if parent.threads is not self.threads and not parent.threads <= self.threads:
+                self.threads |= parent.threads
+        self.function = function
+        self.source: SourceLine | None = None
+        self.module: ModuleCall | None = None
+        self.inplace = False
+        self.constants: tuple[Constant, ...] = ()
+        self.leaves: tuple[weakref.ref[torch.Tensor], ...] = ()
+        self.needed_grad: tuple[bool, ...] = ()
+        self.output: tuple[Any, ...] | None = None
+
+
+def leaves_below(record: Record) -> tuple[weakref.ref[torch.Tensor], ...]:
+    """The leaves that a call's output was computed from, nearest first, of the nearest calls."""
+    order = [record]
+    seen = {id(record)}
+    leaves: dict[int, weakref.ref[torch.Tensor]] = {}
+    for each in order:  # grows while we walk
+        leaves.update({id(leaf): leaf for leaf in each.leaves})
+        for parent in each.parents:
+            if id(parent) not in seen and len(order) < _MOST_CALLS:
+                seen.add(id(parent))
+                order.append(parent)
+    return tuple(leaves.values())
+
+
+class ThreadRecords:
+    """The records of one thread that are still alive, by the numbers of their nodes."""
+
+    def __init__(self) -> None:
+        self.alone = frozenset((self,))
+        self.last: Record | None = None  # an autograd.Function whose output was not seen yet
+        self._starts: list[int] = []
+        self._records: list[weakref.ref[Record]] = []
+        self._prune_at = 1024
+        self._marked = 0
+        _threads.add(self)
+
+    def add(self, record: Record) -> None:
+        """Make a record findable; numbers only grow, so it belongs at the end."""
+        if self._starts and record.start < self._starts[-1]:
+            return
+        self._starts.append(record.start)
+        self._records.append(weakref.ref(record))
+        if len(self._starts) >= self._prune_at:
+            self._prune()
+
+    def find(self, number: int) -> Record | None:
+        """The record of the call that made the node of this number."""
+        at = bisect.bisect_right(self._starts, number) - 1
+        record = self._records[at]() if at >= 0 else None
+        return record if record is not None and number < record.end else None
+
+    def since(self, number: int) -> Iterator[Record]:
+        """The living records from this number on."""
+        for reference in self._records[bisect.bisect_left(self._starts, number) :]:
+            record = reference()
+            if record is not None:
+                yield record
+
+    def may_mark(self, number: int) -> bool:
+        """Whether one more node may be touched when torch has arrived at this number."""
+        if self._marked >= _SPARE + number // _PER_NODE:
+            return False
+        self._marked += 1
+        return True
+
+    def _prune(self) -> None:
+        living = [
+            (start, reference)
+            for start, reference in zip(self._starts, self._records, strict=True)
+            if reference() is not None
+        ]
+        self._starts = [start for start, _ in living]
+        self._records = [reference for _, reference in living]
+        self._prune_at = 2 * len(living) + 1024
+
+
+_threads: weakref.WeakSet[ThreadRecords] = weakref.WeakSet()
+_local = threading.local()
+
+
+def of_this_thread() -> ThreadRecords:
+    """The records of the running thread."""
+    try:
+        found: ThreadRecords = _local.records
+    except AttributeError:
+        found = _local.records = ThreadRecords()
+    return found
+
+
+def mark(node: Any, record: Record) -> None:
+    """Let a node hold its record, for when its tensor dies but what was computed from it lives."""
+    node.metadata[_MARK] = record
+
+
+def find_record(node: Node, among: Iterable[ThreadRecords] = ()) -> Record | None:
+    """The record of the call that made a node.
+
+    Args:
+        node: An autograd node.
+        among: The threads that may have made it. Without them the running thread is asked first,
+            then all others.
+
+    Returns:
+        The record; None when there is none, or when several threads have one that fits.
+    """
+    number = node._sequence_nr()
+    here = of_this_thread()
+    threads = list(among) or list(_threads)
+    if here in threads and not among:
+        record = here.find(number)
+        if record is not None and _fits(record, node):
+            return record
+    claims = [thread.find(number) for thread in threads]
+    fitting = [record for record in claims if record is not None and _fits(record, node)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _fits(record: Record, node: Any) -> bool:
+    """Whether what is known of the call's output is true of the node."""
+    if isinstance(record.function, type):
+        return type(node).__name__ == f"{record.function.__name__}Backward"
+    if record.output is None or record.end - record.start > 1:
+        return True
+    with contextlib.suppress(RuntimeError):  # a nested tensor has no one shape
+        return any((tuple(m.shape), m.dtype) == record.output for m in node._input_metadata)
+    return True

@@ -1,0 +1,312 @@
+"""One thread's watch over the forward pass: from each call to a record, origins and cuts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import weakref
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import torch
+
+from . import records, weak_facts
+from .annotations import Constant, Cut, Origin
+from .module_path import ModuleStack
+from .operands import (
+    DETACH,
+    SET_GRAD,
+    TO_PYTHON,
+    Operand,
+    depends_on_values,
+    function_name,
+    how_cut,
+    how_read,
+    operands,
+    tensors_of,
+)
+from .records import Record, leaves_below
+from .source_line import SourceLine, SourceLines
+
+_MOST_CUTS = 8  # per tensor
+_MOST_NUMBERS = 64  # that a program read out of tensors and may still use
+_MOST_VALUES = 8  # of a constant
+
+_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+
+
+class Session:
+    """What is known while one thread is watched.
+
+    Attributes:
+        modules: The running modules.
+    """
+
+    def __init__(self) -> None:
+        self.modules = ModuleStack()
+        self._records = records.of_this_thread()
+        self._records.last = None
+        self._began = records.next_number()
+        self._lines = SourceLines()
+        self._region: SourceLine | None = None  # where grad mode was switched off
+        self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so it stays theirs
+        self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
+        self._last_was_used = True
+
+    def saw(
+        self,
+        function: Any,
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        result: Any,
+        numbers: tuple[int, int],
+    ) -> None:
+        """Note one call that has just returned.
+
+        Args:
+            function: What was called.
+            arguments: Its positional arguments.
+            keywords: Its keyword arguments.
+            result: What it returned.
+            numbers: The number of the next autograd node, before the call and after it.
+        """
+        name = function_name(function)
+        outputs = tensors_of(result)
+        changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
+        if name == "__setitem__" and changed is not None:
+            outputs = [changed]
+        if not outputs:
+            self._saw_no_tensor(name, arguments, result)
+            return
+        if not torch.is_grad_enabled() and self._region is None and self._in_function(numbers[0]):
+            return  # what it makes is its own affair: its outputs get their node when it returns
+        made = [output for output in outputs if output.requires_grad]
+        free = [output for output in outputs if not output.requires_grad]
+        if not free and not (made and numbers[0] < numbers[1]):
+            return
+        going_in = operands(arguments, keywords)
+        inplace = changed is not None and any(output is changed for output in outputs)
+        if made and numbers[0] < numbers[1]:
+            record = self._record(function, going_in, numbers)
+            record.inplace = inplace
+            if len(outputs) == 1:
+                record.output = _shape(made[0]), made[0].dtype
+            _note_all(made, record)
+        for output in free:
+            how = how_cut(name, output)
+            origin = self._origin(name, how, going_in, output, name in DETACH)
+            _note_all([output], origin)
+
+    def finish(self) -> None:
+        """End the watch: see to it that what was noted lives as long as the graph."""
+        if self._last_was_used:
+            self._records.last = None
+        parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
+        number = records.next_number()
+        for tensor, noted in weak_facts.known():
+            if (
+                isinstance(noted, Record)
+                and noted.thread is self._records
+                and noted.start >= self._began
+                and id(noted) not in parents
+                and self._records.may_mark(number)
+                and tensor.grad_fn is not None
+            ):
+                records.mark(tensor.grad_fn, noted)
+
+    def _record(self, function: Any, going_in: list[Operand], numbers: tuple[int, int]) -> Record:
+        parents: list[Record] = []
+        constants: list[Constant] = []
+        leaves: list[weakref.ref[torch.Tensor]] = []
+        needed: list[bool] = []
+        for position, value in going_in:
+            if not isinstance(value, torch.Tensor):
+                read = self._read(value)
+                if read is not None:
+                    constants.append(_number(position, value, read))
+                    needed.append(False)
+                continue
+            made_by = self._made_by(value)
+            needed.append(made_by is not None or value.requires_grad)
+            if made_by is not None:
+                parents.append(made_by)
+            elif not value.requires_grad:
+                origin = weak_facts.fact(value) or self._read(value)
+                constants.append(_constant(position, value, origin))
+            elif value.is_leaf:
+                leaves.append(weakref.ref(value))
+        record = Record(self._records, numbers, tuple(parents), function)
+        record.source = self._lines.here()
+        record.module = self.modules.current
+        record.leaves = tuple(leaves)
+        record.constants = tuple(constants)
+        record.needed_grad = tuple(needed)
+        self._records.add(record)
+        return record
+
+    def _origin(
+        self, name: str, how: str | None, going_in: list[Operand], output: Any, whole: bool
+    ) -> Origin:
+        """Where an output that needs no grad came from.
+
+        Args:
+            name: The bare name of the function.
+            how: How gradient was lost, if it was.
+            going_in: The operands.
+            output: The output.
+            whole: Whether ``how`` also holds for a tensor that was itself detached in place.
+        """
+        where = self._lines.here()
+        cuts: list[Cut] = []
+        for _, value in going_in:
+            is_tensor = isinstance(value, torch.Tensor)
+            noted = weak_facts.fact(value)
+            made_by = self._made_by(value) if is_tensor else None
+            if value is output and isinstance(noted, Origin):
+                where = noted.where  # changed in place, not made here
+            if not depends_on_values(name):
+                continue
+            if isinstance(noted, Origin):
+                cuts += noted.cuts
+            elif is_tensor and (value.requires_grad or (made_by is not None and whole)):
+                cuts += [self._cut(how, where, value, made_by)] if how else []
+            elif made_by is None:
+                read = self._read(value)
+                cuts += read.cuts if read else ()
+        return Origin(where, tuple(dict.fromkeys(cuts))[:_MOST_CUTS])
+
+    def _made_by(self, tensor: torch.Tensor) -> Record | None:
+        """The record of the call that made a tensor.
+
+        The output of an ``autograd.Function`` is not seen when it is made, only when it is used.
+        """
+        noted = weak_facts.fact(tensor)
+        if isinstance(noted, Record):
+            return noted
+        last = self._records.last
+        if last is None or tensor.is_leaf or not tensor.requires_grad:
+            return None
+        if self._records.may_mark(last.end):  # looking at a node is like marking it
+            node = tensor.grad_fn
+            if node is None or node._sequence_nr() != last.start:
+                return None
+            weak_facts.note(tensor, last)
+        self._last_was_used = True
+        return last
+
+    def _cut(
+        self, how: str, where: SourceLine | None, source: torch.Tensor, made_by: Record | None
+    ) -> Cut:
+        return Cut(
+            how=how,
+            where=where,
+            region=self._region if how == "no_grad" else None,
+            shape=_shape(source),
+            source=weakref.ref(source),
+            made_by=weakref.ref(made_by) if made_by is not None else None,
+            output_nr=source.output_nr,
+            leaves=leaves_below(made_by) if made_by is not None else _itself_if_leaf(source),
+        )
+
+    def _saw_no_tensor(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+        if name in SET_GRAD:
+            if arguments and arguments[0]:
+                self._region = None
+            elif self._region is None and _function_frame() is None:
+                self._region = self._lines.here()
+        elif name in TO_PYTHON and arguments:
+            origin = self._origin(name, how_read(name), [(0, arguments[0])], None, False)
+            if origin.cuts:
+                self._note_read(arguments[0], result, origin)
+
+    def _note_read(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
+        """Note Python numbers or an array that hold a tensor's values."""
+        if isinstance(result, (float, complex, list)):
+            numbers = result[:_MOST_NUMBERS] if isinstance(result, list) else [result]
+            self._numbers |= {
+                id(n): (n, origin) for n in numbers if isinstance(n, (float, complex))
+            }
+            for oldest in list(self._numbers)[:-_MOST_NUMBERS]:
+                del self._numbers[oldest]
+        elif not isinstance(result, int):
+            weak_facts.note(result, origin)
+            self._arrays[source.data_ptr()] = weakref.ref(result)
+
+    def _read(self, value: Any) -> Origin | None:
+        """The origin of a number or array that was read out of a tensor, or of what shares it."""
+        if isinstance(value, torch.Tensor):
+            array = self._arrays.get(value.data_ptr()) if self._arrays else None
+            value = array() if array else None
+        elif isinstance(value, (float, complex)):
+            found = self._numbers.get(id(value))
+            return found[1] if found else None
+        noted = weak_facts.fact(value) if value is not None else None
+        return noted if isinstance(noted, Origin) else None
+
+    def _in_function(self, number: int) -> bool:
+        """Whether an ``autograd.Function`` is running its forward; the first time, note its call.
+
+        Its ``apply`` cannot be overridden, so it is known by what it calls: grad mode is off
+        although nobody switched it off, and its node has the number before this one.
+        """
+        frame = _function_frame()
+        if frame is None:
+            return False
+        last = self._records.last
+        function, arguments = frame.f_locals["cls"], frame.f_locals["args"]
+        if last is not None and last.function is function and last.end == number:
+            return True
+        waiting = None if self._last_was_used else last
+        record = self._record(function, operands(arguments, {}), (number - 1, number))
+        record.source = self._lines.at(frame.f_back)
+        if waiting is not None:
+            record.parents += (waiting,)
+        self._records.last, self._last_was_used = record, False
+        return True
+
+
+def _function_frame() -> FrameType | None:
+    """The outermost running ``autograd.Function.apply`` of this thread."""
+    found = None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code is _APPLY:
+            found = frame
+        frame = frame.f_back
+    return found
+
+
+def _itself_if_leaf(tensor: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], ...]:
+    return (weakref.ref(tensor),) if tensor.is_leaf else ()
+
+
+def _note_all(outputs: list[torch.Tensor], noted: Record | Origin) -> None:
+    for output in outputs:
+        weak_facts.note(output, noted)
+        if output._base is not None and isinstance(noted, Record) and noted.inplace:
+            # Writing into a view gives the whole tensor a new node.
+            weak_facts.note(output._base, noted)
+
+
+def _constant(position: int | str, tensor: torch.Tensor, origin: Origin | None) -> Constant:
+    values = None
+    if type(tensor) in _PLAIN and tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES:
+        with contextlib.suppress(RuntimeError):  # some layouts cannot be listed
+            values = tensor.tolist()
+    return Constant(
+        position, _shape(tensor), _text(tensor.dtype), values, weakref.ref(tensor), origin
+    )
+
+
+def _number(position: int | str, value: Any, origin: Origin) -> Constant:
+    return Constant(position, (), type(value).__name__, value, None, origin)
+
+
+def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    return () if tensor.is_nested else tuple(tensor.shape)
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_text = functools.cache(str)  # slow on a dtype, and there are few of them

@@ -1,0 +1,85 @@
+"""What torch's engine does, seen by hooks of the tests' own: the truth for recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+
+Values = Tensor | None
+
+
+@dataclass
+class Ran:
+    """One node's backward: what came, what went on, and every leaf's ``.grad`` afterwards."""
+
+    task: int
+    node: object
+    grad_outputs: list[Values]
+    grad_inputs: list[Values]
+    leaf_grads: list[Values]
+
+
+class EngineLog:
+    """Logs a backward pass through some outputs, until ``remove``."""
+
+    def __init__(self, outputs: Iterable[Tensor]) -> None:
+        self.logged: list[Ran] = []
+        self.nodes = nodes_behind(outputs)
+        self.leaves = [node.variable for node in self.nodes if hasattr(node, "variable")]
+        self.handles = [node.register_hook(self._hook(node)) for node in self.nodes]
+
+    def _hook(self, node):
+        def log(grad_inputs, grad_outputs):
+            task = torch._C._current_graph_task_id()
+            ran = copies(grad_outputs), copies(grad_inputs), self.leaf_grads()
+            self.logged.append(Ran(task, node, *ran))
+
+        return log
+
+    @property
+    def ran(self) -> list[Ran]:
+        """What ran, without the backward passes that nodes ran within their own (checkpoint)."""
+        return [ran for ran in self.logged if ran.task == self.logged[-1].task]
+
+    def leaf_grads(self) -> list[Values]:
+        return copies(leaf.grad for leaf in self.leaves)
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+def nodes_behind(outputs: Iterable[Tensor]) -> list:
+    order = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
+    for node in order:
+        order += [n for n, _ in dict(node.next_functions).items() if n and n not in order]
+    return order
+
+
+def copies(tensors: Iterable[Values]) -> list[Values]:
+    return [None if tensor is None else tensor.detach().clone() for tensor in tensors]
+
+
+def same(a: Values, b: Values) -> bool:
+    """Bit for bit, NaN equal to NaN; shapes only where there are no values."""
+    if a is None or b is None:
+        return a is b
+    if a.is_nested:
+        return all(map(same, a.unbind(), b.unbind()))
+    if a.shape != b.shape or a.dtype != b.dtype or a.layout != b.layout:
+        return False
+    if a.device.type == "meta":
+        return True
+    if a.layout is not torch.strided:
+        a, b = a.to_dense(), b.to_dense()
+    if a.dtype.itemsize == 1:
+        a, b = a.double(), b.double()
+    return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+def all_same(left: Iterable[Values], right: Iterable[Values]) -> bool:
+    return all(same(a, b) for a, b in zip(left, right, strict=True))
