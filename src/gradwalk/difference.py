@@ -1,0 +1,179 @@
+"""What several captured graphs have in common, and what only some of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import networkx as nx
+
+from .alignment import uncrossed
+from .matching import match
+
+Members = dict[str, int | None]
+"""Label -> a node's number in that graph, or None."""
+
+
+def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
+    """Compare labelled graphs with the first of them, the reference.
+
+    Args:
+        graphs: Label -> what `gradwalk.capture` gave; two or more.
+
+    Returns:
+        A dict that ``json.dumps`` takes as it is:
+
+        - ``labels``: The labels in the order given.
+        - ``reference``: The first of them.
+        - ``comparisons``: For each other label a dict of ``pairs``, a list of [node of the
+          reference, the same node of the other graph], and ``only_left`` and ``only_right``, the
+          nodes that only the reference and only the other graph has. All lists are ascending.
+        - ``nodes`` and ``edges``: All graphs laid on top of each other, matched nodes as one,
+          without cycles. ``nodes[i]`` has ``id`` i, ``kind``, ``op``, and the ``name`` and
+          ``shape`` that it has in the first graph that has it (for a name: that names it), and
+          ``nodes``, label -> its number in that graph, or None. The reference's nodes come first
+          and keep their numbers. Nodes that the reference lacks are never matched with each other.
+          An edge has ``source`` and ``target`` (ids of ``nodes``), ``input_nr``, ``argument`` and
+          ``output_nr`` as in `gradwalk.capture`, and ``labels``, the graphs that have it.
+        - ``leaves``: The leaf table, a row for each leaf, with its ``name`` (or None) and
+          ``graphs``, label -> a dict of ``node`` (its number there, or None), ``present`` (whether
+          it is in that graph), ``requires_grad`` and ``is_leaf`` (None where it is not present).
+          Leaves of different graphs share a row if they are matched, or have the same name.
+
+    Raises:
+        TypeError: A label is not a string.
+        ValueError: There are fewer than two graphs.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import capture
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> names = {"x": x, "w": w}
+        >>> every, cut = capture(w * x, names=names), capture(w * x.detach(), names=names)
+        >>> found = difference({"all": every, "cut": cut})
+        >>> found["comparisons"]["cut"]
+        {'pairs': [[0, 0], [1, 1]], 'only_left': [2], 'only_right': []}
+        >>> [(row["name"], row["graphs"]["cut"]["present"]) for row in found["leaves"]]
+        [('w', True), ('x', False)]
+    """
+    if len(graphs) < 2:
+        raise ValueError(
+            f"Comparing takes two graphs or more, and {len(graphs)} was given: "
+            "pass a mapping from labels to captured graphs with another one in it."
+        )
+    for label in graphs:
+        if not isinstance(label, str):
+            raise TypeError(
+                f"Labels have to be strings, and {label!r} is of type {type(label).__name__}: "
+                "use the text that is to stand above the graph."
+            )
+    reference, *others = graphs
+    first = graphs[reference]
+    united = nx.DiGraph()
+    ids = {reference: {node: node for node in first}}  # label -> node -> id in the united graph
+    _lay_on(united, first, ids[reference])
+    comparisons = {}
+    for label in others:
+        graph = graphs[label]
+        found = match(first, graph).pairs
+        # Each graph fits on the reference; two of them may run opposite ways between its nodes.
+        pairs = uncrossed(_producers(united), _producers(graph), found)
+        new = count(len(united))
+        there = {other: node for node, other in pairs.items()}
+        ids[label] = {node: there[node] if node in there else next(new) for node in graph}
+        _lay_on(united, graph, ids[label])
+        comparisons[label] = {
+            "pairs": [list(pair) for pair in sorted(pairs.items())],
+            "only_left": sorted(set(first) - pairs.keys()),
+            "only_right": sorted(set(graph) - there.keys()),
+        }
+    members: list[Members] = [dict.fromkeys(graphs) for _ in united]
+    for label, places in ids.items():
+        for node, place in places.items():
+            members[place][label] = node
+    return {
+        "labels": list(graphs),
+        "reference": reference,
+        "comparisons": comparisons,
+        "nodes": [_node(graphs, place, of) for place, of in enumerate(members)],
+        "edges": _edges(graphs, ids),
+        "leaves": [_leaf(graphs, of) for of in _leaf_rows(graphs, members)],
+    }
+
+
+def _lay_on(united: nx.DiGraph, graph: nx.MultiDiGraph, ids: Mapping[int, int]) -> None:
+    united.add_nodes_from(ids.values())
+    united.add_edges_from((ids[source], ids[target]) for source, target in graph.edges())
+
+
+def _producers(graph: nx.DiGraph) -> dict[int, list[int]]:
+    order = reversed(list(nx.topological_sort(graph)))
+    return {node: list(graph.successors(node)) for node in order}
+
+
+def _data(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> list[dict[str, Any]]:
+    """A node's attributes in each graph that has it."""
+    return [graphs[label].nodes[node] for label, node in members.items() if node is not None]
+
+
+def _name(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> str | None:
+    return next((data["name"] for data in _data(graphs, members) if data["name"]), None)
+
+
+def _node(graphs: Mapping[str, nx.MultiDiGraph], place: int, members: Members) -> dict[str, Any]:
+    data = _data(graphs, members)[0]
+    return {
+        "id": place,
+        "kind": data["kind"],
+        "op": data["op"],
+        "name": _name(graphs, members),
+        "shape": None if data["shape"] is None else list(data["shape"]),
+        "nodes": members,
+    }
+
+
+def _edges(
+    graphs: Mapping[str, nx.MultiDiGraph], ids: Mapping[str, Mapping[int, int]]
+) -> list[dict[str, Any]]:
+    edges: dict[tuple[int, int, int, int], dict[str, Any]] = {}
+    for label, graph in graphs.items():
+        for source, target, data in graph.edges(data=True):
+            ends = {"source": ids[label][source], "target": ids[label][target]}
+            edge = {**ends, **{key: data[key] for key in ("input_nr", "argument", "output_nr")}}
+            key = edge["source"], edge["target"], edge["input_nr"], edge["output_nr"]
+            edges.setdefault(key, {**edge, "labels": []})["labels"].append(label)
+    return list(edges.values())
+
+
+def _leaf_rows(graphs: Mapping[str, nx.MultiDiGraph], members: Sequence[Members]) -> list[Members]:
+    """The leaves among some nodes; those with one name, of different graphs, as one."""
+    rows: list[Members] = []
+    named: dict[str, Members] = {}
+    for of in members:
+        if not _data(graphs, of)[0]["is_leaf"]:
+            continue
+        name = _name(graphs, of)
+        row = named.get(name) if name else None
+        if row is None or any(row[label] is not None and of[label] is not None for label in of):
+            row = dict.fromkeys(graphs)
+            rows.append(row)
+            if name:
+                named.setdefault(name, row)
+        row.update({label: node for label, node in of.items() if node is not None})
+    return rows
+
+
+def _leaf(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> dict[str, Any]:
+    row = {}
+    for label, node in members.items():
+        data = {} if node is None else graphs[label].nodes[node]
+        row[label] = {
+            "node": node,
+            "present": node is not None,
+            "requires_grad": data.get("requires_grad"),
+            "is_leaf": data.get("is_leaf"),
+        }
+    return {"name": _name(graphs, members), "graphs": row}
