@@ -26,6 +26,12 @@ export function check(input: LayoutInput, options: LayoutOptions): void {
       );
     }
   }
+  const { aspect } = options;
+  if (aspect !== undefined && !(aspect > 0 && aspect < Infinity)) {
+    throw new Error(
+      `The option aspect must be a finite number above 0, width over height, but it is ${aspect}.`,
+    );
+  }
 }
 
 function checkLength(name: string, values: ArrayLike<number>, n: number): void {

@@ -1,11 +1,14 @@
-import { coordinates, type Gaps } from "./coordinates";
+import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } from "./border";
+import { coordinates, type Gaps, type Reach } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
 import { followInput } from "./given";
 import type { Graph } from "./graph";
 import { drawLines, type Lines } from "./lines";
-import { orderRanks } from "./order";
+import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";
+import { linesToMiddle, wrapRows } from "./rows";
 import { spine } from "./spine";
+import { wrapColumns } from "./wrap";
 
 /** One connected component, its top left corner at 0, 0. Lengths in px. */
 export interface LaidOut {
@@ -18,29 +21,68 @@ export interface LaidOut {
   height: number;
 }
 
+/** Distances, px, and the wanted width over height, if any. */
+export interface Spacing extends Gaps {
+  rankGap: number;
+  aspect?: number | undefined;
+}
+
+/** Lays out a connected component; with a border, as the content of a box. */
 export function layoutComponent(
   graph: Graph,
   width: Float64Array,
   height: Float64Array,
-  gaps: Gaps & { rankGap: number },
+  spacing: Spacing,
+  border?: Border,
+): LaidOut {
+  const part = layoutUnwrapped(graph, width, height, spacing, border);
+  if (spacing.aspect === undefined) return part;
+  const reach = reachOf(width, graph.n, border?.lean);
+  return wrapColumns(part, reach, height, spacing.aspect, spacing);
+}
+
+function layoutUnwrapped(
+  graph: Graph,
+  width: Float64Array,
+  height: Float64Array,
+  gaps: Spacing,
+  border?: Border,
 ): LaidOut {
   const { n } = graph;
   const m = graph.source.length;
-  if (n === 1) return alone(width[0], height[0]);
-  const ranks = rank(graph, topological(graph));
-  const layered = addDummies(graph, ranks);
-  const allWidths = new Float64Array(layered.size);
-  allWidths.set(width);
-  const orders = orderRanks(layered).map((order) => followInput(layered, order));
-  const { order, x } = narrowest(layered, orders, (order) =>
-    coordinates(layered, order, allWidths, spine(layered), gaps),
-  );
-  const right = moveToZero(x, allWidths);
+  if (n === 1) return alone(width[0], height[0], border?.lean[0]);
+  const rankAll = ranking(width, height, gaps);
+  const { layered, first, isInRows } = border
+    ? cutWithBorder(graph, border, rankAll)
+    : cut(graph, rankAll);
+  const ranks = layered.rank.subarray(0, n);
+  const reach = reachOf(width, layered.size, border?.lean);
+  const effort = border && effortFor(layered.size);
+  const orders = orderRanks(layered, effort).map((order) => {
+    const followed = followInput(layered, order);
+    return isInRows ? linesToMiddle(layered, followed) : followed;
+  });
+  const marked = spine(layered);
+  const place = (order: Int32Array, room: Reach, shifts?: Shifts) =>
+    coordinates(layered, order, room, marked, gaps, shifts);
+  let candidates = orders;
+  if (border && orders.length > 1) {
+    // In a box, what decides between orders must not depend on what is open.
+    const nominal = reachOf(border.nominal, layered.size);
+    candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
+  }
+  const shifts = border && shiftsOf(graph, layered, first, border);
+  const { order, x } = narrowest(layered, candidates, (order) => place(order, reach, shifts));
+  const right = moveToZero(x, reach);
   const detour = new Uint8Array(m);
-  for (let e = 0; e < m; e++) if (layered.first[e] === DETOUR) detour[e] = 1;
+  for (let e = 0; e < m; e++) if (first[e] === DETOUR) detour[e] = 1;
   const lane = right + gaps.nodeGap;
 
-  const bands = stackRanks(layered.ranks.start.length - 1, height, ranks, steepest(), gaps.rankGap);
+  const depth = layered.ranks.start.length - 1;
+  const least = new Float64Array(depth).fill(gaps.rankGap);
+  if (border?.isTop.includes(1)) least[0] = border.topGap;
+  if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
+  const bands = stackRanks(height, ranks, steepest(), least, gaps.rankGap);
   const y = new Float64Array(n);
   const boxTop = new Float64Array(n);
   const boxBottom = new Float64Array(n);
@@ -51,7 +93,7 @@ export function layoutComponent(
   }
   const placed = {
     x,
-    width: allWidths,
+    reach,
     boxTop,
     boxBottom,
     bandTop: bands.top,
@@ -62,7 +104,7 @@ export function layoutComponent(
     y,
     rank: ranks,
     detour,
-    lines: drawLines(graph, layered, order, placed, lane),
+    lines: drawLines(graph, { ...layered, first }, order, placed, lane, border),
     width: detour.includes(1) ? lane : right,
     height: bands.bottom[bands.bottom.length - 1],
   };
@@ -80,10 +122,71 @@ export function layoutComponent(
   }
 }
 
-/** A node without edges, the commonest component, without the ado. */
-function alone(width: number, height: number): LaidOut {
+/**
+ * For one box among many, in keeping with its size; and not with theirs, so that opening one leaves the others alone.
+ */
+function effortFor(size: number): Effort {
+  const small = Math.min(1, size / 4000);
+  return { visits: 30_000 * small, steps: 1_200_000 * small, choices: size < 150 ? 2 : 1 };
+}
+
+/** The graph in ranks, its long edges cut; per edge its first dummy; and whether rows of leaves were broken. */
+interface Ranked {
+  layered: Layered;
+  first: Int32Array;
+  isInRows: boolean;
+}
+
+function cut(graph: Graph, rankAll: Ranking): Ranked {
+  const { ranks, isInRows } = rankAll(graph);
+  const layered = addDummies(graph, ranks, undefined, isInRows);
+  return { layered, first: layered.first, isInRows };
+}
+
+/** The same between ports. Lines that join the same two boxes share their dummies, so that opening a box adds none. */
+function cutWithBorder(graph: Graph, border: Border, rankAll: Ranking): Ranked {
+  const { simple, standIn } = withoutParallels(graph);
+  let isInRows = false;
+  const ranks = rankWithPorts(simple, border, (inner) => {
+    const ranked = rankAll(inner);
+    isInRows = ranked.isInRows;
+    return ranked.ranks;
+  });
+  const layered = addDummies(simple, ranks, undefined, isInRows);
+  // Ports take no more room than lines do.
   return {
-    x: Float64Array.of(width / 2),
+    layered: { ...layered, n: border.inside },
+    first: standIn.map((e) => layered.first[e]),
+    isInRows,
+  };
+}
+
+type Ranking = (graph: Graph) => { ranks: Int32Array; isInRows: boolean };
+
+/** Ranks, with endless rows of leaves broken if an aspect is wanted. */
+function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): Ranking {
+  return (graph) => {
+    const ranks = rank(graph, topological(graph));
+    const { aspect } = spacing;
+    const rows =
+      aspect === undefined ? null : wrapRows(graph, ranks, width, height, { ...spacing, aspect });
+    return { ranks: rows ?? ranks, isInRows: rows !== null };
+  };
+}
+
+function reachOf(width: Float64Array, size: number, lean?: Float64Array): Reach {
+  const reach = { left: new Float64Array(size), right: new Float64Array(size) };
+  for (let v = 0; v < width.length; v++) {
+    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0);
+    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0);
+  }
+  return reach;
+}
+
+/** A node without edges, the commonest component, without the ado. */
+function alone(width: number, height: number, lean = 0): LaidOut {
+  return {
+    x: Float64Array.of(width / 2 + lean),
     y: Float64Array.of(height / 2),
     rank: new Int32Array(1),
     detour: new Uint8Array(0),
@@ -116,30 +219,31 @@ function narrowest(
 }
 
 /** Shifts all to half pixels, the leftmost border at or just right of 0, and returns the rightmost border. */
-function moveToZero(x: Float64Array, width: Float64Array): number {
+function moveToZero(x: Float64Array, reach: Reach): number {
   let left = Infinity;
   for (let v = 0; v < x.length; v++) {
     // Rounding turns "straight but for 1e-12" into straight.
     x[v] = Math.round(x[v] * 2) / 2;
-    left = Math.min(left, x[v] - width[v] / 2);
+    left = Math.min(left, x[v] - reach.left[v]);
   }
   const shift = Math.ceil(-left * 2) / 2;
   let right = 0;
   for (let v = 0; v < x.length; v++) {
     x[v] += shift;
-    right = Math.max(right, x[v] + width[v] / 2);
+    right = Math.max(right, x[v] + reach.right[v]);
   }
   return right;
 }
 
 /** Top and bottom of each rank's band; a gap grows where lines below it would be too flat to follow. */
 function stackRanks(
-  depth: number,
   height: Float64Array,
   rank: Int32Array,
   sideways: Float64Array,
+  least: Float64Array,
   rankGap: number,
 ): { top: Float64Array; bottom: Float64Array } {
+  const depth = least.length;
   const top = new Float64Array(depth);
   const bottom = new Float64Array(depth);
   for (let v = 0; v < rank.length; v++) bottom[rank[v]] = Math.max(bottom[rank[v]], height[v]);
@@ -148,7 +252,7 @@ function stackRanks(
     top[r] = y;
     bottom[r] += y;
     // At least a pixel: lines slant only in the gaps.
-    y = bottom[r] + Math.max(1, rankGap, Math.min(2.5 * rankGap, sideways[r] / 8));
+    y = bottom[r] + Math.max(1, least[r], Math.min(2.5 * rankGap, sideways[r] / 8));
   }
   return { top, bottom };
 }

@@ -10,7 +10,8 @@ const gaps = { nodeGap: 20, edgeGap: 10 };
 function place(graph: Layered) {
   const width = new Float64Array(graph.size).fill(0);
   width.fill(40, 0, graph.n);
-  return coordinates(graph, orderRanks(graph)[0], width, spine(graph), gaps);
+  const reach = { left: width.map((w) => w / 2), right: width.map((w) => w / 2) };
+  return coordinates(graph, orderRanks(graph)[0], reach, spine(graph), gaps);
 }
 
 describe("coordinates", () => {

@@ -1,3 +1,4 @@
+import type { Shifts } from "./border";
 import type { Layered } from "./dummies";
 import { makePoolScratch, place } from "./isotonic";
 import { pushOut } from "./push";
@@ -12,33 +13,40 @@ export interface Gaps {
 
 const SPINE_WEIGHT = 1e6;
 
+/** How far nodes and dummies reach to either side of their x, px. */
+export interface Reach {
+  left: Float64Array;
+  right: Float64Array;
+}
+
 /**
- * The least distance between the centres of neighbours a and b, in half pixels so that rounding to those keeps it.
+ * The least distance between the places of neighbours, a left of b, in half pixels so that rounding to those keeps it.
  * Two boxes with a line between them are still `nodeGap` apart.
  */
 export function separation(
   n: number,
-  width: Float64Array,
+  { left, right }: Reach,
   { nodeGap, edgeGap }: Gaps,
   a: number,
   b: number,
 ): number {
   const boxes = (a < n ? 1 : 0) + (b < n ? 1 : 0);
   const gap = boxes === 2 ? nodeGap : boxes === 1 ? Math.max(edgeGap, nodeGap / 2) : edgeGap;
-  return Math.ceil(width[a] + width[b] + 2 * gap) / 2;
+  return Math.ceil(2 * (right[a] + left[b] + gap)) / 2;
 }
 
 /**
  * The x of every node and dummy, px. The spine starts on one vertical line; sweeps down and up then pull each node to
  * its neighbours, each rank solved exactly by isotonic regression; at last, runs that can be straight become so.
- * `width` has an entry per node and dummy.
+ * `reach` has an entry per node and dummy; `shifts` say where neighbours would rather not be in line.
  */
 export function coordinates(
   layered: Layered,
   order: Int32Array,
-  width: Float64Array,
+  reach: Reach,
   spine: Uint8Array,
   gaps: Gaps,
+  shifts?: Shifts,
 ): Float64Array {
   const { n, size, ranks } = layered;
   const depth = ranks.start.length - 1;
@@ -60,19 +68,19 @@ export function coordinates(
     for (let r = 1; r < depth; r++) settle(r, true, false);
     for (let r = depth - 2; r >= 0; r--) settle(r, false, true);
   }
-  const apart = (a: number, b: number) => separation(n, width, gaps, a, b);
+  const apart = (a: number, b: number) => separation(n, reach, gaps, a, b);
   for (let k = 0; k < 2; k++) {
     for (let r = 0; r < depth; r++) settle(r, true, true);
     for (let r = depth - 1; r >= 0; r--) settle(r, true, true);
-    straighten(layered, order, x, findRuns(layered, x), apart, spine);
+    straighten(layered, order, x, findRuns(layered, x, shifts), apart, spine);
   }
   for (let k = 0; k < (size > 8_000 ? 1 : 3); k++) {
-    const found = findRuns(layered, x);
+    const found = findRuns(layered, x, shifts);
     runs = runTargets(found, x, spine);
     for (let r = 0; r < depth; r++) settle(r, true, true);
     straighten(layered, order, x, found, apart, spine);
   }
-  pushOut(layered, order, x, findRuns(layered, x), apart, spine);
+  pushOut(layered, order, x, findRuns(layered, x, shifts), apart, spine);
   return x;
 
   /** A first place: everything packed on the side of the spine that it is ordered on. */
@@ -83,10 +91,10 @@ export function coordinates(
     for (let i = from; i < to; i++) if (spine[order[i]]) middle = i;
     x[order[middle]] = 0;
     for (let i = middle + 1; i < to; i++) {
-      x[order[i]] = x[order[i - 1]] + separation(n, width, gaps, order[i - 1], order[i]);
+      x[order[i]] = x[order[i - 1]] + separation(n, reach, gaps, order[i - 1], order[i]);
     }
     for (let i = middle - 1; i >= from; i--) {
-      x[order[i]] = x[order[i + 1]] - separation(n, width, gaps, order[i], order[i + 1]);
+      x[order[i]] = x[order[i + 1]] - separation(n, reach, gaps, order[i], order[i + 1]);
     }
   }
 
@@ -104,10 +112,11 @@ export function coordinates(
         for (let side = 0; side < 2; side++) {
           if (!(side === 0 ? useUp : useDown)) continue;
           const { start, item } = side === 0 ? layered.up : layered.down;
+          const shift = side === 0 ? shifts?.up : shifts?.down;
           for (let j = start[v]; j < start[v + 1]; j++) {
             const w = item[j];
             const pull = v < n ? (w < n ? 1 : 2) : w < n ? 2 : 8;
-            sum += pull * x[w];
+            sum += pull * (shift ? x[w] + shift[j] : x[w]);
             total += pull;
           }
         }
@@ -119,7 +128,7 @@ export function coordinates(
       // A node without neighbours on this side stays, but gives way to any that has.
       wish[i] = spine[v] ? 0 : total > 0 ? sum / total : x[v];
       weight[i] = total > 0 ? total : 0.01;
-      if (i > 0) gap[i - 1] = separation(n, width, gaps, order[from + i - 1], v);
+      if (i > 0) gap[i - 1] = separation(n, reach, gaps, order[from + i - 1], v);
     }
     place(count, wish, weight, gap, scratch);
     for (let i = 0; i < count; i++) x[order[from + i]] = wish[i];

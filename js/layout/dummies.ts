@@ -24,9 +24,14 @@ export const DETOUR = -2;
 /**
  * Cuts the long edges. While that is cheap each edge has its own chain of dummies; in a large graph the edges of
  * one source share a chain and leave it where they need to, which keeps dense skips from growing quadratically.
- * Chains over the budget are left out, longest first.
+ * Chains over the budget are left out, longest first. With `isShared`, edges of one source share in any case.
  */
-export function addDummies(graph: Graph, rank: Int32Array, budget = 6 * graph.n + 8000): Layered {
+export function addDummies(
+  graph: Graph,
+  rank: Int32Array,
+  budget = 6 * graph.n + 8000,
+  isShared = false,
+): Layered {
   const { n, source, target } = graph;
   const m = source.length;
   const span = new Int32Array(m);
@@ -35,7 +40,8 @@ export function addDummies(graph: Graph, rank: Int32Array, budget = 6 * graph.n 
     span[e] = rank[target[e]] - rank[source[e]] - 1;
     total += span[e];
   }
-  const chain = total <= 2 * n + 200 ? Int32Array.from(span.keys()) : Int32Array.from(source);
+  const isCheap = !isShared && total <= 2 * n + 200;
+  const chain = isCheap ? Int32Array.from(span.keys()) : Int32Array.from(source);
   const length = new Int32Array(Math.max(n, m));
   for (let e = 0; e < m; e++) length[chain[e]] = Math.max(length[chain[e]], span[e]);
   keepWithin(length, budget);

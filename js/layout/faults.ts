@@ -38,7 +38,7 @@ export function faults(input: LayoutInput, result: Layout, gap = 24): string[] {
     for (let i = 1; i < line.length; i++) {
       if (line[i][1] < line[i - 1][1] - 1e-6) found.push(`edge ${e} turns up`);
       for (let v = 0; v < count; v++) {
-        if (v !== s && v !== t && cuts(line[i - 1], line[i], box[v]))
+        if (v !== s && v !== t && passes(line[i - 1], line[i], box[v]))
           found.push(`edge ${e} cuts box ${v}`);
       }
     }
@@ -53,12 +53,19 @@ interface Box {
   bottom: number;
 }
 
-/** Whether a segment running down passes through the inside of a box. */
-function cuts([x0, y0]: [number, number], [x1, y1]: [number, number], box: Box): boolean {
-  const from = Math.max(y0, box.top);
-  const to = Math.min(y1, box.bottom);
-  if (from >= to && !(y0 === y1 && y0 > box.top && y0 < box.bottom)) return false;
-  const at = (y: number) => (y1 === y0 ? x0 : x0 + ((x1 - x0) * (y - y0)) / (y1 - y0));
-  const [a, b] = y0 === y1 ? [x0, x1] : [at(from), at(to)];
-  return Math.max(a, b) > box.left + 0.01 && Math.min(a, b) < box.right - 0.01;
+/** Whether a segment passes through the inside of a rectangle, whichever way it runs (Liang and Barsky). */
+export function passes([x0, y0]: [number, number], [x1, y1]: [number, number], rect: Box): boolean {
+  let [from, to] = [0, 1];
+  const clip = (start: number, step: number, low: number, high: number) => {
+    if (step === 0) {
+      if (start <= low || start >= high) to = -1;
+      return;
+    }
+    const [a, b] = [(low - start) / step, (high - start) / step];
+    from = Math.max(from, Math.min(a, b));
+    to = Math.min(to, Math.max(a, b));
+  };
+  clip(x0, x1 - x0, rect.left + 0.01, rect.right - 0.01);
+  clip(y0, y1 - y0, rect.top + 0.01, rect.bottom - 0.01);
+  return from < to;
 }

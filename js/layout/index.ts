@@ -11,6 +11,7 @@
  *   coordinates  x: the spine on one line (spine), isotonic-regression sweeps (isotonic), straight lines (runs,
  *                straighten, push)
  *   lines        polylines from port to port (route)
+ *   wrap         if asked, what is too tall in columns (cuts), what is too wide in rows (rows)
  *
  * This is Sugiyama's method. Every step is iterative and close to linear in nodes plus dummies, works on typed arrays,
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
@@ -44,6 +45,11 @@ export interface LayoutOptions {
   rankGap?: number;
   /** Least distance between a line and a box or line that it passes, px. Default 14. */
   edgeGap?: number;
+  /**
+   * Wanted width over height. What is far taller is wrapped into columns, and a fan of very many leaves into rows. Left
+   * out, everything is drawn as tall and as wide as it comes.
+   */
+  aspect?: number;
 }
 
 export interface Layout {
@@ -66,7 +72,8 @@ export interface Layout {
   pointStart: Int32Array;
   /**
    * The polyline of an edge: [x, y] points, px, from the bottom border of its source to the top border of its target,
-   * y never decreasing. A self-loop takes no part in the layout: its line is a small hook at the box's right border.
+   * y never decreasing; but a line that goes on in the next column (with the option `aspect`) runs up between the two.
+   * A self-loop takes no part in the layout: its line is a small hook at the box's right border.
    */
   route(edge: number): [number, number][];
 }
@@ -88,14 +95,12 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   );
   topological(whole); // so that a cycle is named by the caller's node numbers
   const parts = split(whole);
-  const laidOut = parts.map(({ nodes, graph }) =>
-    layoutComponent(
-      graph,
-      Float64Array.from(nodes, (v) => width[v]),
-      Float64Array.from(nodes, (v) => height[v]),
-      { nodeGap, rankGap, edgeGap },
-    ),
-  );
+  const laidOut = parts.map(({ nodes, graph }) => {
+    const widths = Float64Array.from(nodes, (v) => width[v]);
+    const heights = Float64Array.from(nodes, (v) => height[v]);
+    const gaps = { nodeGap, rankGap, edgeGap, aspect: options.aspect };
+    return layoutComponent(graph, widths, heights, gaps);
+  });
   const packed = pack(
     Float64Array.from(laidOut, (part) => part.width),
     Float64Array.from(laidOut, (part) => part.height),
@@ -139,13 +144,13 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   return { ...result, points, pointStart, route: (edge) => routeOf(points, pointStart, edge) };
 }
 
-/** A self-loop: out of the right border and back in, `tall` lower. */
-function hook(x: number, y: number, bulge: number, tall: number): number[] {
+/** The line of a self-loop: out of the right border and back in, `tall` lower. */
+export function hook(x: number, y: number, bulge: number, tall: number): number[] {
   const [top, bottom] = [y - tall / 2, y + tall / 2];
   return [x, top, x + bulge, top, x + bulge, bottom, x, bottom];
 }
 
-function flatten(lines: number[][]): { points: Float64Array; pointStart: Int32Array } {
+export function flatten(lines: number[][]): { points: Float64Array; pointStart: Int32Array } {
   const pointStart = new Int32Array(lines.length + 1);
   for (let e = 0; e < lines.length; e++) pointStart[e + 1] = pointStart[e] + lines[e].length;
   const points = new Float64Array(pointStart[lines.length]);

@@ -1,3 +1,4 @@
+import type { Border } from "./border";
 import { DETOUR, type Layered } from "./dummies";
 import type { Graph, Grouped } from "./graph";
 import { addPoint, type Placed, ports } from "./route";
@@ -10,7 +11,8 @@ export interface Lines {
 
 /**
  * Draws every edge as a polyline that is vertical while it passes a rank and slanted only in the gaps between ranks,
- * where there are no boxes. Edges without dummies go around, on a lane at `lane`, px.
+ * where there are no boxes. Edges without dummies go around, on a lane at `lane`, px. Where a line's ends are fixed, they
+ * stay there.
  */
 export function drawLines(
   graph: Graph,
@@ -18,6 +20,7 @@ export function drawLines(
   order: Int32Array,
   placed: Placed,
   lane: number,
+  fixed?: Border,
 ): Lines {
   const { source, target } = graph;
   const m = source.length;
@@ -33,8 +36,23 @@ export function drawLines(
     previous[e] = first[e] === DETOUR ? DETOUR : first[e] >= 0 ? first[e] + span - 1 : source[e];
   }
   const at = (v: number) => (v === DETOUR ? lane : x[v]);
-  const leave = portsOn(graph.n, graph.out, next, target, at, placed.width);
-  const arrive = portsOn(graph.n, graph.in, previous, source, at, placed.width);
+  const startX = ends(source, fixed?.leave);
+  const endX = ends(target, fixed?.arrive);
+  const leave = portsOn(graph.n, graph.out, next, beside(next, target, endX), endX, placed);
+  const arrive = portsOn(
+    graph.n,
+    graph.in,
+    previous,
+    beside(previous, source, startX),
+    startX,
+    placed,
+  );
+  if (fixed) {
+    for (let e = 0; e < m; e++) {
+      if (!Number.isNaN(fixed.leave[e])) leave[e] = fixed.leave[e];
+      if (!Number.isNaN(fixed.arrive[e])) arrive[e] = fixed.arrive[e];
+    }
+  }
 
   const place = new Int32Array(layered.size);
   for (let i = 0; i < layered.size; i++) place[order[i]] = i;
@@ -71,6 +89,16 @@ export function drawLines(
   }
   return { start, points };
 
+  /** Per edge, roughly where it meets the node at one end. */
+  function ends(node: Int32Array, offset?: Float64Array): Float64Array {
+    return Float64Array.from(node, (v, e) => x[v] + (offset?.[e] || 0));
+  }
+
+  /** Per edge, where it passes the rank beside its end: at a dummy, or at its other end. */
+  function beside(near: Int32Array, far: Int32Array, farX: Float64Array): Float64Array {
+    return Float64Array.from(near, (v, e) => (v === far[e] ? farX[e] : at(v)));
+  }
+
   /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
   function isFree(v: number, from: number, to: number, border: number, band: number, end: number) {
     if (border === band || from === to) return true;
@@ -80,11 +108,11 @@ export function drawLines(
     if (to > from) {
       if (i + 1 >= ranks[rank[v] + 1]) return true;
       const w = order[i + 1];
-      return reach < x[w] - placed.width[w] / 2 - 6;
+      return reach < x[w] - placed.reach.left[w] - 6;
     }
     if (i === ranks[rank[v]]) return true;
     const w = order[i - 1];
-    return reach > x[w] + placed.width[w] / 2 + 6;
+    return reach > x[w] + placed.reach.right[w] + 6;
   }
 }
 
@@ -93,9 +121,9 @@ function portsOn(
   n: number,
   { start, item }: Grouped,
   near: Int32Array,
-  far: Int32Array,
-  at: (v: number) => number,
-  width: Float64Array,
+  nearX: Float64Array,
+  farX: Float64Array,
+  { x, reach }: Placed,
 ): Float64Array {
   const result = new Float64Array(item.length);
   for (let v = 0; v < n; v++) {
@@ -104,16 +132,15 @@ function portsOn(
     const edges = item.subarray(start[v], start[v + 1]);
     if (degree > 1) {
       const sorted = Array.from(edges).sort(
-        (a, b) =>
-          at(near[a]) - at(near[b]) || near[a] - near[b] || at(far[a]) - at(far[b]) || a - b,
+        (a, b) => nearX[a] - nearX[b] || near[a] - near[b] || farX[a] - farX[b] || a - b,
       );
       edges.set(sorted);
     }
     const distance: number[] = [];
     for (let i = 0; i < degree; i++) {
-      if (!sharesPort(edges, i)) distance.push(at(near[edges[i]]) - at(v));
+      if (!sharesPort(edges, i)) distance.push(nearX[edges[i]] - x[v]);
     }
-    const offsets = ports(Float64Array.from(distance), width[v]);
+    const offsets = ports(Float64Array.from(distance), reach.left[v] + reach.right[v]);
     for (let i = 0, port = -1; i < degree; i++) {
       if (!sharesPort(edges, i)) port++;
       result[edges[i]] = offsets[port];

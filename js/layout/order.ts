@@ -5,9 +5,18 @@ import { breadthFirst, depthFirst } from "./start";
 import { positions, sweep } from "./sweep";
 import { greedySwitch } from "./switch";
 
-/** How long to go on improving, in visits of a node by a sweep; and for reinsertion, in its own steps. */
-const SWEEP_EFFORT = 30_000;
-const REINSERT_EFFORT = 1_200_000;
+/** How long to go on improving. */
+export interface Effort {
+  /** Visits of a node by a sweep. */
+  visits: number;
+  /** Elementary steps of reinsertion. */
+  steps: number;
+  /** Orders with equally few crossings to keep, for the caller to choose from. */
+  choices: number;
+}
+
+/** For a graph that is laid out alone. */
+const FULL_EFFORT: Effort = { visits: 30_000, steps: 1_200_000, choices: 6 };
 
 /** From this size on, nodes and dummies, there is no time for more than the two most promising starts. */
 const LARGE = 8_000;
@@ -19,8 +28,8 @@ const CHOICE_SIZE = 800;
  * The nodes by rank and, within a rank, from left to right, with few crossings; the best order or several.
  * Several starts are roughly improved; the most promising are then swept, as long as the effort lasts.
  */
-export function orderRanks(layered: Layered): Int32Array[] {
-  const search = new Search(layered);
+export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[] {
+  const search = new Search(layered, effort);
   const starts = [
     () => depthFirst(layered, "as given"),
     () => breadthFirst(layered),
@@ -47,12 +56,16 @@ class Search {
   best: Int32Array[] = [];
   fewest = Infinity;
   private sweeps: number;
-  private steps = REINSERT_EFFORT;
+  private steps: number;
   private readonly counter: Counter;
 
-  constructor(private readonly layered: Layered) {
+  constructor(
+    private readonly layered: Layered,
+    private readonly effort: Effort,
+  ) {
     this.counter = makeCounter(layered);
-    this.sweeps = Math.max(5, SWEEP_EFFORT / layered.size);
+    this.sweeps = Math.max(5, effort.visits / layered.size);
+    this.steps = effort.steps;
   }
 
   isSpent(): boolean {
@@ -100,7 +113,7 @@ class Search {
   /** The best orders, their hanging runs moved next to their siblings. */
   tidy(): Int32Array[] {
     if (this.layered.size > LARGE) return this.best;
-    return this.best.slice(0, 6).map((best) => {
+    return this.best.map((best) => {
       const order = best.slice();
       const count = this.reinsert(order, positions(this.layered, order), 0.5);
       return count <= this.fewest ? order : best;
@@ -115,12 +128,16 @@ class Search {
     return this.keep(order, position);
   }
 
+  private hasRoom(): boolean {
+    return this.layered.size <= CHOICE_SIZE && this.best.length < this.effort.choices;
+  }
+
   private keep(order: Int32Array, position: Int32Array): number {
     const count = crossings(this.layered, order, position, this.counter);
     if (count < this.fewest) {
       this.fewest = count;
       this.best = [order.slice()];
-    } else if (count === this.fewest && this.layered.size <= CHOICE_SIZE) {
+    } else if (count === this.fewest && this.hasRoom()) {
       const isNew = this.best.every((other) => other.some((v, i) => v !== order[i]));
       if (isNew) this.best.push(order.slice());
     }

@@ -20,6 +20,8 @@ export function pushOut(
   const place = new Int32Array(size);
   for (let i = 0; i < size; i++) place[order[i]] = i;
   const { head, following } = pieces(runs, x, spine);
+  const apart = (inner: number, outer: number, side: number) =>
+    side > 0 ? separation(inner, outer) : separation(outer, inner);
   pushSide(1);
   pushSide(-1);
 
@@ -65,7 +67,7 @@ export function pushOut(
       for (let v = first; v >= 0; v = following[v]) {
         out = Math.max(out, side * x[v]);
         const inner = neighbour(v, -side);
-        if (isHere(inner)) out = Math.max(out, side * x[inner] + separation(inner, v));
+        if (isHere(inner)) out = Math.max(out, side * x[inner] + apart(inner, v, side));
       }
       for (let v = first; v >= 0; v = following[v]) {
         x[v] = side * out;

@@ -1,9 +1,11 @@
+import type { Reach } from "./coordinates";
 import { makePoolScratch, place } from "./isotonic";
 
 /** What routing needs to know of one laid-out component; ids are drawn nodes, then dummies. */
 export interface Placed {
   x: Float64Array;
-  width: Float64Array;
+  /** How far boxes reach to either side of x. */
+  reach: Reach;
   /** Borders of the boxes and of the bands that the ranks fill (by rank), px. */
   boxTop: Float64Array;
   boxBottom: Float64Array;

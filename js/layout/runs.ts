@@ -1,3 +1,4 @@
+import type { Shifts } from "./border";
 import type { Layered } from "./dummies";
 import { group } from "./graph";
 
@@ -9,9 +10,9 @@ export interface Runs {
   heads: Int32Array;
 }
 
-export function findRuns(layered: Layered, x: Float64Array): Runs {
+export function findRuns(layered: Layered, x: Float64Array, shifts?: Shifts): Runs {
   const { size, ranks } = layered;
-  const next = links(layered, x);
+  const next = links(layered, x, shifts);
   const hasPrevious = new Uint8Array(size);
   for (const w of next) if (w >= 0) hasPrevious[w] = 1;
   const shortness = new Int32Array(size).fill(-1);
@@ -62,10 +63,10 @@ export function runTargets({ next, heads }: Runs, x: Float64Array, spine: Uint8A
 /** How far apart two neighbours with a choice may be and still count as meant to be in line, px. */
 const NEAR = 16;
 
-function links(layered: Layered, x: Float64Array): Int32Array {
+function links(layered: Layered, x: Float64Array, shifts?: Shifts): Int32Array {
   const { size } = layered;
-  const below = nearest(layered, layered.down, x);
-  const above = nearest(layered, layered.up, x);
+  const below = nearest(layered, layered.down, x, shifts?.down);
+  const above = nearest(layered, layered.up, x, shifts?.up);
   for (let v = 0; v < size; v++) if (below[v] >= 0 && above[below[v]] !== v) below[v] = -1;
   return below;
 }
@@ -75,12 +76,15 @@ function nearest(
   { n, size }: Layered,
   { start, item }: Layered["up"],
   x: Float64Array,
+  shift?: Float64Array,
 ): Int32Array {
   const result = new Int32Array(size).fill(-1);
   for (let v = 0; v < size; v++) {
     let least = start[v + 1] - start[v] === 1 ? Infinity : NEAR;
     for (let j = start[v]; j < start[v + 1]; j++) {
       const w = item[j];
+      // A line that does not join the two centres is not straight when they are in line.
+      if (shift && Math.abs(shift[j]) > 0.5) continue;
       // Inside a long edge the line goes on, whatever else leaves it.
       const distance = v >= n && w >= n ? -1 : Math.abs(x[w] - x[v]);
       if (Math.abs(distance - least) < 0.5 && distance > 0) result[v] = -1;

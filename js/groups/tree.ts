@@ -1,0 +1,94 @@
+import { type Grouped, group } from "../layout/graph";
+
+/** The tree of groups that the nodes' namespaces spell out. Group 0 is the whole graph; parents precede their children. */
+export interface GroupTree {
+  /** Per group, its full path, "encoder/layers/0"; "" for the whole graph. */
+  path: string[];
+  /** Per group, the group that it lies in; -1 for the whole graph. */
+  parent: Int32Array;
+  /** Per group, the number of groups around it: 0 for the whole graph, 1 for "encoder". */
+  depth: Int32Array;
+  /** The groups directly inside each group, in the order in which nodes first name them. */
+  children: Grouped;
+  /** Per graph node, the innermost group that it lies in. */
+  groupOf: Int32Array;
+  /** Per group, the number of graph nodes in it, those of inner groups included. */
+  size: Int32Array;
+  /** From a path to its group. */
+  byPath: ReadonlyMap<string, number>;
+}
+
+/**
+ * Reads the tree of groups off the nodes' namespaces, in time linear in their number.
+ *
+ * Args:
+ *   namespaces: per graph node, the modules around it from the outermost in, "encoder/layers/0"; "" for none.
+ *     Empty parts ("a//b", "/a") are left out.
+ *
+ * Example: `groupTree(["a/b", "a", ""]).path` is `["", "a", "a/b"]`.
+ */
+export function groupTree(namespaces: readonly string[]): GroupTree {
+  const path = [""];
+  const parent = [-1];
+  const depth = [0];
+  const byPath = new Map([["", 0]]);
+  const known = new Map([["", 0]]);
+  const groupOf = new Int32Array(namespaces.length);
+  for (let v = 0; v < namespaces.length; v++) {
+    const namespace = namespaces[v];
+    let found = known.get(namespace);
+    if (found === undefined) {
+      found = find(namespace);
+      known.set(namespace, found);
+    }
+    groupOf[v] = found;
+  }
+  const size = new Int32Array(path.length);
+  for (const g of groupOf) size[g]++;
+  for (let g = path.length - 1; g > 0; g--) size[parent[g]] += size[g];
+  const parents = Int32Array.from(parent);
+  return {
+    path,
+    parent: parents,
+    depth: Int32Array.from(depth),
+    children: group(path.length, parents),
+    groupOf,
+    size,
+    byPath,
+  };
+
+  /** The group of a namespace, made along with those around it when it is new. */
+  function find(namespace: string): number {
+    let at = 0;
+    for (const part of namespace.split("/")) {
+      if (part === "") continue;
+      const inner = at === 0 ? part : `${path[at]}/${part}`;
+      let next = byPath.get(inner);
+      if (next === undefined) {
+        next = path.push(inner) - 1;
+        parent.push(at);
+        depth.push(depth[at] + 1);
+        byPath.set(inner, next);
+      }
+      at = next;
+    }
+    return at;
+  }
+}
+
+/** The last part of a group's path, "0" of "encoder/layers/0". */
+export function lastPart(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1);
+}
+
+/** The paths of the groups to open so that `depth` levels of boxes are open: 0 for none, 1 for "encoder" and its like. */
+export function expandTo(tree: GroupTree, depth: number): Set<string> {
+  return new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth));
+}
+
+/** The paths of the groups to open to see a graph node itself, the outermost first. */
+export function pathTo(tree: GroupTree, node: number): string[] {
+  const paths: string[] = [];
+  for (let g = tree.groupOf[node]; g > 0; g = tree.parent[g]) paths.push(tree.path[g]);
+  return paths.reverse();
+}

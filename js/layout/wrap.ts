@@ -1,0 +1,215 @@
+import type { LaidOut } from "./component";
+import type { Reach } from "./coordinates";
+import { type Cut, chooseCuts } from "./cuts";
+import { addPoint } from "./route";
+
+interface Gaps {
+  nodeGap: number;
+  edgeGap: number;
+}
+
+/** A part of the picture between two cuts, and where it goes. Px. */
+interface Column {
+  /** Extent before it is moved. */
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+  /** How far it is moved. */
+  dx: number;
+  dy: number;
+}
+
+/** Less is not worth the interruption: fewer columns than this, or a picture up to this high, px. */
+const LEAST_COLUMNS = 3;
+const LEAST_HEIGHT = 1200;
+
+/**
+ * Wraps a component that is far too tall into columns, as a newspaper does: flow runs down in each, and lines that go on
+ * in the next column pass below the one, up through the gutter between the two, and in from above. A column ends where
+ * few lines pass. Node order, ranks and distances within a column stay.
+ *
+ * `reach` and `height` are those of the boxes, px; `aspect` is the wanted width over height.
+ */
+export function wrapColumns(
+  part: LaidOut,
+  reach: Reach,
+  height: Float64Array,
+  aspect: number,
+  gaps: Gaps,
+): LaidOut {
+  const count = Math.round(
+    Math.sqrt((aspect * part.height) / (part.width + 2 * gaps.nodeGap + gaps.edgeGap)),
+  );
+  if (count < LEAST_COLUMNS || part.height <= LEAST_HEIGHT) return part;
+  const cuts = chooseCuts(part, height, count);
+  if (cuts.length === 0) return part;
+
+  const columnOf = Int32Array.from(part.y, (y) => columnAt(cuts, y));
+  const pieces = cutLines(part.lines, cuts);
+  const lanes = cuts.map((_, c) => lanesOf(pieces, c));
+  const columns = extents(part, reach, height, columnOf, pieces, cuts);
+  place(columns, lanes, gaps);
+
+  const start = new Int32Array(part.lines.start.length);
+  const points: number[] = [];
+  pieces.forEach((line, e) => {
+    const from = points.length;
+    line.forEach((piece, k) => {
+      const { dx, dy } = columns[piece.column];
+      if (k > 0) gutter(points, from, piece);
+      for (let i = 0; i < piece.points.length; i += 2)
+        addPoint(points, from, piece.points[i] + dx, piece.points[i + 1] + dy);
+    });
+    start[e + 1] = points.length;
+  });
+  return {
+    x: part.x.map((x, v) => x + columns[columnOf[v]].dx),
+    y: part.y.map((y, v) => y + columns[columnOf[v]].dy),
+    rank: part.rank,
+    detour: part.detour,
+    lines: { start, points },
+    width: Math.max(...columns.map(({ right, dx }) => right + dx)),
+    height: Math.max(
+      ...columns.map(({ bottom, dy }, c) => bottom + dy + (lanes[c]?.size ?? 0) * gaps.edgeGap),
+    ),
+  };
+
+  /**
+   * The way from one column to where a piece starts in the next. Lines turn around each other: the rightmost takes the
+   * innermost lane below and in the gutter, and the outermost above, so that none crosses another.
+   */
+  function gutter(points: number[], from: number, piece: Piece): void {
+    const next = columns[piece.column];
+    const last = columns[piece.column - 1];
+    const cut = cuts[piece.column - 1];
+    const lane = lanes[piece.column - 1];
+    const i = lane.get(passing(piece)) as number;
+    const inner = lane.size - 1 - i;
+    const below = cut.top + last.dy + (inner + 1) * gaps.edgeGap;
+    const gutterX = last.right + last.dx + gaps.nodeGap + inner * gaps.edgeGap;
+    const above = cut.bottom + next.dy - (i + 1) * gaps.edgeGap;
+    addPoint(points, from, piece.passed + last.dx, below);
+    addPoint(points, from, gutterX, below);
+    addPoint(points, from, gutterX, above);
+    addPoint(points, from, piece.points[0] + next.dx, above);
+  }
+}
+
+function columnAt(cuts: Cut[], y: number): number {
+  let low = 0;
+  let high = cuts.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (cuts[middle].bottom <= y) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** A part of a line within one column, x and y in turn, px, from gap to gap. */
+interface Piece {
+  column: number;
+  points: number[];
+  /** Where the line left the column before; a slant across the gap is left out. */
+  passed: number;
+}
+
+/** Every line in pieces, cut where it passes from column to column. */
+function cutLines({ start, points }: LaidOut["lines"], cuts: Cut[]): Piece[][] {
+  const lines: Piece[][] = [];
+  for (let e = 0; e + 1 < start.length; e++) {
+    let column = columnAt(cuts, points[start[e] + 1]);
+    let piece: Piece = { column, points: [], passed: 0 };
+    const pieces = [piece];
+    for (let i = start[e]; i < start[e + 1]; i += 2) {
+      const [x, y] = [points[i], points[i + 1]];
+      const at = (height: number) => {
+        const [x0, y0] = [points[i - 2], points[i - 1]];
+        // Rounded, so that lines which run as one are known to.
+        return Math.round((x0 + ((x - x0) * (height - y0)) / (y - y0)) * 100) / 100;
+      };
+      while (column < cuts.length && cuts[column].top < y) {
+        const { top, bottom } = cuts[column];
+        if (piece.column === column) {
+          const passed = y === points[i - 1] ? x : at(top);
+          piece.points.push(passed, top);
+          piece = { column: column + 1, points: [], passed };
+          pieces.push(piece);
+        }
+        if (y < bottom) break;
+        piece.points.push(at(bottom), bottom);
+        column++;
+      }
+      if (piece.column === column) piece.points.push(x, y);
+    }
+    lines.push(pieces);
+  }
+  return lines;
+}
+
+/** Where a piece of a line comes from and goes on: lines that run as one share it. */
+function passing({ passed, points }: Piece): string {
+  return `${passed} ${points[0]}`;
+}
+
+/** The lanes that lines take around the cut below a column, from left to right. */
+function lanesOf(lines: Piece[][], cut: number): Map<string, number> {
+  const places = new Map<string, Piece>();
+  for (const pieces of lines) {
+    const piece = pieces[cut + 1 - pieces[0].column];
+    if (piece && pieces[0].column <= cut) places.set(passing(piece), piece);
+  }
+  const sorted = [...places].sort(
+    ([, a], [, b]) => a.passed - b.passed || a.points[0] - b.points[0],
+  );
+  return new Map(sorted.map(([key], i) => [key, i]));
+}
+
+function extents(
+  { x, y, height: total }: LaidOut,
+  reach: Reach,
+  height: Float64Array,
+  columnOf: Int32Array,
+  lines: Piece[][],
+  cuts: Cut[],
+): Column[] {
+  const columns = Array.from({ length: cuts.length + 1 }, (_, c) => ({
+    left: Infinity,
+    right: -Infinity,
+    top: Infinity,
+    bottom: cuts[c]?.top ?? total,
+    dx: 0,
+    dy: 0,
+  }));
+  const widen = (column: Column, left: number, right: number) => {
+    column.left = Math.min(column.left, left);
+    column.right = Math.max(column.right, right);
+  };
+  for (let v = 0; v < x.length; v++) {
+    const column = columns[columnOf[v]];
+    widen(column, x[v] - reach.left[v], x[v] + reach.right[v]);
+    column.top = Math.min(column.top, y[v] - height[v] / 2);
+  }
+  for (const pieces of lines) {
+    for (const { column, points } of pieces) {
+      for (let i = 0; i < points.length; i += 2) widen(columns[column], points[i], points[i]);
+    }
+  }
+  return columns;
+}
+
+/** Puts columns side by side, their first boxes level, with room above and between for the lines that go on. */
+function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): void {
+  let top = columns[0].top;
+  for (let c = 1; c < columns.length; c++) {
+    top = Math.max(top, lanes[c - 1].size * gaps.edgeGap + gaps.edgeGap);
+  }
+  let left = 0;
+  columns.forEach((column, c) => {
+    column.dx = left - column.left;
+    column.dy = top - column.top;
+    left = column.right + column.dx + 2 * gaps.nodeGap;
+    left += Math.max(0, (lanes[c]?.size ?? 0) - 1) * gaps.edgeGap;
+  });
+}
