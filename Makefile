@@ -60,6 +60,8 @@ browser:
 bench: setup     ## Measure speed next to the peers; FULL=1 for all sizes
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
 	$(BIN)/python benchmarks/capture_speed.py $(if $(FULL),--full)
+	$(BIN)/python benchmarks/record_cost.py $(if $(FULL),--full)
+	$(BIN)/python benchmarks/watch_cost.py $(if $(FULL),--full)
 
 screenshots: setup browser  ## Take the README's picture again, from a real JupyterLab
 	$(BIN)/python tests/e2e/screenshots.py

@@ -4,7 +4,7 @@
 
 The same graph runs backward in turn, in one process: plain, in anomaly mode (which looks for NaN
 and so may be compared), watched by an open widget, recorded by a widget with values, and recorded
-beyond its budget (statistics only). Every `.grad` is None before each. Times are CPU
+beyond its budget (statistics only). Every `.grad` is None before each. Times are wall-clock
 milliseconds, medians; the ratios are medians over the rounds, to the plain backward of the round.
 """
 
@@ -38,9 +38,9 @@ def ms(loss: Tensor, run: Callable[[], object]) -> float:
     for leaf in _leaves(loss):
         leaf.grad = None
     gc.collect()
-    start = time.process_time()
+    start = time.perf_counter()
     run()
-    return (time.process_time() - start) * 1e3
+    return (time.perf_counter() - start) * 1e3
 
 
 def _leaves(loss: Tensor) -> list[Tensor]:

@@ -28,6 +28,17 @@ const bundle = {
   legalComments: "none",
 };
 
+/** The still picture, for an engine without a page; it never reaches a browser. */
+const still = {
+  ...shared,
+  entryPoints: [{ in: "export/entry.ts", out: "export" }],
+  format: "iife",
+  globalName: "gradwalk",
+  outdir: out,
+  minify: true,
+  legalComments: "none",
+};
+
 const mode = process.argv[2];
 if (mode === "--serve") {
   const context = await esbuild.context({
@@ -47,7 +58,7 @@ if (mode === "--serve") {
   await context.watch();
   console.log(`Rebuilding ${out} at every change.`);
 } else {
-  await esbuild.build(bundle);
+  await Promise.all([esbuild.build(bundle), esbuild.build(still)]);
   report();
 }
 

@@ -2,7 +2,9 @@ import type { AnyModel } from "@anywidget/types";
 import type { Direction } from "./drawing/direction";
 import type {
   DetailsModel,
+  FindingModel,
   GraphModel,
+  MemoryModel,
   RunModel,
   StateModel,
   StepModel,
@@ -18,15 +20,21 @@ export interface Traits {
   fault: string | null;
   selected: number | null;
   direction: Direction;
+  /** Whether operands that need no grad, and cuts, are drawn. */
+  constants: boolean;
   /** How many steps of the recorded backward have run in what is shown. */
   cursor: number;
   steps: StepModel[];
   run: RunModel | null;
   transport: TransportModel;
+  /** The bytes held for backward; null or left out while they are not known. */
+  memory?: MemoryModel | null;
+  /** What a diagnosis found; null or left out while none was made. */
+  findings?: FindingModel[] | null;
 }
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction" | "cursor";
+export type Settable = "selected" | "direction" | "constants" | "cursor";
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */
 export interface StartMessage {
@@ -35,17 +43,19 @@ export interface StartMessage {
 }
 
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
-export interface Channel {
-  get<K extends keyof Traits>(trait: K): Traits[K];
-  set<K extends Settable>(trait: K, value: Traits[K]): void;
+export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
+  get<K extends keyof T>(trait: K): T[K];
+  set<K extends S>(trait: K, value: T[K]): void;
   /** Calls back after each change of the trait, from either side, until the returned function is called. */
-  on(trait: keyof Traits, changed: () => void): () => void;
+  on(trait: keyof T, changed: () => void): () => void;
   /** Asks Python to do something. */
   send(message: StartMessage): void;
 }
 
 /** The channel to Python. This file is the only one that knows anywidget. */
-export function channelOf(model: AnyModel<Traits>): Channel {
+export function channelOf<T extends object = Traits>(
+  model: AnyModel<T>,
+): Channel<T, Settable & keyof T> {
   return {
     get: (trait) => model.get(trait),
     set(trait, value) {
@@ -56,22 +66,23 @@ export function channelOf(model: AnyModel<Traits>): Channel {
     on(trait, changed) {
       // A fresh function per subscription: `off` removes by identity.
       const callback = () => changed();
-      model.on(`change:${trait}`, callback);
-      return () => model.off(`change:${trait}`, callback);
+      const event = `change:${String(trait)}` as `change:${keyof T & string}`;
+      model.on(event, callback);
+      return () => model.off(event, callback);
     },
     send: (message) => model.send(message),
   };
 }
 
 /** A channel without a kernel: the values live here. `change` and `receive` play Python's part. */
-export function localChannel(
-  traits: Traits,
+export function localChannel<T = Traits>(
+  traits: T,
   receive: (message: StartMessage) => void = () => {},
-): Channel & {
-  change<K extends keyof Traits>(trait: K, value: Traits[K]): void;
+): Channel<T, Settable & keyof T> & {
+  change<K extends keyof T>(trait: K, value: T[K]): void;
 } {
-  const listeners = new Map<keyof Traits, Set<() => void>>();
-  const change = <K extends keyof Traits>(trait: K, value: Traits[K]) => {
+  const listeners = new Map<keyof T, Set<() => void>>();
+  const change = <K extends keyof T>(trait: K, value: T[K]) => {
     if (traits[trait] === value) return;
     traits[trait] = value;
     for (const listener of [...(listeners.get(trait) ?? [])]) listener();

@@ -1,4 +1,12 @@
-import { type GraphModel, WIRE_VERSION } from "./wire";
+import { type GraphModel, type NodeModel, WIRE_VERSION } from "./wire";
+
+const KINDS: ReadonlySet<unknown> = new Set<NodeModel["kind"]>([
+  "leaf",
+  "op",
+  "constant",
+  "cut",
+  "outside",
+]);
 
 /** Returns the value as a graph, or throws one whole sentence that says what is wrong with it. */
 export function checkGraph(value: unknown): GraphModel {
@@ -34,7 +42,7 @@ function checkNode(node: unknown, i: number): void {
   if (!isRecord(node) || node.id !== i) {
     throw new Error(`Node ${i} of the graph does not carry its position as its id.`);
   }
-  if (node.kind !== "leaf" && node.kind !== "op") {
+  if (!KINDS.has(node.kind)) {
     throw new Error(
       `Node ${i} is of the kind "${String(node.kind)}", which this front end cannot draw.`,
     );

@@ -28,6 +28,7 @@ async function view(change: Partial<Traits> = {}) {
     fault: null,
     selected: null,
     direction: "down",
+    constants: true,
     cursor: 0,
     steps: [],
     run: null,

@@ -2,7 +2,11 @@ import type { Channel } from "./channel";
 import { asDirection } from "./drawing/direction";
 import { Drawing } from "./drawing/drawing";
 import type { Scene } from "./drawing/scene";
+import { hasConstants, shownGraph } from "./drawing/shown_graph";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
+import { createFindingsList } from "./findings/findings_list";
+import { Folder } from "./groups/folder";
+import { keyToFold, pressToFold } from "./groups/gestures";
 import { checkGraph } from "./guard";
 import { Panel } from "./panel/panel";
 import { search } from "./search/search";
@@ -18,6 +22,7 @@ import { createSearchBox } from "./ui/searchbox";
 import { followTheme } from "./ui/theme";
 import { createToolbar } from "./ui/toolbar";
 import { createTransportBar } from "./ui/transport_bar";
+import { createViewBar } from "./ui/view_bar";
 import type { GraphModel } from "./wire";
 
 const NARROW = 640;
@@ -28,7 +33,10 @@ const LEAST_PANEL = 220;
 /** Fills an element with the widget: toolbar, drawing, panel, legend, status. Returns what takes it all away again. */
 export function createView(host: HTMLElement, channel: Channel): () => void {
   const cleanup = new Cleanup();
+  /** All of it, its autograd nodes alone, and what of it is drawn. */
   let graph: GraphModel | null = null;
+  let autograd: GraphModel | null = null;
+  let shown: GraphModel | null = null;
   let panelOpen = true;
   let legendOpen = true;
   /** What the reader dragged, px; NaN for the default. */
@@ -37,19 +45,31 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   let fitting = Number.NaN;
   let panelWidth = Number.NaN;
 
+  const measure = browserMeasure();
   const drawing = new Drawing(
-    { select, zoomed: (scale) => toolbar.setScale(scale), escape: () => searchBox.clear() },
-    browserMeasure(),
+    {
+      select,
+      zoomed: (scale) => toolbar.setScale(scale),
+      escape: () => searchBox.clear(),
+      pressed: (press) => pressToFold(folder, drawing.scene, press),
+      keyed: (key, node) => keyToFold(folder, key, node),
+    },
+    measure,
   );
+  const folder = new Folder(drawing, measure, showFolding);
   const searchBox = createSearchBox({
     find(query) {
-      const found = graph ? search(graph, query) : [];
+      const found = shown ? search(shown, query) : [];
       drawing.mark({ hits: query.trim() === "" ? null : new Set(found), hit: null });
       return found;
     },
     go(id) {
       drawing.mark({ hit: id });
-      if (id !== null) drawing.reveal(id, true);
+      if (id === null) folder.keep();
+      else {
+        folder.reveal(id, "peek");
+        drawing.reveal(id, true);
+      }
     },
     left: () => drawing.focus(),
   });
@@ -57,6 +77,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     direction: (direction) => channel.set("direction", direction),
     zoom: (factor) => drawing.zoomBy(factor),
     fit: () => drawing.fit(),
+    toggleConstants: () => channel.set("constants", !channel.get("constants")),
     toggleLegend: () => setLegend(!legendOpen),
     togglePanel: () => setPanel(!panelOpen),
   });
@@ -70,6 +91,15 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       drawing.focus();
     },
   });
+  const viewBar = createViewBar(drawing, folder, channel);
+  const findings = createFindingsList(
+    (node) => {
+      select(node);
+      folder.reveal(node);
+      drawing.reveal(node, true);
+    },
+    (node) => graph?.nodes[node]?.label ?? `node ${node}`,
+  );
   const stepper = new Stepper(channel, showStepping);
   const bar = createTransportBar({
     toStart: () => stepper.toStart(),
@@ -79,6 +109,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     togglePlay: () => stepper.togglePlay(),
     show(node) {
       select(node);
+      folder.reveal(node);
       drawing.reveal(node, true);
     },
   });
@@ -121,9 +152,11 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       "div",
       { class: "gw-frame" },
       toolbar.element,
+      viewBar.element,
       faults,
       body,
       bar.element,
+      findings.element,
       legend,
       element("div", { class: "gw-status", role: "status" }, note, counts),
       bottom.element,
@@ -134,6 +167,11 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   function select(id: number | null): void {
     if (id !== null && !panelOpen) setPanel(true);
     channel.set("selected", id);
+  }
+
+  function showFolding(): void {
+    viewBar.update();
+    if (graph) showLegend();
   }
 
   function setPanel(open: boolean): void {
@@ -183,14 +221,19 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
 
   const redraw = update(() => {
     showPythonFault();
-    graph = checkGraph(channel.get("graph"));
+    const given = checkGraph(channel.get("graph"));
+    const constants = channel.get("constants");
+    if (autograd === null || given !== graph) autograd = shownGraph(given, false);
+    graph = given;
+    shown = constants ? shownGraph(graph, true) : autograd;
+    toolbar.setConstants(hasConstants(graph) ? constants : null);
     const direction = asDirection(channel.get("direction"));
     toolbar.setDirection(direction);
-    drawing.show(graph, direction);
-    stepper.read(graph);
+    folder.show(shown, direction, graph);
+    stepper.read(autograd);
     fitting = Number.NaN;
-    const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
-    const size = `${counted(graph.nodes.length, "node")}, ${counted(graph.edges.length, "edge")}`;
+    const leaves = autograd.nodes.filter((node) => node.kind === "leaf").length;
+    const size = `${counted(autograd.nodes.length, "node")}, ${counted(autograd.edges.length, "edge")}`;
     counts.textContent = size;
     drawing.canvas.setAttribute(
       "aria-label",
@@ -221,23 +264,27 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     bar.update(stepping, channel.get("transport") ?? null, graph);
     if (progress === before) return;
     drawing.mark({ progress });
-    if (progress?.recording !== before?.recording) showLegend();
+    if (progress?.recording !== before?.recording) {
+      showLegend();
+      viewBar.update();
+    }
     showDetails();
     const running = progress && runningAt(progress.recording, progress.cursor);
     if (before && progress && running !== null) drawing.follow(running);
   }
 
-  const showSteps = update(() => stepper.read(graph));
+  const showSteps = update(() => stepper.read(autograd));
 
   function showLegend(): void {
-    if (!graph) return;
+    if (!shown || !autograd) return;
     const state = channel.get("state");
     legend.replaceChildren(
       ...legendEntries({
-        stubs: graph.nodes.some((node) => node.no_grad_inputs.length > 0),
+        stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
+        kinds: new Set(shown.nodes.map((node) => node.kind)),
         copies: drawing.scene?.nodes.some((node) => node.copies > 1) ?? false,
         ran: (state?.runs ?? 0) > 0,
-        unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < graph.nodes.length,
+        unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < autograd.nodes.length,
         freed: (state?.freed ?? []).length > 0,
         recording: drawing.progress?.recording ?? null,
       }),
@@ -254,8 +301,13 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     if (selected !== null && !panelOpen) setPanel(true);
     drawing.mark({ selected });
     showDetails();
-    if (selected !== null) drawing.reveal(selected);
+    if (selected !== null) {
+      folder.reveal(selected);
+      drawing.reveal(selected);
+    }
   });
+
+  const showFindings = update(() => findings.update(channel.get("findings") ?? null));
 
   const showPythonFault = update(() => {
     const fault = channel.get("fault");
@@ -275,6 +327,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     showSelected();
   });
   subscribe("direction", redraw);
+  subscribe("constants", redraw);
   subscribe("state", () => {
     stepper.answered();
     mark();
@@ -288,6 +341,8 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   });
   subscribe("selected", showSelected);
   subscribe("details", showDetails);
+  subscribe("memory", () => viewBar.update());
+  subscribe("findings", showFindings);
   subscribe("fault", () => {
     stepper.answered();
     showPythonFault();
@@ -322,6 +377,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   redraw();
   mark();
   showSelected();
+  showFindings();
   return () => cleanup.run();
 }
 

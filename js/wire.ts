@@ -24,8 +24,15 @@ export interface GraphModel {
 export interface NodeModel {
   /** Position in `nodes`; breadth-first from the outputs. */
   id: number;
-  kind: "leaf" | "op";
-  /** The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. */
+  /**
+   * The first two are autograd nodes, and come first. A constant is an operand that needs no grad; a cut is one that
+   * lost its gradient on the way; outside is the tensor of another graph that a cut began at.
+   */
+  kind: "leaf" | "op" | "constant" | "cut" | "outside";
+  /**
+   * The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut, how it was made,
+   * "x.detach()". User text.
+   */
   op: string;
   /** What to write on the node: its name if it has one, else its op. User text. */
   label: string;
@@ -35,6 +42,12 @@ export interface NodeModel {
   shape: number[] | null;
   /** Operands that need no gradient: a `None` in `next_functions`. */
   no_grad_inputs: NoGradInput[];
+  /** The module that ran the operation, "encoder/layers/0"; "" for the outermost, null where it was not watched. */
+  namespace: string | null;
+  /** The numbers of a small constant, "[1, 2.5]". */
+  value: string | null;
+  /** Whether it was inferred from what its operation saved, rather than watched. */
+  inferred: boolean;
 }
 
 export interface NoGradInput {
@@ -48,9 +61,12 @@ export interface EdgeModel {
   target: number;
   /** Which forward input of the source this is, "self", "mat2"; null when torch does not tell. */
   argument: string | null;
-  input_nr: number;
+  /** Null where it is not known, which can be on an edge of another kind than "gradient". */
+  input_nr: number | null;
   /** Which output of the target was that input. */
   output_nr: number;
+  /** No gradient flows along the other two: from an operation to a constant, and from a cut to its source. */
+  kind: "gradient" | "constant" | "cut";
 }
 
 /** One tensor handed to the widget. */
@@ -131,6 +147,86 @@ export interface TransportModel {
   blocked: string | null;
 }
 
+/** One of the graphs of a comparison. */
+export interface PaneModel {
+  /** User text. */
+  label: string;
+  graph: GraphModel;
+}
+
+/** What has been seen of backward through one of the graphs of a comparison. */
+export interface PassModel {
+  state: StateModel;
+  steps: StepModel[];
+  run: RunModel | null;
+  transport: TransportModel;
+}
+
+/** One step of several passes at once; `node` is a place in the trait `members`. */
+export interface MergedStepModel {
+  node: number;
+  /** The passes that run it in this step. */
+  passes: number[];
+}
+
+/** A gradient in few numbers: its values if it has at most four, and its norm. */
+export interface FewModel {
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** A leaf in one of the graphs; `node` is a place in `members`, null where it is not. */
+export interface LeafCellModel {
+  node: number | null;
+  requires_grad: boolean | null;
+  is_leaf: boolean | null;
+  /** The `.grad` before backward; null for None. */
+  before: FewModel | null;
+  now: FewModel | null;
+}
+
+/** A leaf in all of the graphs. */
+export interface LeafRowModel {
+  /** User text. */
+  name: string | null;
+  cells: LeafCellModel[];
+}
+
+/** The leaves side by side; `total` counts also those that are left out. */
+export interface LeafTableModel {
+  rows: LeafRowModel[];
+  total: number;
+}
+
+/** Something about the graph or its gradients that may be wrong. */
+export interface FindingModel {
+  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward";
+  severity: "error" | "warning" | "info";
+  nodes: number[];
+  /** Whole sentences, with the numbers they rest on. */
+  message: string;
+  numbers: NumberModel[];
+}
+
+/** A number that a finding rests on, and what it is. */
+export interface NumberModel {
+  name: string;
+  value: JsonNumber;
+}
+
+/** The bytes held for backward; nodes and namespaces that hold none are left out. */
+export interface MemoryModel {
+  nodes: number[];
+  /** One per entry of `nodes`. */
+  bytes: number[];
+  namespaces: string[];
+  /** One per entry of `namespaces`: of the nodes directly in it. */
+  namespace_bytes: number[];
+  total: number;
+  /** How many tensors have an unknown size. */
+  unknown: number;
+}
+
 export interface TensorSummary {
   shape: number[];
   dtype: string;
@@ -174,7 +270,7 @@ export interface InputModel {
 
 export interface ConsumerModel {
   node: number;
-  input_nr: number;
+  input_nr: number | null;
   argument: string | null;
   output_nr: number;
   label: string;
@@ -239,6 +335,34 @@ export interface ChainModel {
   note: string;
 }
 
+/** A line of the user's program. All user text. */
+export interface SourceModel {
+  file: string;
+  line: number;
+  text: string;
+  function: string;
+}
+
+/** An operand that needs no grad and is drawn, seen from the node that takes it. */
+export interface ConstantModel {
+  node: number;
+  argument: string | null;
+  input_nr: number | null;
+  label: string;
+  shape: number[] | null;
+}
+
+/** Where gradient was lost on the way to an operand, and the node of the tensor before it. */
+export interface CutModel {
+  /** "detach", "no_grad", "integer cast", ... */
+  how: string;
+  node: number;
+  label: string;
+  line: SourceModel | null;
+  /** Where grad mode had been switched off. */
+  region: SourceModel | null;
+}
+
 export interface GradNotes {
   grad: string | null;
   grad_output: string | null;
@@ -248,7 +372,7 @@ export interface GradNotes {
 /** Everything the panel shows of the selected node. */
 export interface DetailsModel {
   id: number;
-  kind: "leaf" | "op";
+  kind: "leaf" | "op" | "constant" | "cut" | "outside";
   op: string;
   name: string | null;
   /** A sentence or two: what this node is. */
@@ -279,6 +403,20 @@ export interface DetailsModel {
   formula: FormulaModel[];
   /** For a leaf. */
   chain: ChainModel | null;
+  /** The line that made it, and below what else was watched. */
+  source: SourceModel | null;
+  /** "encoder.layers.0.linear1", or the class name of the outermost module. User text. */
+  module: string | null;
+  /** The forward function, "torch.nn.functional.linear". User text. */
+  call: string | null;
+  inplace: boolean;
+  inferred: boolean;
+  /** The operands of an operation that are drawn as constants or cuts; `no_grad_inputs` has the others. */
+  constants: ConstantModel[];
+  /** Of a cut. */
+  cuts: CutModel[];
+  /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
+  explained: string | null;
 }
 
 /** Where a node stands when a number of steps have run. */

@@ -81,7 +81,7 @@ def test_an_unknown_direction(direction):
     ],
 )
 def test_an_impossible_selection(selected, error, message):
-    widget = GraphWidget(torch.ones(1, requires_grad=True) * 2)
+    widget = GraphWidget(torch.ones(1, requires_grad=True).exp())
     widget.selected = 1
     with pytest.raises(error, match=message):
         widget.selected = selected

@@ -15,7 +15,7 @@ from gradwalk.names import names_among
 
 
 def names_in(widget):
-    found = [node["name"] for node in widget.graph["nodes"]]
+    found = [n["name"] for n in widget.graph["nodes"] if n["kind"] in ("op", "leaf")]
     widget.close()
     return found
 

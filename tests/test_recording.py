@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -255,6 +256,33 @@ class TestOwnership:
         assert x.grad is held
         assert all_same([x.grad], values)
 
+    @pytest.mark.parametrize(
+        "touch",
+        [lambda g: g.data.zero_(), lambda g: g.mul_(2), lambda g: g.data[0].add_(1)],
+    )
+    def test_a_large_grad_is_watched_without_a_copy(self, touch):
+        x = torch.randn(600, 600, requires_grad=True)
+        recording = record((x * x).sum(), names={"x": x})
+        after = x.grad.clone()
+        recording.reset()
+        recording.step(9)
+        assert same(x.grad, after)
+        touch(x.grad)
+        held = x.grad.clone()
+        recording.reset()
+        assert not recording.owned
+        assert same(x.grad, held)
+
+    def test_a_large_grad_that_was_there_before(self):
+        x = torch.randn(600, 600, requires_grad=True)
+        x.grad = torch.ones(600, 600)
+        recording = record((x * x).sum())
+        after = x.grad.clone()
+        recording.reset()
+        assert same(x.grad, torch.ones(600, 600))
+        recording.step(9)
+        assert same(x.grad, after)
+
     def test_an_optimizer_step_changes_no_grad(self, x):
         recording = record((x * x).sum())
         torch.optim.SGD([x], 0.1).step()
@@ -291,7 +319,8 @@ class TestOwnership:
         assert y.grad is None
 
     def test_gradients_with_a_graph(self, x):
-        with pytest.warns(UserWarning, match="create_graph=True"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of create_graph=True, once per process
             recording = record((x**3).sum(), create_graph=True, names={"x": x})
         assert x.grad.requires_grad
         assert "GraphWidget(x.grad)" in recording.note
@@ -321,18 +350,22 @@ class TestOwnership:
         assert x.grad is None
         assert recording.owned
 
-    def test_a_leaf_that_a_checkpoint_also_uses(self, x):
+    @pytest.mark.parametrize("size", [2, 600])
+    def test_a_leaf_that_a_checkpoint_also_uses(self, size):
+        x = torch.randn(size, size, requires_grad=True)
         # Reentrant checkpointing runs a backward of its own within a node's step.
         y = checkpoint(lambda t: t * x, x, use_reentrant=True) + x * 5
         log = EngineLog([y])
-        recording = record(y, gradient=torch.ones(2))
+        recording = record(y, gradient=torch.ones(size, size))
         after = copies([x.grad])
         plain = copies(torch.autograd.grad((x * x + x * 5).sum(), x))
         assert all_same(after, plain)
+        for k in [*reversed(range(1, len(log.ran) + 1)), *range(1, len(log.ran) + 1)]:
+            recording.go(k)
+            assert all_same([x.grad], log.ran[k - 1].leaf_grads)
+        assert all_same([x.grad], after)
         recording.reset()
         assert x.grad is None
-        recording.step(40)
-        assert all_same([x.grad], after)
         log.remove()
 
 
@@ -518,10 +551,9 @@ class TestBudget:
             "norm": y.grad.norm(),
             "min": y.grad.min(),
             "max": y.grad.max(),
-            "mean": y.grad.mean(),
         }.items():
             assert summary[key] == pytest.approx(expected.item(), rel=1e-6)
-        assert (summary["nan"], summary["inf"], summary["zeros"]) == (0, 0, 0)
+        assert (summary["nan"], summary["inf"], summary["zeros"]) == (0, 0, None)
         assert summary["shape"] == [200]
 
     def test_travelling_needs_no_budget(self):

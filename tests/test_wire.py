@@ -58,6 +58,7 @@ LOOSER = {
     ("TensorSummary", "values"): "Values | null",
     ("SeedModel", "values"): "Values | null",
     ("GrownModel", "values"): "Values | null",
+    ("FewModel", "values"): "Values | null",
     ("RunModel", "values"): "(Values | null)[]",
     ("FactorModel", "value"): "Values | null",
     ("PathModel", "product"): "Values | null",
@@ -87,7 +88,7 @@ def test_both_sides_have_the_same_fields_and_types():
         ("freed: number[];", ""),
         ("op: string;", "op: number;"),
         ("device: string | null;", "device: string;"),
-        ('kind: "leaf" | "op";', 'kind: "leaf" | "operation";'),
+        ('kind: "leaf" | "op" |', 'kind: "leaf" | "operation" |'),
         ("export interface RootModel", "export interface OutputRoot"),
     ],
 )

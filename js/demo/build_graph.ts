@@ -13,6 +13,9 @@ export class Builder {
     outputNr: number;
   }[][] = [];
 
+  /** The module that runs what is made next, "encoder/layers/0"; null when modules are not watched. */
+  namespace: string | null = null;
+
   leaf(name: string | null, shape: number[]): number {
     this.inputs.push([]);
     return (
@@ -23,6 +26,9 @@ export class Builder {
         name,
         shape,
         no_grad_inputs: [],
+        namespace: null,
+        value: null,
+        inferred: false,
       }) - 1
     );
   }
@@ -43,7 +49,17 @@ export class Builder {
       target === null ? [{ input_nr, argument }] : [],
     );
     return (
-      this.made.push({ kind: "op", op, label: name ?? op, name, shape, no_grad_inputs: noGrad }) - 1
+      this.made.push({
+        kind: "op",
+        op,
+        label: name ?? op,
+        name,
+        shape,
+        no_grad_inputs: noGrad,
+        namespace: this.namespace,
+        value: null,
+        inferred: false,
+      }) - 1
     );
   }
 
@@ -67,6 +83,7 @@ export class Builder {
           argument,
           input_nr: inputNr,
           output_nr: outputNr,
+          kind: "gradient",
         });
       }
     }

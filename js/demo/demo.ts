@@ -3,9 +3,13 @@ import { asDirection } from "../drawing/direction";
 import { type Progress, recordingOf } from "../steps/recording";
 import { createView } from "../view";
 import type { StateModel } from "../wire";
+import { DEEP_MODELS } from "./deep_models";
 import { fakeDetails } from "./fake_details";
+import { fakeFindings, fakeMemory } from "./fake_diagnosis";
 import { fakeRun, fakeTransport, SITUATIONS, type Situation } from "./fake_run";
-import { MODELS } from "./models";
+import { MODELS as SMALL_MODELS } from "./models";
+
+const MODELS = { ...SMALL_MODELS, ...DEEP_MODELS };
 
 const NOTHING_YET: StateModel = {
   runs: 0,
@@ -34,10 +38,13 @@ function show(): void {
     fault: query.get("fault"),
     selected: null,
     direction: asDirection(query.get("direction")),
+    constants: query.get("constants") !== "no",
     cursor: 0,
     steps: [],
     run: null,
     transport: fakeTransport(situation, false),
+    memory: fakeMemory(graph),
+    findings: null,
   };
   const channel = localChannel(traits, ({ cursor }) => setTimeout(() => backward(cursor), 150));
   const answer = () => {
@@ -63,6 +70,7 @@ function show(): void {
     channel.change("run", run);
     channel.change("steps", steps);
     channel.change("transport", fakeTransport(situation, true));
+    channel.change("findings", fakeFindings(graph, run));
     channel.change("cursor", cursor ?? steps.length);
     channel.change("state", {
       runs,

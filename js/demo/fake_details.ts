@@ -8,6 +8,7 @@ import type {
   Values,
 } from "../wire";
 import { fakeStepDetails } from "./fake_steps";
+import { fakeWatched } from "./fake_watched";
 
 /** Details as Python would send them, with made-up numbers. */
 export function fakeDetails(
@@ -18,7 +19,7 @@ export function fakeDetails(
 ): DetailsModel {
   const node = graph.nodes[id];
   const leaf = node.kind === "leaf";
-  const out = graph.edges.filter((edge) => edge.source === id);
+  const out = graph.edges.filter((edge) => edge.source === id && edge.kind === "gradient");
   const ran = state.runs > 0;
   const label = (target: number) => graph.nodes[target].label;
   const why = ran
@@ -68,19 +69,18 @@ export function fakeDetails(
     ],
     saved,
     inputs: out.map((edge) => ({
-      input_nr: edge.input_nr,
+      input_nr: edge.input_nr ?? 0,
       argument: edge.argument,
       node: edge.target,
       output_nr: edge.output_nr,
       label: label(edge.target),
       shape: graph.nodes[edge.target].shape,
     })),
-    no_grad_inputs: node.no_grad_inputs,
     consumers: graph.edges
       .filter((edge) => edge.target === id)
       .map((edge) => ({
         node: edge.source,
-        input_nr: edge.input_nr,
+        input_nr: edge.input_nr ?? 0,
         argument: edge.argument,
         output_nr: edge.output_nr,
         label: label(edge.source),
@@ -104,6 +104,7 @@ export function fakeDetails(
         : why,
     },
     ...fakeStepDetails(graph, id, progress),
+    ...fakeWatched(graph, id),
   };
 }
 

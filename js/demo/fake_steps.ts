@@ -68,7 +68,7 @@ function contributions(graph: GraphModel, id: number, { recording, cursor }: Pro
       step: step[edge.source],
       consumer: edge.source,
       label: graph.nodes[edge.source].label,
-      input_nr: edge.input_nr,
+      input_nr: edge.input_nr ?? 0,
       argument: edge.argument,
       output_nr: edge.output_nr,
       grad: small(shape, values, run.norms[i]),
@@ -85,7 +85,8 @@ function contributions(graph: GraphModel, id: number, { recording, cursor }: Pro
 function formula(graph: GraphModel, id: number, local: Local[] | null): FormulaModel[] {
   return graph.edges.flatMap((edge, i): FormulaModel[] => {
     if (edge.source !== id) return [];
-    const { input_nr, argument } = edge;
+    const { argument } = edge;
+    const input_nr = edge.input_nr ?? 0;
     if (local !== null) {
       const { code, numbers } = local[i];
       const source = "gradwalk" as const;

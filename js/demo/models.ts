@@ -1,5 +1,6 @@
 import type { GraphModel } from "../wire";
 import { Builder } from "./build_graph";
+import { cutInGraph, cutOutside } from "./cuts";
 
 /** h = w * x + b */
 function example(): GraphModel {
@@ -142,6 +143,8 @@ export const MODELS: Record<string, () => GraphModel> = {
   "h = w * x + b": example,
   "x used three times": reuse,
   "(x + 1 - 2 * x) ** 2": twoWays,
+  "w * x.detach() + c * x + b": cutInGraph,
+  "a detached alias": cutOutside,
   LeNet: lenet,
   "hostile names": hostile,
   "RNN, 40 steps": () => unrolled(40),

@@ -1,7 +1,10 @@
 import { runningAt } from "../steps/recording";
 import { svgElement } from "../ui/dom";
+import { markPart } from "./label_parts";
 import type { Marks } from "./marks";
+import { makePart } from "./parts";
 import type { Scene } from "./scene";
+import { foldedAt } from "./stages";
 import type { View } from "./views";
 
 interface Beacon {
@@ -23,20 +26,22 @@ export class Beacons {
     if (progress) {
       const { recording, cursor } = progress;
       const running = runningAt(recording, cursor);
-      for (const index of running === null ? [] : scene.drawn[running]) {
-        const { x, y } = scene.nodes[index];
+      for (const { x, y } of running === null ? [] : placesOf(scene, running)) {
         const ring = svgElement("circle", { class: "gw-beacon-running", r: 9 });
         this.beacons.push({ x, y, far: true, element: ring });
       }
       for (const [id, marks] of recording.marks) {
-        for (const index of scene.drawn[id]) {
-          const { x, y, shape } = scene.nodes[index];
+        for (const { x, y, width, height } of placesOf(scene, id)) {
           const kinds = [...new Set(marks.map((mark) => mark.kind))];
           this.beacons.push({
-            x: x - shape.width / 2,
-            y: y - shape.height / 2,
+            x: x - width / 2,
+            y: y - height / 2,
             far: false,
-            element: svgElement("g", {}, ...kinds.map((kind, i) => markSign(kind, i * 30))),
+            element: svgElement(
+              "g",
+              {},
+              ...kinds.map((kind, i) => makePart(markPart(kind, i * 30))),
+            ),
           });
         }
       }
@@ -54,15 +59,12 @@ export class Beacons {
   }
 }
 
-/** A tag that says "NaN" or "!". */
-export function markSign(kind: "error" | "nan", x = 0): SVGElement {
-  const text = svgElement("text", { x, y: 3.6 });
-  text.textContent = kind === "nan" ? "NaN" : "!";
-  const width = kind === "nan" ? 28 : 16;
-  return svgElement(
-    "g",
-    { class: `gw-mark gw-mark-${kind}` },
-    svgElement("rect", { x: x - width / 2, y: -8, width, height: 16, rx: kind === "nan" ? 3 : 8 }),
-    text,
-  );
+/** Where a node of the graph is seen: what is drawn for it, the box that it is in, or the edge that it is folded into. */
+function placesOf(scene: Scene, id: number) {
+  const folded = scene.drawn[id].length === 0 ? foldedAt(scene, id) : null;
+  if (folded) return [{ ...folded, width: 0, height: 0 }];
+  return scene.drawn[id].map((index) => {
+    const { x, y, shape } = scene.nodes[index];
+    return { x, y, width: shape.width, height: shape.height };
+  });
 }

@@ -1,9 +1,12 @@
 import { select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
+import { prefersLessMotion } from "../ui/motion";
 import { fitView, keepInView, type Size, type View } from "./views";
 
 const LARGEST = 4;
 const MOVE_MS = 260;
+/** What takes double clicks itself. */
+const PRESSED = ".gw-node, .gw-frame-head, .gw-edge-folded";
 
 export interface CameraEvents {
   moved(view: View): void;
@@ -18,6 +21,8 @@ export class Camera {
   private stage: Size = { width: 0, height: 0 };
   private readonly behaviour = zoom<SVGSVGElement, unknown>();
   private frame = 0;
+  /** Where it is on its way to; null when it stands. */
+  private target: View | null = null;
 
   constructor(
     private readonly svg: SVGSVGElement,
@@ -38,8 +43,7 @@ export class Camera {
           if (!mine) this.events.wheelIgnored();
           return mine;
         }
-        if (event.type === "dblclick")
-          return (event.target as Element).closest(".gw-node") === null;
+        if (event.type === "dblclick") return (event.target as Element).closest(PRESSED) === null;
         return !event.ctrlKey && !event.button;
       })
       .on("zoom", (event: D3ZoomEvent<SVGSVGElement, unknown>) => {
@@ -51,10 +55,15 @@ export class Camera {
     select(svg).call(this.behaviour);
     // d3-zoom animates a double click itself; without motion it zooms at once.
     select(svg).on("dblclick.zoom", (event: MouseEvent) => {
-      if ((event.target as Element).closest(".gw-node")) return;
+      if ((event.target as Element).closest(PRESSED)) return;
       const { left, top } = svg.getBoundingClientRect();
       this.zoomBy(event.shiftKey ? 0.5 : 2, [event.clientX - left, event.clientY - top]);
     });
+  }
+
+  /** Where it stands, or will stand when it has arrived. */
+  get aim(): View {
+    return this.target ?? this.view;
   }
 
   resize(scene: Size, stage: Size): void {
@@ -72,12 +81,14 @@ export class Camera {
       this.apply(target);
       return;
     }
+    this.target = target;
     const start = performance.now();
     const step = (now: number) => {
       const t = Math.min(1, Math.max(0, (now - start) / MOVE_MS));
       const u = 1 - (1 - t) ** 3;
       this.apply(between(from, target, u, this.stage));
-      this.frame = t < 1 ? requestAnimationFrame(step) : 0;
+      if (t < 1) this.frame = requestAnimationFrame(step);
+      else this.stop();
     };
     this.frame = requestAnimationFrame(step);
   }
@@ -108,6 +119,7 @@ export class Camera {
   private stop(): void {
     if (this.frame) cancelAnimationFrame(this.frame);
     this.frame = 0;
+    this.target = null;
   }
 }
 
@@ -125,10 +137,6 @@ function between(from: View, to: View, u: number, { width, height }: Size): View
   return u === 1
     ? to
     : { k, x: width / 2 - k * (ax + (bx - ax) * w), y: height / 2 - k * (ay + (by - ay) * w) };
-}
-
-function prefersLessMotion(): boolean {
-  return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 /** Within a shadow root the document's active element is only the host. */

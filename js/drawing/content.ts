@@ -2,6 +2,7 @@ import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput } from "../wire";
+import { isAutograd } from "./shown_graph";
 
 /** The words on a node, already short enough to draw. */
 export interface Content {
@@ -15,6 +16,8 @@ export interface Content {
   flag: string | null;
   /** One line per operand that needs no gradient, or one for all when there are many. */
   stubs: Stub[];
+  /** Drawn small: what no gradient flows through. */
+  quiet?: boolean;
 }
 
 export interface Stub {
@@ -27,6 +30,7 @@ const TITLE_ROOM = 220;
 const NAME_ROOM = 130;
 const SHAPE_ROOM = 170;
 const ARGUMENT_ROOM = 90;
+const QUIET_ROOM = 150;
 const MANY_STUBS = 5;
 
 export function contentOf(
@@ -35,6 +39,7 @@ export function contentOf(
   uses: number,
   measure: Measure,
 ): Content {
+  if (!isAutograd(node)) return quietContent(node, measure);
   const leaf = node.kind === "leaf";
   const name = leaf || node.name === null || flags.includes(node.name) ? null : oneLine(node.name);
   const shortened = (text: string, room: number, style: Parameters<Measure>[1]) =>
@@ -50,6 +55,30 @@ export function contentOf(
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
   };
+}
+
+/** The words on a constant, a cut or a tensor outside the graph. */
+function quietContent(node: NodeModel, measure: Measure): Content {
+  const under = node.kind === "cut" && node.name !== null ? node.op : valueOrShape(node);
+  const title = oneLine(node.label) || "unnamed";
+  return {
+    title: shortenMiddle(title, QUIET_ROOM, (part) => measure(part, "name")),
+    name: null,
+    shape:
+      under === null
+        ? null
+        : shortenMiddle(oneLine(under), QUIET_ROOM, (part) => measure(part, "shape")),
+    uses: null,
+    flag: null,
+    stubs: [],
+    quiet: true,
+  };
+}
+
+/** What a small tensor holds, unless that is its label; else its shape. */
+function valueOrShape({ value, label, shape }: NodeModel): string | null {
+  if (value !== null && value !== label) return value;
+  return shape === null || value === label ? null : formatShape(shape);
 }
 
 function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {

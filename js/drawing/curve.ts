@@ -81,3 +81,28 @@ export function arrowData(x: number, y: number, [fx, fy]: readonly [number, numb
   const by = y - fy * long;
   return `M${x},${y}L${bx - fy * wide},${by + fx * wide}L${bx + fy * wide},${by - fx * wide}Z`;
 }
+
+/** The same for a route that runs up. */
+export function smoothUp(route: readonly Point[]): number[] {
+  const upsideDown = (flat: number[]) => flat.map((value, i) => (i % 2 ? -value : value));
+  return upsideDown(smooth(route.map(([x, y]): Point => [x, -y])));
+}
+
+/** The point half-way along a curve, by length. */
+export function halfway(curve: ArrayLike<number>): Point {
+  const steps = 8 * Math.max(1, (curve.length - 2) / 6);
+  const points = Array.from({ length: steps + 1 }, (_, i) => pointAt(curve, i / steps));
+  const lengths = points
+    .slice(1)
+    .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
+  let left = lengths.reduce((sum, length) => sum + length, 0) / 2;
+  for (let i = 0; i < lengths.length; i++) {
+    if (left <= lengths[i] && lengths[i] > 0) {
+      const [[ax, ay], [bx, by]] = [points[i], points[i + 1]];
+      const share = left / lengths[i];
+      return [ax + share * (bx - ax), ay + share * (by - ay)];
+    }
+    left -= lengths[i];
+  }
+  return points[points.length - 1];
+}

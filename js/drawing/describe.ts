@@ -2,9 +2,11 @@ import { describeState } from "../steps/words";
 import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
-import type { GraphModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { argumentOf, flagsOf } from "./content";
+import { NO_FLOW } from "./edge_parts";
 import type { Marks } from "./marks";
+import { isAutograd } from "./shown_graph";
 
 /** A node in words: for the tooltip, one line each, and for a screen reader. */
 export interface Description {
@@ -14,10 +16,10 @@ export interface Description {
 
 export function describe(graph: GraphModel, id: number, marks: Marks): Description {
   const node = graph.nodes[id];
+  if (!isAutograd(node)) return describeQuiet(graph, node);
   const leaf = node.kind === "leaf";
   const name = node.name === null ? null : oneLine(node.name);
   const flags = flagsOf(graph).get(id);
-  const uses = graph.edges.reduce((sum, edge) => sum + (edge.target === id ? 1 : 0), 0);
   const lines: string[] = [];
   lines.push(
     leaf ? "leaf that requires grad" : name === null ? "operation" : `${node.op}, an operation`,
@@ -29,7 +31,9 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
         : `output: ${flags.map(oneLine).join(", ")}`,
     );
   if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
-  if (leaf && uses > 1) lines.push(`used ${counted(uses, "time")}`);
+  const uses = leaf ? usesOf(graph, id) : 0;
+  if (uses > 1) lines.push(`used ${counted(uses, "time")}`);
+  if (node.namespace) lines.push(`in ${oneLine(moduleName(node.namespace))}`);
   if (node.no_grad_inputs.length > 0) {
     lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
   }
@@ -40,4 +44,34 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
     lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
   if (marks.freed.has(id)) lines.push("saved tensors freed");
   return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
+}
+
+function usesOf({ edges }: GraphModel, id: number): number {
+  return edges.filter(({ target, kind }) => target === id && kind === "gradient").length;
+}
+
+/** A module as the user's program calls it: "encoder.layers.0". */
+export function moduleName(namespace: string): string {
+  return namespace.replaceAll("/", ".");
+}
+
+const QUIET_WORDS = {
+  constant: "constant: needs no grad",
+  cut: NO_FLOW,
+  outside: "requires grad, but is not part of this graph",
+};
+
+/** A constant, a cut or a tensor outside the graph in words. */
+function describeQuiet(graph: GraphModel, node: NodeModel): Description {
+  const lines: string[] = [];
+  if (node.kind !== "op" && node.kind !== "leaf") lines.push(QUIET_WORDS[node.kind]);
+  if (node.kind === "cut" && node.op !== node.label) lines.push(oneLine(node.op));
+  for (const { source, target, kind } of graph.edges) {
+    if (kind === "cut" && source === node.id)
+      lines.push(`cut off from ${oneLine(graph.nodes[target].label)}`);
+  }
+  if (node.value !== null && node.value !== node.label) lines.push(`value ${node.value}`);
+  if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
+  if (node.inferred) lines.push("inferred from what its operation saved");
+  return { title: oneLine(node.label), lines };
 }

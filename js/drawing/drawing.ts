@@ -1,23 +1,28 @@
+import type { Hold } from "../groups/hold";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { Cleanup, element, KEEP_KEYS, svgElement } from "../ui/dom";
 import type { GraphModel } from "../wire";
 import { Beacons } from "./beacons";
 import { Camera, isFocused } from "./camera";
-import { describe } from "./describe";
+import { describeDrawn } from "./describe_box";
 import type { Direction } from "./direction";
 import { boxOf, nearestCopy, nodeAtPoint } from "./find";
+import { glide } from "./flip";
+import { FrameLayer } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import type { Box } from "./grid";
 import { type Marks, NO_MARKS } from "./marks";
 import { type Detail, SvgPainter } from "./painter";
-import { buildScene, type Scene } from "./scene";
+import type { Press } from "./press";
+import { buildScene, type Scene, type SceneNode } from "./scene";
 import { Tooltip } from "./tooltip";
 import {
   centreView,
   contains,
   firstView,
   fitView,
+  heldView,
   revealView,
   type Size,
   seen,
@@ -29,14 +34,21 @@ import { WheelHint } from "./wheel_hint";
 export interface DrawingEvents {
   select(id: number | null): void;
   zoomed(scale: number): void;
+  /** The view changed: by the reader, or by `fit`, `reveal` and the like. */
+  moved?(view: View): void;
+  hovered?(id: number | null): void;
+  /** A click or double click; true if it was meant for a box, an open group or folded plumbing and is done with. */
+  pressed?(press: Press): boolean;
+  /** A key while the keyboard is on this node; true if it opened or closed something. */
+  keyed?(key: string, node: SceneNode): boolean;
   /** Escape: closes something outside the drawing, a search for example; false if there was nothing. */
   escape(): boolean;
 }
 
 /** Below this scale no text can be read and outlines are drawn in bulk. */
 const FAR = 0.4;
-/** Room for the labels around a node that is followed, px of the scene. */
-const AROUND = 40;
+/** Room around a node that is followed, for where its gradients go next, px of the scene. */
+const AROUND = 110;
 
 /** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
 export class Drawing {
@@ -56,6 +68,9 @@ export class Drawing {
   private pointerOver = false;
   private readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
   private readonly layer = svgElement("g", { class: "gw-layer" });
+  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
+  readonly underlay = svgElement("g", { class: "gw-underlay" });
+  readonly overlay = svgElement("g", { class: "gw-overlay" });
   private readonly live = element("div", {
     class: "gw-visually-hidden",
     "aria-live": "polite",
@@ -63,6 +78,7 @@ export class Drawing {
   });
   private readonly hint = new WheelHint();
   private readonly beacons = new Beacons();
+  private readonly frames = new FrameLayer();
   private readonly gradients: GradientLayer;
   private readonly tooltip = new Tooltip();
   private readonly painter: SvgPainter;
@@ -94,7 +110,9 @@ export class Drawing {
       this.tooltip.element,
       this.live,
     );
+    this.layer.append(this.frames.element, this.underlay);
     this.painter = new SvgPainter(this.layer);
+    this.layer.append(this.frames.heads, this.overlay);
     this.camera = new Camera(this.svg, this.canvas, {
       moved: ({ k, x, y }) => {
         this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
@@ -102,16 +120,17 @@ export class Drawing {
         this.tooltip.hide();
         this.paintSoon();
         this.events.zoomed(k);
+        this.events.moved?.({ k, x, y });
       },
       wheelIgnored: () => this.hint.show(),
     });
     this.listen();
   }
 
-  /** Draws another graph, or the same in another direction, from its first view. */
-  show(graph: GraphModel, direction: Direction): void {
+  /** Draws another graph, or the same in another direction, from its first view; as a prepared scene if one is given. */
+  show(graph: GraphModel, direction: Direction, prepared?: Scene): void {
     this.graph = graph;
-    this.scene = buildScene(graph, direction, this.measure);
+    this.scene = prepared ?? buildScene(graph, direction, this.measure);
     this.marks = { ...this.marks, hovered: null, focused: null };
     this.cameFrom = null;
     this.tooltip.hide();
@@ -119,6 +138,28 @@ export class Drawing {
     this.drawn = null;
     this.framed = false;
     this.frameFirst();
+  }
+
+  /** Draws another picture of the same graph. What is held stays where it is seen; without, it is a first view. */
+  replace(scene: Scene, hold: Hold | null): void {
+    const before = this.scene && { scene: this.scene, view: this.camera.view };
+    const { focused } = this.marks;
+    const id = focused === null ? undefined : before?.scene.nodes[focused]?.id;
+    this.scene = scene;
+    this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id ?? -1]?.[0] ?? null };
+    this.cameFrom = null;
+    this.tooltip.hide();
+    this.painter.clear();
+    this.drawn = null;
+    if (!before || !hold || !this.framed) {
+      this.framed = false;
+      this.frameFirst();
+      return;
+    }
+    this.camera.resize(scene, this.size);
+    this.camera.go(heldView(before.view, hold), false);
+    this.paint();
+    glide(this.layer, before, scene, this.camera.view);
   }
 
   /** Changes some marks and repaints. */
@@ -153,6 +194,28 @@ export class Drawing {
     if (this.scene) this.camera.go(fitView(this.scene, this.size), animate);
   }
 
+  /** What is seen now. */
+  get view(): View {
+    return this.camera.view;
+  }
+
+  /** Shows exactly this; `untouched` if it is still a first view, to be found anew when the size changes. */
+  look(view: View, untouched: boolean): void {
+    this.framed = true;
+    this.camera.go(view, false);
+    if (untouched) this.home = this.camera.view;
+  }
+
+  /** Whether this is still the first view. */
+  get isUntouched(): boolean {
+    return this.camera.view === this.home;
+  }
+
+  /** Size of the window to the picture, px. */
+  get stage(): Size {
+    return this.size;
+  }
+
   zoomBy(factor: number): void {
     this.camera.zoomBy(factor);
   }
@@ -162,20 +225,20 @@ export class Drawing {
    * it has several.
    */
   reveal(id: number, centre = false): void {
-    const index = nearestCopy(this.scene, id, this.camera.view, this.size);
+    const { aim } = this.camera;
+    const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene) return;
     const node = this.scene.nodes[index];
-    const tooFar = this.camera.view.k < FAR;
+    const tooFar = aim.k < FAR;
     const view =
-      centre || tooFar
-        ? centreView(this.camera.view, node, this.size)
-        : revealView(this.camera.view, boxOf(node), this.size);
-    if (view !== this.camera.view) this.camera.go(view);
+      centre || tooFar ? centreView(aim, node, this.size) : revealView(aim, boxOf(node), this.size);
+    if (view !== aim) this.camera.go(view);
   }
 
   /** Moves just so far, at the same scale, that the node and what it passes on are in view. */
   follow(id: number): void {
-    const index = nearestCopy(this.scene, id, this.camera.view, this.size);
+    const { aim } = this.camera;
+    const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene || !this.framed) return;
     const { width, height } = this.scene;
     const { left, top, right, bottom } = boxOf(this.scene.nodes[index]);
@@ -186,8 +249,8 @@ export class Drawing {
       right: Math.min(width, right + AROUND),
       bottom: Math.min(height, bottom + AROUND),
     };
-    const view = revealView(this.camera.view, around, this.size);
-    if (view !== this.camera.view) this.camera.go(view);
+    const view = revealView(aim, around, this.size);
+    if (view !== aim) this.camera.go(view);
   }
 
   /** Puts the keyboard into the graph, on this node if one is given. */
@@ -239,6 +302,7 @@ export class Drawing {
     const around = seen(view, this.size);
     const gradients = detail === "near" ? this.gradients.at(this.scene, this.marks.progress) : [];
     this.painter.draw(this.scene, around, detail, this.marks, gradients);
+    this.frames.draw(this.scene, around);
     this.beacons.show(this.scene, this.marks);
     this.beacons.place(view, detail === "far");
     this.canvas.dataset.detail = detail;
@@ -259,11 +323,14 @@ export class Drawing {
     });
     cleanup.listen<MouseEvent>(svg, "click", (event) => {
       // d3-zoom keeps the click that ends a drag from getting here.
+      if (this.press(event)) return;
       const index = this.nodeAt(event);
       this.mark({ focused: index });
       this.cameFrom = null;
-      this.events.select(index === null || !this.scene ? null : this.scene.nodes[index].id);
+      const node = index === null ? null : this.scene?.nodes[index];
+      this.events.select(!node || node.group ? null : node.id);
     });
+    cleanup.listen<MouseEvent>(svg, "dblclick", (event) => this.press(event));
     cleanup.listen(canvas, "focus", () => {
       if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
       const stop = firstStop(this.scene, this.marks.selected);
@@ -276,10 +343,25 @@ export class Drawing {
     });
   }
 
+  private press(event: MouseEvent): boolean {
+    const { scene, events } = this;
+    if (!scene || !events.pressed) return false;
+    const { left, top } = this.svg.getBoundingClientRect();
+    const { k, x, y } = this.camera.view;
+    const index = this.nodeAt(event);
+    return events.pressed({
+      target: event.target as Element,
+      node: index === null ? null : scene.nodes[index],
+      at: [(event.clientX - left - x) / k, (event.clientY - top - y) / k],
+      isDouble: event.type === "dblclick",
+    });
+  }
+
   private key(event: KeyboardEvent): boolean {
     const { scene } = this;
     if (!scene || event.ctrlKey || event.metaKey || event.altKey) return false;
     const { focused } = this.marks;
+    if (focused !== null && this.events.keyed?.(event.key, scene.nodes[focused])) return true;
     const step = stepOf(event.key, scene.direction);
     if (step) {
       const next =
@@ -333,10 +415,11 @@ export class Drawing {
     if (index === null || !this.scene || !this.graph) return;
     this.mark({ focused: index });
     const node = this.scene.nodes[index];
-    const { title, lines } = describe(this.graph, node.id, this.marks);
+    const { title, lines } = describeDrawn(this.graph, node, this.marks);
     this.live.textContent = [title, ...lines].join(", ");
-    const view = revealView(this.camera.view, boxOf(node), this.size);
-    if (view !== this.camera.view) this.camera.go(view);
+    const { aim } = this.camera;
+    const view = revealView(aim, boxOf(node), this.size);
+    if (view !== aim) this.camera.go(view);
     else this.showTooltip(index);
   }
 
@@ -344,6 +427,7 @@ export class Drawing {
     const id = index === null || !this.scene ? null : this.scene.nodes[index].id;
     if (id === this.marks.hovered) return;
     this.mark({ hovered: id });
+    this.events.hovered?.(id);
     this.canvas.classList.toggle("is-pointing", id !== null);
     if (index === null) this.tooltip.hide();
     else this.showTooltip(index);
@@ -354,7 +438,7 @@ export class Drawing {
     if (!scene || !graph) return;
     const box = boxOf(scene.nodes[index]);
     this.tooltip.show(
-      describe(graph, scene.nodes[index].id, this.marks),
+      describeDrawn(graph, scene.nodes[index], this.marks),
       () => {
         const { k, x, y } = this.camera.view;
         return {

@@ -1,7 +1,8 @@
 import { pathData } from "./curve";
 import type { Box } from "./grid";
-import { edgeStage, type Marks, nodeStage } from "./marks";
+import type { Marks } from "./marks";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
+import { stageOf, stageOfEdge } from "./stages";
 
 /** Class and path data of everything in view, in a handful of paths: thousands of elements would be slow. */
 export function batches(scene: Scene, view: Box, marks: Marks): [string, string][] {
@@ -14,10 +15,18 @@ export function batches(scene: Scene, view: Box, marks: Marks): [string, string]
   for (const edge of scene.edges) {
     const [left, top, right, bottom] = edge.bounds;
     if (left > view.right || right < view.left || top > view.bottom || bottom < view.top) continue;
-    const stage = edgeStage(edge.index, scene.nodes[edge.source].id, marks);
+    if (edge.quiet) {
+      add(
+        "gw-far-edge is-quiet",
+        dataOf(edge, () => pathData(edge.curve)),
+      );
+      continue;
+    }
+    const stage = stageOfEdge(edge, marks);
     const flowed = stage === "flowed" || stage === "passing";
+    const tint = marks.tint ? ` is-tinted ${marks.tint.edges[edge.index]}` : "";
     add(
-      flowed ? "gw-far-edge is-flowed" : "gw-far-edge",
+      `gw-far-edge${flowed ? " is-flowed" : ""}${tint}`,
       dataOf(edge, () => pathData(edge.curve)),
     );
   }
@@ -45,9 +54,12 @@ function dataOf(part: SceneNode | SceneEdge, write: () => string): string {
   return data;
 }
 
-function farClass({ id, leaf, root }: SceneNode, marks: Marks): string {
-  const kind = root ? "gw-root" : leaf ? "gw-leaf" : "gw-op";
-  const stage = nodeStage(id, marks);
+function farClass(node: SceneNode, marks: Marks): string {
+  const { index, leaf, root, quiet, group } = node;
+  if (quiet) return "gw-far-node gw-quiet";
+  const kind = root ? "gw-root" : leaf ? "gw-leaf" : group ? "gw-closed" : "gw-op";
+  if (marks.tint) return `gw-far-node is-tinted ${marks.tint.nodes[index]}`;
+  const stage = stageOf(node, marks);
   const mark = stage === null ? "" : stage === "not reached" ? "is-unreached" : `is-${stage}`;
   return `gw-far-node ${kind} ${mark}`;
 }

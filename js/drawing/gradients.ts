@@ -5,6 +5,7 @@ import type { JsonNumber, Values } from "../wire";
 import { flow, isHorizontal } from "./direction";
 import { extentOf, Obstacles, type Place, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Scene, SceneNode } from "./scene";
+import { edgesOf } from "./stages";
 
 /** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
 export interface GradientLabel extends Place {
@@ -44,7 +45,9 @@ export function placeGradients(
   };
   const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
   run.edges.forEach((index, i) => {
-    const edge = scene.edges[index];
+    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
+    // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
+    if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
@@ -77,6 +80,7 @@ export function placeGradients(
     const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
     if (text === undefined) return;
     for (const index of scene.drawn[id]) {
+      if (scene.nodes[index].group) continue;
       keep(placeBeside(scene, scene.nodes[index], widthOf(text), along, obstacles), {
         key: `${word} ${index}`,
         text,

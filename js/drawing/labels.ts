@@ -1,8 +1,12 @@
 import type { Measure } from "../text/measure";
 import { oneLine } from "../text/shorten";
-import type { EdgeModel } from "../wire";
 import { Obstacles, type Place, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
 import type { Scene } from "./scene";
+
+interface Argued {
+  /** The name of the argument that the edge feeds. */
+  argument: string | null;
+}
 
 /** The argument an edge feeds, written on the edge. */
 export interface EdgeLabel extends Place {
@@ -16,14 +20,14 @@ const PLAIN = 10;
 const PLACES = [0.25, 0.17, 0.35, 0.45, 0.55, 0.65, 0.8];
 
 /** How much of its source's border an edge's label takes, px. */
-export function labelSize({ argument }: EdgeModel, horizontal: boolean, measure: Measure): number {
+export function labelSize({ argument }: Argued, horizontal: boolean, measure: Measure): number {
   const width = argument === null ? 0 : measure(oneLine(argument), "edge") + 2 * TEXT_PAD;
   if (width === 0 || width > WIDEST) return PLAIN;
   return horizontal ? TEXT_HEIGHT : width;
 }
 
 /** Writes arguments on edges wherever they cover no box, no other label and no other edge. */
-export function placeLabels(scene: Scene, edges: readonly EdgeModel[], measure: Measure): void {
+export function placeLabels(scene: Scene, edges: readonly Argued[], measure: Measure): void {
   const obstacles = new Obstacles(scene);
   for (const edge of scene.edges) {
     const { argument } = edges[edge.index];

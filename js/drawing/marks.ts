@@ -1,6 +1,7 @@
-import { flowedAt, type Progress, stateAt } from "../steps/recording";
+import type { Progress } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
+import { holds, membersOf, stageOf, stageOfEdge } from "./stages";
 
 /** What is marked in the drawing at one moment. Node ids, except where it says otherwise. */
 export interface Marks {
@@ -19,6 +20,10 @@ export interface Marks {
   /** What a search found; null when nothing is searched. */
   hits: ReadonlySet<number> | null;
   hit: number | null;
+  /** Classes that colour the drawn nodes and edges, by their indices; null for no colours. */
+  tint: { nodes: readonly string[]; edges: readonly string[] } | null;
+  /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
+  alarms: ReadonlyMap<number, string> | null;
 }
 
 export const NO_MARKS: Marks = {
@@ -32,12 +37,14 @@ export const NO_MARKS: Marks = {
   focused: null,
   hits: null,
   hit: null,
+  tint: null,
+  alarms: null,
 };
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
-function isLit(edge: SceneEdge, { nodes }: Scene, marks: Marks): boolean {
-  const ends = [nodes[edge.source].id, nodes[edge.target].id];
-  return ends.some((id) => id === marks.hovered || id === marks.selected);
+function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
+  const ends = [nodes[edge.source], nodes[edge.target]];
+  return ends.some((end) => end.id === hovered || holds(end, selected));
 }
 
 /** Ids of the nodes at the other ends of the hovered node's edges. */
@@ -53,56 +60,42 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
   return near;
 }
 
-/** What the drawing shows of backward at a node; null before any. */
-export function nodeStage(
-  id: number,
-  { progress, ran, reached }: Marks,
-): NodeState | "reached" | null {
-  if (progress) return stateAt(progress.recording, id, progress.cursor);
-  if (!ran) return null;
-  return reached.has(id) ? "reached" : "not reached";
-}
-
-/** The same of an edge. */
-export function edgeStage(
-  index: number,
-  source: number,
-  { progress, ran, flowed }: Marks,
-): "flowed" | "passing" | "unreached" | null {
-  if (!progress) return flowed.has(index) ? "flowed" : ran ? "unreached" : null;
-  const { recording, cursor } = progress;
-  if (recording.flows[index] === 0) return "unreached";
-  if (!flowedAt(recording, index, cursor)) return null;
-  return recording.step[source] === cursor ? "passing" : "flowed";
-}
-
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
-  const { id, index, leaf, root, copies } = node;
-  const stage = nodeStage(id, marks);
+  const { id, index, leaf, root, copies, quiet } = node;
+  const stage = quiet ? null : stageOf(node, marks);
+  const { freed, selected, hits, hit, tint } = marks;
+  const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
+  const isHit = hits !== null && some(hits);
   const flags: [boolean, string][] = [
     [leaf, "gw-leaf"],
-    [!leaf, "gw-op"],
+    [!leaf && !quiet, "gw-op"],
+    [quiet !== undefined, `gw-quiet gw-${quiet}`],
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
     [stage !== null, STAGE_CLASS[stage ?? "reached"]],
-    [marks.freed.has(id), "is-freed"],
-    [marks.selected === id, "is-selected"],
+    [node.group !== undefined, "gw-closed"],
+    [freed.size > 0 && some(freed), "is-freed"],
+    [holds(node, selected), "is-selected"],
     [marks.hovered === id, "is-hovered"],
     [near.has(id), "is-near"],
     [marks.focused === index, "is-focused"],
-    [marks.hits?.has(id) ?? false, "is-hit"],
-    [marks.hit === id, "is-current-hit"],
-    [marks.hits !== null && !marks.hits.has(id), "is-dim"],
+    [isHit, "is-hit"],
+    [holds(node, hit), "is-current-hit"],
+    [hits !== null && !isHit, "is-dim"],
+    [tint !== null, `is-tinted ${tint?.nodes[index]}`],
   ];
   return classes("gw-node", flags);
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
-  const stage = edgeStage(edge.index, scene.nodes[edge.source].id, marks);
+  const stage = edge.quiet ? null : stageOfEdge(edge, marks);
   return classes("gw-edge", [
+    [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
     [stage === "flowed" || stage === "passing", "is-flowed"],
     [stage === "passing", "is-passing"],
     [stage === "unreached", "is-unreached"],
+    [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
+    [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);

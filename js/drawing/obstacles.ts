@@ -1,5 +1,6 @@
 import { pointAt } from "./curve";
 import { isHorizontal } from "./direction";
+import { HEADER } from "./frame";
 import { type Box, Grid } from "./grid";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
@@ -42,9 +43,13 @@ export class Obstacles {
       const { left, top, right, bottom } = extentOf(node, this.horizontal);
       this.boxes.add(left - around, top - around, right + around, bottom + around, NODE);
     }
+    for (const { left, top, right } of scene.frames ?? [])
+      this.boxes.add(left, top, right, top + HEADER, NODE);
+    for (const sign of scene.signs ?? []) this.add(sign);
     for (const edge of scene.edges) {
       this.addCurve(edge);
       if (edge.label) this.add(edge.label);
+      for (const sign of edge.merged?.signs ?? []) this.add(sign);
     }
   }
 

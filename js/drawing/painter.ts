@@ -1,14 +1,15 @@
 import { type EnterElement, type Selection, select } from "d3-selection";
-import { arrowData, pathData } from "./curve";
 import { flow } from "./direction";
+import { edgeParts } from "./edge_parts";
 import { batches } from "./far";
 import type { GradientLabel } from "./gradients";
 import type { Box } from "./grid";
+import { labelParts } from "./label_parts";
 import { edgeClass, type Marks, neighbours, nodeClass } from "./marks";
-import type { Place } from "./obstacles";
-import { paintLabel } from "./paint_label";
-import { paintNode, paintStep } from "./paint_node";
+import { paintAlarm, paintNode, paintStep } from "./paint_node";
+import { makePart } from "./parts";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
+import { edgesOf, holds } from "./stages";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
@@ -42,12 +43,13 @@ export class SvgPainter {
     gradients: readonly GradientLabel[],
   ): void {
     const near = neighbours(scene, marks);
+    const hit = new Set(Array.from(marks.hits ?? [], (id) => scene.drawn[id]).flat());
     const isSpecial = ({ id, index }: SceneNode) =>
       id === marks.hovered ||
-      id === marks.selected ||
+      scene.drawn[marks.selected ?? -1]?.includes(index) ||
       index === marks.focused ||
       near.has(id) ||
-      marks.hits?.has(id);
+      (marks.hits !== null && hit.has(index));
     const nodes = scene.nodes.filter(
       (node) => inView(node, view) && (detail === "near" || isSpecial(node)),
     );
@@ -57,7 +59,7 @@ export class SvgPainter {
         right > view.left &&
         top < view.bottom &&
         bottom > view.top &&
-        (detail === "near" || isEndOf(scene.nodes[source].id, scene.nodes[target].id, marks)),
+        (detail === "near" || isEndOf(scene.nodes[source], scene.nodes[target], marks)),
     );
     this.far
       .selectAll<SVGPathElement, [string, string]>("path")
@@ -77,14 +79,19 @@ export class SvgPainter {
       .data(nodes, (node) => `${node.index}`)
       .join((enter) => enter.append("g").each(paintNode))
       .attr("class", (node) => nodeClass(node, marks, near))
-      .each(function ({ id }) {
-        paintStep(this, marks.progress?.recording.step[id] ?? 0);
+      .each(function (node) {
+        paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
+        paintStep(this, node, node.group ? 0 : (marks.progress?.recording.step[node.id] ?? 0));
       });
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
       .data(detail === "near" ? gradients : [], (label) => `${label.key} ${label.text}`)
-      .join((enter) => enter.append("g").each(paintLabel))
+      .join((enter) =>
+        enter.append("g").each(function (label) {
+          this.append(...labelParts(label).map(makePart));
+        }),
+      )
       .attr("class", ({ alarming }) => (alarming ? "gw-gradient is-alarming" : "gw-gradient"))
       .attr("data-edge", ({ edge }) => edge)
       .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
@@ -101,6 +108,7 @@ export class SvgPainter {
       marks.ran,
       marks.reached,
       marks.progress,
+      marks.tint,
     ];
     if (key.some((part, i) => part !== this.batchKey[i])) {
       this.batchKey = key;
@@ -125,24 +133,12 @@ function paintEdges(
 ): Selection<SVGGElement, SceneEdge, SVGGElement, unknown> {
   const groups = enter
     .append("g")
-    .attr("data-edge", (edge) => edge.index)
+    .attr("data-edge", (edge) => edgesOf(edge)[0])
+    .attr("data-index", (edge) => edge.index)
     .attr("data-source", (edge) => nodes[edge.source].id)
     .attr("data-target", (edge) => nodes[edge.target].id);
-  groups
-    .append("path")
-    .attr("class", "gw-line")
-    .attr("d", (edge) => pathData(edge.curve));
-  groups
-    .append("path")
-    .attr("class", "gw-arrow")
-    .attr("d", ({ curve }) => arrowData(curve[curve.length - 2], curve[curve.length - 1], heading));
-  groups.each(function ({ label }) {
-    if (!label) return;
-    select<SVGGElement, Place & { text: string }>(this)
-      .append("g")
-      .attr("class", "gw-edge-label")
-      .datum(label)
-      .each(paintLabel);
+  groups.each(function (edge) {
+    this.append(...edgeParts(edge, heading).map(makePart));
   });
   return groups;
 }
@@ -156,6 +152,6 @@ function inView({ x, y, shape }: SceneNode, view: Box): boolean {
   );
 }
 
-function isEndOf(source: number, target: number, { hovered, selected }: Marks): boolean {
-  return source === hovered || target === hovered || source === selected || target === selected;
+function isEndOf(source: SceneNode, target: SceneNode, { hovered, selected }: Marks): boolean {
+  return [source, target].some((end) => end.id === hovered || holds(end, selected));
 }

@@ -1,5 +1,10 @@
 import type { Layout } from "../layout/index";
-import type { EdgeModel } from "../wire";
+
+/** All that ports need to know of an edge. */
+interface Ported {
+  source: number;
+  argument: string | null;
+}
 
 type Point = [number, number];
 
@@ -68,9 +73,9 @@ const BETWEEN = 10;
  */
 export function leaveAt(
   routes: readonly Point[][],
-  edges: readonly EdgeModel[],
+  edges: readonly Ported[],
   node: { centre(id: number): number; share(id: number): number; room(id: number): number },
-  labelSize: (edge: EdgeModel) => number,
+  labelSize: (edge: Ported) => number,
 ): Float64Array {
   const at = new Float64Array(edges.length);
   const bySource = new Map<number, number[]>();
@@ -104,7 +109,7 @@ export function leaveAt(
 const PARALLEL = 6;
 
 /** The routes of a layout; edges that would lie on top of each other from end to end run side by side. */
-export function separateRoutes(placed: Layout, edges: readonly EdgeModel[]): Point[][] {
+export function separateRoutes(placed: Layout, edges: readonly Ported[]): Point[][] {
   const routes = edges.map((_, i) => placed.route(i));
   const bundles = new Map<string, number[]>();
   edges.forEach(({ source }, i) => {

@@ -159,6 +159,9 @@ describe("buildScene", () => {
         name: id === times ? "w" : null,
         shape: [2],
         no_grad_inputs: [],
+        namespace: null,
+        value: null,
+        inferred: false,
       })),
       edges: Array.from({ length: times }, (_, source) => ({
         source,
@@ -166,6 +169,7 @@ describe("buildScene", () => {
         argument: null,
         input_nr: 0,
         output_nr: 0,
+        kind: "gradient",
       })),
       roots: [{ node: 0, output_nr: 0, name: "y" }],
     });

@@ -1,12 +1,16 @@
 import { layout } from "../layout/index";
 import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
+import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 import { contentOf, flagsOf } from "./content";
 import { moveEnds, smooth } from "./curve";
 import { type Direction, isHorizontal, turn } from "./direction";
+import type { EdgeSign } from "./edge_signs";
+import type { SceneFrame } from "./frame";
 import { type EdgeLabel, labelSize, placeLabels } from "./labels";
+import type { Place } from "./obstacles";
+import type { ClosedGroup } from "./picture";
 import { leaveAt, separateRoutes } from "./ports";
-import { type NodeShape, shapeOf } from "./shape";
+import { type BoxSize, type NodeShape, shapeOf } from "./shape";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
 export interface Scene {
@@ -17,6 +21,12 @@ export interface Scene {
   edges: SceneEdge[];
   /** Per node id, the indices in `nodes` of what is drawn for it: itself, then its copies. */
   drawn: number[][];
+  /** Open groups, each after the one around it. */
+  frames?: SceneFrame[];
+  /** Signs that others put on the picture, which no text may cover. */
+  signs?: readonly Place[];
+  /** Per graph edge, its place in `edges`, -1 if it is hidden; left out where they are the same. */
+  edgeOf?: Int32Array;
 }
 
 export interface SceneNode {
@@ -34,10 +44,27 @@ export interface SceneNode {
   y: number;
   rank: number;
   shape: NodeShape;
+  /** What it is when it is no node of autograd's. */
+  quiet?: QuietKind;
+  /** What a closed box stands for; its id is that of the first node in it. */
+  group?: ClosedGroup;
+}
+
+/** Kinds of nodes that no gradient flows through. */
+export type QuietKind = Exclude<NodeModel["kind"], "op" | "leaf">;
+
+/** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
+export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
+  return kind === "op" || kind === "leaf" ? {} : { quiet: kind };
+}
+
+/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
+export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
+  return kind === "gradient" ? {} : { quiet: kind };
 }
 
 export interface SceneEdge {
-  /** Position in `Scene.edges` and in the graph's edges. */
+  /** Position in `Scene.edges`, and in the graph's edges where it is not merged. */
   index: number;
   /** Indices in `Scene.nodes`. */
   source: number;
@@ -47,33 +74,71 @@ export interface SceneEdge {
   /** Left, top, right, bottom. */
   bounds: [number, number, number, number];
   label: EdgeLabel | null;
+  /** What it is when no gradient flows along it. */
+  quiet?: Exclude<EdgeModel["kind"], "gradient">;
+  /** What of the graph it stands for, in a picture with folded groups or plumbing. */
+  merged?: MergedEdges;
+  /** Whether it runs against the flow, as lines between boxes do that feed each other. */
+  backward?: boolean;
+}
+
+/** What one drawn edge stands for. */
+export interface MergedEdges {
+  /** Places of the graph's edges that it is made of, from the source on. */
+  edges: readonly number[];
+  /** Graph nodes folded into it, from the source on. */
+  folded: readonly number[];
+  /** How many lines were merged into it. */
+  count: number;
+  signs: EdgeSign[];
 }
 
 /** Ports keep off the corners of a box. */
-const CORNER = 8;
+export const CORNER = 8;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
 
+/** Per node, how often it is drawn: a leaf that many use, once per use. */
+export function timesDrawn({ nodes, edges }: GraphModel): Int32Array {
+  const uses = new Int32Array(nodes.length);
+  for (const edge of edges) uses[edge.target]++;
+  return uses.map((used, i) => (nodes[i].kind === "leaf" && used > MOST_USES_OF_ONE ? used : 1));
+}
+
+/** The boxes and words of all nodes; each box at least as large as the given one, if any. */
+export function shapesOf(
+  graph: GraphModel,
+  direction: Direction,
+  measure: Measure,
+  times: ArrayLike<number> = timesDrawn(graph),
+  least: readonly BoxSize[] = [],
+): NodeShape[] {
+  const flags = flagsOf(graph);
+  return graph.nodes.map((node, i) =>
+    shapeOf(
+      contentOf(node, flags.get(i) ?? [], times[i], measure),
+      node.kind === "leaf",
+      isHorizontal(direction),
+      measure,
+      least[i],
+    ),
+  );
+}
+
 /** Lays the graph out and works out everything there is to draw. Does not touch the DOM. */
-export function buildScene(graph: GraphModel, direction: Direction, measure: Measure): Scene {
+export function buildScene(
+  graph: GraphModel,
+  direction: Direction,
+  measure: Measure,
+  shapes: readonly NodeShape[] = shapesOf(graph, direction, measure),
+): Scene {
   const horizontal = isHorizontal(direction);
   const { nodes, edges } = graph;
   const n = nodes.length;
-  const uses = new Int32Array(n);
-  for (const edge of edges) uses[edge.target]++;
-  const shared = Uint8Array.from(nodes, (node, i) =>
-    node.kind === "leaf" && uses[i] > MOST_USES_OF_ONE ? 1 : 0,
-  );
+  const times = timesDrawn(graph);
+  const shared = Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0));
   const flags = flagsOf(graph);
-  const shapes = nodes.map((node, i) =>
-    shapeOf(
-      contentOf(node, flags.get(i) ?? [], shared[i] ? uses[i] : 1, measure),
-      node.kind === "leaf",
-      horizontal,
-      measure,
-    ),
-  );
   const widestLabel = edges.reduce(
     (widest, edge) =>
       edge.argument === null ? widest : Math.max(widest, measure(edge.argument, "edge")),
@@ -104,11 +169,12 @@ export function buildScene(graph: GraphModel, direction: Direction, measure: Mea
       id,
       leaf: nodes[id].kind === "leaf",
       root: flags.has(id),
-      copies: shared[id] ? uses[id] : 1,
+      copies: times[id],
       x,
       y,
       rank: placed.rank[index],
       shape: shapes[id],
+      ...quietPart(nodes[id]),
     };
   });
   const share = shapes.map((shape) =>
@@ -132,7 +198,16 @@ export function buildScene(graph: GraphModel, direction: Direction, measure: Mea
     const arrive = centre + (end - centre) * share[edge.target];
     const curve = Float64Array.from(smooth(moveEnds(routes[index], leave[index], arrive)));
     for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
-    return { index, source: edge.source, target, curve, bounds: boundsOf(curve), label: null };
+    const bounds = boundsOf(curve);
+    return {
+      index,
+      source: edge.source,
+      target,
+      curve,
+      bounds,
+      label: null,
+      ...edgePart(edge.kind),
+    };
   });
   const scene: Scene = {
     direction,
@@ -146,7 +221,7 @@ export function buildScene(graph: GraphModel, direction: Direction, measure: Mea
   return scene;
 }
 
-function boundsOf(curve: Float64Array): [number, number, number, number] {
+export function boundsOf(curve: Float64Array): [number, number, number, number] {
   let [left, top] = curve;
   let [right, bottom] = curve;
   for (let i = 2; i < curve.length; i += 2) {

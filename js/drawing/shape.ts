@@ -37,8 +37,15 @@ export interface NodeShape {
   stubs: StubShape[];
 }
 
+/** Sizes of a box, px. */
+export type BoxSize = Pick<NodeShape, "width" | "height">;
+
 const PAD = 14;
 const PILL_PAD = 17;
+/** A constant is a small chip. */
+const QUIET_PAD = 9;
+const QUIET_WIDTH = 28;
+const QUIET_LESS = 6;
 const GAP = 7;
 const LINE = 15;
 const FLAG = 17;
@@ -54,8 +61,11 @@ export function shapeOf(
   leaf: boolean,
   horizontal: boolean,
   measure: Measure,
+  least: BoxSize = { width: 0, height: 0 },
 ): NodeShape {
-  const pad = leaf ? PILL_PAD : PAD;
+  const { quiet = false } = content;
+  const titleStyle = quiet ? "name" : "title";
+  const pad = quiet ? QUIET_PAD : leaf ? PILL_PAD : PAD;
   const under: [string | null, Style][] = [
     [content.name, "name"],
     [content.shape, "shape"],
@@ -71,20 +81,21 @@ export function shapeOf(
   const stubRows = content.stubs.length;
 
   let width = Math.max(
-    LEAST_WIDTH,
-    measure(content.title, "title") + 2 * pad,
+    quiet ? QUIET_WIDTH : LEAST_WIDTH,
+    measure(content.title, titleStyle) + 2 * pad,
     secondWidth + 2 * pad,
   );
   if (content.flag !== null) width = Math.max(width, measure(content.flag, "flag") + 2 * PAD + 12);
-  let height = flagHeight + (second.length > 0 ? 41 : 28);
+  let height = flagHeight + (second.length > 0 ? 41 : 28) - (quiet ? QUIET_LESS : 0);
   if (stubRows > 0 && !horizontal) height = Math.max(height, stubRows * STUB_ROW + 10);
   if (stubRows > 0 && horizontal) width = Math.max(width, stubWidth + 34);
-  width = Math.ceil(width / 2) * 2;
+  width = Math.ceil(Math.max(width, least.width) / 2) * 2;
+  height = Math.max(height, least.height);
 
   const lines = (second.length > 0 ? 2 : 1) * LINE;
   const top = -height / 2 + flagHeight + (height - flagHeight - lines) / 2;
   const texts: Text[] = [
-    { text: content.title, style: "title", x: 0, y: top + 11.5, anchor: "middle" },
+    { text: content.title, style: titleStyle, x: 0, y: top + 11.5, anchor: "middle" },
   ];
   let x = -secondWidth / 2;
   for (const [text, style] of second) {

@@ -96,6 +96,14 @@ export function revealView(view: View, box: Box, stage: Size): View {
   return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
 }
 
+/** The same scale, moved so that a place of the picture before and its place in this one are seen at the same spot. */
+export function heldView(
+  { k, x, y }: View,
+  { from, to }: { from: readonly [number, number]; to: readonly [number, number] },
+): View {
+  return { k, x: x + k * (from[0] - to[0]), y: y + k * (from[1] - to[1]) };
+}
+
 /** Centres a point, at a scale at which labels can be read. */
 export function centreView(view: View, point: { x: number; y: number }, stage: Size): View {
   const k = Math.max(view.k, READABLE);

@@ -83,7 +83,7 @@ function amount(summary: TensorSummary | null): HTMLElement {
     ? compactValues(values)
     : norm === null
       ? formatShape(shape)
-      : `‖g‖ ${compactNumber(norm)}`;
+      : `norm ${compactNumber(norm)}`;
   const alarming = (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (few && hasNotFinite(values));
   return element(
     "td",

@@ -1,3 +1,4 @@
+import type { Progress } from "../steps/recording";
 import { element } from "../ui/dom";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, nodeLink } from "./links";
@@ -5,8 +6,13 @@ import { type Opened, section, sentence } from "./sections";
 import { tensorView } from "./tensor";
 
 /** What `.grad` holds, what flowed in and what was passed on: three things learners mix up, so each says which it is. */
-export function tensorSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
-  const stored = grad(details, opened);
+export function tensorSections(
+  details: DetailsModel,
+  opened: Opened,
+  go: GoTo,
+  progress: Progress | null = null,
+): HTMLElement[] {
+  const stored = grad(details, opened, progress !== null);
   const flow = [gradOutput(details, opened), gradInput(details, opened, go)];
   if (details.value === null) return [...flow, stored];
   // A leaf is there to hold its value and its gradient; an operation, to pass gradients on.
@@ -14,16 +20,17 @@ export function tensorSections(details: DetailsModel, opened: Opened, go: GoTo):
   return [stored, value, ...flow];
 }
 
-function grad({ grad, grad_note, name }: DetailsModel, opened: Opened): HTMLElement {
+function grad(details: DetailsModel, opened: Opened, stepping: boolean): HTMLElement {
+  const { grad, grad_note, name, explained } = details;
   const title = `Stored in ${name !== null && name.length < 24 ? name : ""}.grad`;
-  return section(
-    "grad",
-    title,
-    grad === null ? "None" : null,
-    opened,
-    true,
-    grad === null ? sentence(grad_note.grad) : tensorView(grad, "grad"),
-  );
+  if (grad !== null) {
+    const isZero = grad.numel > 0 && grad.zeros === grad.numel;
+    const note = isZero ? sentence(explained) : null;
+    return section("grad", title, null, opened, true, note, tensorView(grad, "grad"));
+  }
+  // While one steps through a pass, what that pass did says more.
+  const why = stepping ? grad_note.grad : (explained ?? grad_note.grad);
+  return section("grad", title, "None", opened, true, sentence(why));
 }
 
 function gradOutput(

@@ -1,7 +1,7 @@
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
 import { element, KEEP_KEYS } from "../ui/dom";
-import type { ConsumerModel, InputModel, NoGradInput } from "../wire";
+import type { ConstantModel, ConsumerModel, InputModel, NoGradInput } from "../wire";
 
 export type GoTo = (id: number) => void;
 
@@ -23,16 +23,17 @@ export function nodeLink(id: number, label: string, key: string, go: GoTo): HTML
   return link;
 }
 
-export function argumentName(argument: string | null, inputNr: number): string {
-  return argument ?? `input ${inputNr}`;
+export function argumentName(argument: string | null, inputNr: number | null): string {
+  return argument ?? (inputNr === null ? "an input" : `input ${inputNr}`);
 }
 
 export function inputRows(
   inputs: readonly InputModel[],
   noGrad: readonly NoGradInput[],
   go: GoTo,
+  constants: readonly ConstantModel[] = [],
 ): HTMLElement {
-  const rows = [
+  const rows: { nr: number | null; argument: string | null; content: (Node | false)[] }[] = [
     ...inputs.map((input) => ({
       nr: input.input_nr,
       argument: input.argument,
@@ -48,7 +49,18 @@ export function inputRows(
       argument: input.argument,
       content: [element("span", { class: "gw-dim gw-no-grad" }, "needs no gradient")],
     })),
-  ].sort((a, b) => a.nr - b.nr);
+    ...constants.map((constant, i) => ({
+      nr: constant.input_nr,
+      argument: constant.argument,
+      content: [
+        nodeLink(constant.node, constant.label, `constant.${i}`, go),
+        constant.shape !== null &&
+          element("span", { class: "gw-mono gw-dim" }, formatShape(constant.shape)),
+        element("span", { class: "gw-dim gw-no-grad" }, "no gradient"),
+      ],
+    })),
+  ];
+  rows.sort((a, b) => (a.nr ?? Number.POSITIVE_INFINITY) - (b.nr ?? Number.POSITIVE_INFINITY));
   return element(
     "ul",
     { class: "gw-rows" },

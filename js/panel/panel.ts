@@ -1,5 +1,7 @@
+import { isAutograd } from "../drawing/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
+import { oneLine } from "../text/shorten";
 import { button, element, KEEP_KEYS } from "../ui/dom";
 import { ICONS } from "../ui/icons";
 import type { DetailsModel, GraphModel } from "../wire";
@@ -11,7 +13,9 @@ import { tensorSections } from "./gradients";
 import { consumerRows, type GoTo, inputRows } from "./links";
 import { savedSection } from "./saved";
 import { type Opened, section } from "./sections";
+import { cutsSection, isSameLine, sourceSection } from "./source";
 import { stateBadge } from "./state";
+import { tensorView } from "./tensor";
 
 export interface PanelEvents {
   goTo: GoTo;
@@ -93,42 +97,26 @@ export class Panel {
   ): (Node | null)[] {
     const { opened } = this;
     const go = this.events.goTo;
+    if (!isAutograd(details)) return quietView(graph, details, opened, go);
     return [
-      heading(graph, details.id, details.name),
+      heading(graph, details.id, details.name, details.module),
       stateBadge(progress, details.id),
       element("p", { class: "gw-about" }, details.about),
+      sourceSection(details),
       details.forward === null
         ? null
         : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
       facts(details),
       outputsSection(details.outputs, opened),
-      ...tensorSections(details, opened, go),
+      ...tensorSections(details, opened, go, progress),
       contributionsSection(details, opened, go),
       formulaSection(details.formula, opened),
       chainSection(details.chain, graph, opened, go),
       details.kind === "op" || details.saved.length > 0
         ? savedSection(details.saved, opened)
         : null,
-      details.inputs.length + details.no_grad_inputs.length === 0
-        ? null
-        : section(
-            "inputs",
-            "Inputs",
-            String(details.inputs.length + details.no_grad_inputs.length),
-            opened,
-            true,
-            inputRows(details.inputs, details.no_grad_inputs, go),
-          ),
-      details.consumers.length === 0
-        ? null
-        : section(
-            "consumers",
-            "Used by",
-            String(details.consumers.length),
-            opened,
-            true,
-            consumerRows(details.consumers, go),
-          ),
+      inputsSection(details, opened, go),
+      consumersSection(details, opened, go),
     ];
   }
 
@@ -161,33 +149,83 @@ export class Panel {
   }
 }
 
-function chips(graph: GraphModel, id: number): HTMLElement[] {
-  const leaf = graph.nodes[id]?.kind === "leaf";
-  const found = [
-    element(
-      "span",
-      { class: leaf ? "gw-chip gw-chip-leaf" : "gw-chip gw-chip-op" },
-      leaf ? "leaf" : "operation",
-    ),
+/** What there is to say of a constant, a cut or a tensor outside the graph. */
+function quietView(
+  graph: GraphModel,
+  details: DetailsModel,
+  opened: Opened,
+  go: GoTo,
+): (Node | null)[] {
+  return [
+    heading(graph, details.id, details.name),
+    element("p", { class: "gw-about" }, details.about),
+    details.cuts.some(({ line }) => isSameLine(line, details.source))
+      ? null
+      : sourceSection(details),
+    facts(details),
+    cutsSection(details.cuts, opened, go),
+    details.value === null
+      ? null
+      : section("value", "Value", null, opened, true, tensorView(details.value, "value")),
+    consumersSection(details, opened, go),
   ];
+}
+
+function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement | null {
+  const { inputs, no_grad_inputs, constants } = details;
+  const count = inputs.length + no_grad_inputs.length + constants.length;
+  if (count === 0) return null;
+  const rows = inputRows(inputs, no_grad_inputs, go, constants);
+  return section("inputs", "Inputs", String(count), opened, true, rows);
+}
+
+function consumersSection(
+  { consumers, kind }: DetailsModel,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement | null {
+  if (consumers.length === 0) return null;
+  const title = kind === "outside" ? "Values taken by" : "Used by";
+  const rows = consumerRows(consumers, go);
+  return section("consumers", title, String(consumers.length), opened, true, rows);
+}
+
+function chips(graph: GraphModel, id: number): HTMLElement[] {
+  const kind = graph.nodes[id]?.kind ?? "op";
+  const found = [
+    element("span", { class: `gw-chip gw-chip-${kind}` }, kind === "op" ? "operation" : kind),
+  ];
+  if (graph.nodes[id]?.inferred)
+    found.push(element("span", { class: "gw-chip gw-chip-inferred" }, "inferred"));
   if (graph.roots.some((root) => root.node === id))
     found.push(element("span", { class: "gw-chip gw-chip-root" }, "output"));
   return [...found, element("span", { class: "gw-node-number" }, `node ${id}`)];
 }
 
-function heading(graph: GraphModel, id: number, known?: string | null): HTMLElement {
+function heading(
+  graph: GraphModel,
+  id: number,
+  known?: string | null,
+  module?: string | null,
+): HTMLElement {
   const node = graph.nodes[id];
-  const name = known ?? node?.name ?? null;
+  const isConstant = node?.kind === "constant" && node.label !== node.op;
+  const name = known ?? node?.name ?? (isConstant ? node.label : null);
   const op = node?.op ?? "";
   return element(
     "header",
     { class: "gw-heading" },
     element("h3", { class: "gw-title" }, name ?? op),
     name !== null && element("div", { class: "gw-mono gw-dim gw-op-name" }, op),
+    module !== null &&
+      module !== undefined &&
+      element("div", { class: "gw-dim gw-module" }, "in ", element("b", {}, oneLine(module))),
   );
 }
 
 function graphSummary(graph: GraphModel): (Node | null)[] {
+  const nodes = graph.nodes.filter(isAutograd).length;
+  const edges = graph.edges.filter(({ kind }) => kind === "gradient").length;
   const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
   const key = (keys: string[], text: string) =>
     element(
@@ -204,7 +242,7 @@ function graphSummary(graph: GraphModel): (Node | null)[] {
       element(
         "p",
         { class: "gw-about" },
-        `${counted(graph.nodes.length, "node")}, ${counted(graph.edges.length, "edge")}, ${counted(leaves, "leaf", "leaves")}.`,
+        `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${counted(leaves, "leaf", "leaves")}.`,
       ),
       element(
         "p",

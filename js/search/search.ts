@@ -2,7 +2,7 @@ import { formatShape } from "../text/shape";
 import type { GraphModel } from "../wire";
 
 /**
- * Ids of the nodes that match every word of the query, in the graph's order: in the name, the operation or the shape,
+ * Ids of the nodes that match every word of the query, in the graph's order: in the name, the operation, the module or the shape,
  * whichever way the shape is written ("64,3", "(64, 3, 7, 7)", "64x3", "scalar").
  */
 export function search(graph: GraphModel, query: string): number[] {
@@ -13,8 +13,12 @@ export function search(graph: GraphModel, query: string): number[] {
     if (name !== null) rootNames.set(node, `${rootNames.get(node) ?? ""} ${name.toLowerCase()}`);
   }
   return graph.nodes
-    .filter(({ id, name, op, label, shape }) => {
-      const text = [name ?? "", op, label, rootNames.get(id) ?? ""].join("\n").toLowerCase();
+    .filter(({ id, kind, name, op, label, shape, namespace }) => {
+      const module = namespace === null ? "" : `${namespace}\n${namespace.replaceAll("/", ".")}`;
+      const word = kind === "op" || kind === "leaf" ? "" : kind;
+      const text = [name ?? "", op, label, rootNames.get(id) ?? "", module, word]
+        .join("\n")
+        .toLowerCase();
       const sizes = shape === null ? "" : formatShape(shape).replace(/\s/g, "");
       return words.every((word) => text.includes(word) || matchesShape(sizes, word));
     })

@@ -96,6 +96,18 @@ describe("the bar without a run", () => {
     expect(sent.map((message) => message.cursor)).toEqual([null, 1, null]);
   });
 
+  it("keeps the keyboard where it is while one starts", () => {
+    const { button, channel, press, text } = shown();
+    button("One step").focus();
+    press("ArrowRight", button("One step"));
+    expect(document.activeElement).toBe(button("One step"));
+    channel.change("steps", steps);
+    channel.change("cursor", 1);
+    expect(document.activeElement).toBe(button("One step"));
+    press("ArrowRight", document.activeElement as Element);
+    expect(text()).toContain("step 2 of 5");
+  });
+
   it("can be asked again when Python does not answer", () => {
     vi.useFakeTimers();
     const { button, sent } = shown();

@@ -39,6 +39,9 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
           name,
           shape,
           no_grad_inputs: leaf ? [] : noGrad,
+          namespace: null,
+          value: null,
+          inferred: false,
         }),
       ),
       edges: edges
@@ -49,6 +52,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
             argument,
             input_nr: i,
             output_nr: 0,
+            kind: "gradient",
           }),
         )
         .filter(({ source, target }) => source !== target && !nodes[source].leaf),

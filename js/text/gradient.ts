@@ -27,7 +27,7 @@ export function hasNotFinite(values: Values): boolean {
 }
 
 /**
- * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "‖grad‖ 3.2e-3".
+ * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "grad norm 3.2e-3".
  * `word` says what it is; "" for a gradient on its edge.
  */
 export function gradientTexts(
@@ -36,5 +36,5 @@ export function gradientTexts(
   word: string,
 ): string[] {
   const texts = values === null ? [] : [`${word} ${compactValues(values)}`.trim()];
-  return norm === null ? texts : [...texts, `‖${word || "g"}‖ ${compactNumber(norm)}`];
+  return norm === null ? texts : [...texts, `${word} norm ${compactNumber(norm)}`.trim()];
 }

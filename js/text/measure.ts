@@ -6,7 +6,7 @@ const MONO =
 
 export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub" | "gradient";
 
-const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
+export const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   title: { size: 12.5, weight: 600, family: SANS },
   name: { size: 11, weight: 600, family: SANS },
   shape: { size: 10.5, weight: 400, family: MONO },
@@ -15,6 +15,11 @@ const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   stub: { size: 10, weight: 400, family: SANS },
   gradient: { size: 10.5, weight: 600, family: SANS },
 };
+
+/** Whether the style is set in a font whose characters are all as wide. */
+export function isMono(style: Style): boolean {
+  return FONTS[style].family === MONO;
+}
 
 /** Width of a text in px, in one of the drawing's styles. */
 export type Measure = (text: string, style: Style) => number;
@@ -40,8 +45,8 @@ export function browserMeasure(): Measure {
 
 /** Widths without a browser: a little generous, so that text still fits. */
 export const estimate: Measure = (text, style) => {
-  const { size, family } = FONTS[style];
-  const wide = family === MONO ? 0.62 : 0.6;
+  const { size } = FONTS[style];
+  const wide = isMono(style) ? 0.62 : 0.6;
   let width = 0;
   for (const char of text) width += (char.codePointAt(0) ?? 0) > 0x2e80 ? 1.05 : wide;
   return width * size;

@@ -1,10 +1,15 @@
-import { markSign } from "../drawing/beacons";
-import { FREED_MARK, GRADIENT_MARK } from "../drawing/paint_node";
+import { scissorsPart } from "../drawing/edge_parts";
+import { markPart } from "../drawing/label_parts";
+import { FREED_MARK, GRADIENT_MARK } from "../drawing/node_parts";
+import { makePart } from "../drawing/parts";
 import type { Recording } from "../steps/recording";
+import type { NodeModel } from "../wire";
 import { element, svgElement } from "./dom";
 
 export interface LegendOptions {
   stubs: boolean;
+  /** Kinds of nodes that are drawn. */
+  kinds?: ReadonlySet<NodeModel["kind"]>;
   copies: boolean;
   ran: boolean;
   unreached: boolean;
@@ -33,6 +38,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
       ]),
     );
   }
+  if (options.kinds) entries.push(...quietEntries(options.kinds));
   const { recording } = options;
   if (recording) entries.push(...stepEntries(recording));
   else if (options.ran)
@@ -43,6 +49,25 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     );
   if (options.freed)
     entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
+  return entries;
+}
+
+/** The signs of what no gradient flows through. */
+function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>): HTMLElement[] {
+  const entries: HTMLElement[] = [];
+  const line = (kind: string, from: number, to: number) =>
+    svgElement(
+      "g",
+      { class: `gw-edge is-quiet is-${kind}` },
+      svgElement("path", { class: "gw-line", d: `M${from},0H${to}` }),
+    );
+  const chip = (kind: string) => svgElement("g", { class: `gw-quiet gw-${kind}` }, ...box("", 5.5));
+  if (kinds.has("constant")) entries.push(entry("constant: needs no grad", 26, [chip("constant")]));
+  if (kinds.has("cut")) {
+    const scissors = makePart(scissorsPart(0, 0));
+    entries.push(entry("cut: no gradient flows here", 44, [line("cut", -21, 21), scissors]));
+  }
+  if (kinds.has("outside")) entries.push(entry("tensor outside this graph", 26, [chip("outside")]));
   return entries;
 }
 
@@ -69,8 +94,10 @@ function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
     );
   }
   const kinds = new Set(Array.from(marks.values(), (all) => all.map((mark) => mark.kind)).flat());
-  if (kinds.has("error")) entries.push(entry("stopped with an error", 20, [markSign("error")]));
-  if (kinds.has("nan")) entries.push(entry("NaN or Inf is born here", 32, [markSign("nan")]));
+  if (kinds.has("error"))
+    entries.push(entry("stopped with an error", 20, [makePart(markPart("error"))]));
+  if (kinds.has("nan"))
+    entries.push(entry("NaN or Inf is born here", 32, [makePart(markPart("nan"))]));
   return entries;
 }
 

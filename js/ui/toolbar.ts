@@ -7,6 +7,7 @@ export interface ToolbarEvents {
   direction(direction: Direction): void;
   zoom(factor: number): void;
   fit(): void;
+  toggleConstants?(): void;
   toggleLegend(): void;
   togglePanel(): void;
 }
@@ -17,6 +18,8 @@ export interface Toolbar {
   element: HTMLElement;
   setDirection(direction: Direction): void;
   setScale(scale: number): void;
+  /** Whether they are drawn; null where the graph has none. */
+  setConstants(shown: boolean | null): void;
   setLegend(open: boolean): void;
   setPanel(open: boolean): void;
 }
@@ -36,6 +39,15 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
   );
   directions.addEventListener("change", () => events.direction(directions.value as Direction));
   const scale = element("span", { class: "gw-scale", title: "Zoom" }, "100%");
+  const constants = button(
+    {
+      label: "Constants and cuts",
+      title: "Show constants, and where gradient was cut",
+      icon: ICONS.scissors,
+      pressed: true,
+    },
+    () => events.toggleConstants?.(),
+  );
   const legend = button(
     { label: "Legend", icon: ICONS.legend, pressed: true },
     events.toggleLegend,
@@ -44,6 +56,7 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
     { label: "Details panel", icon: ICONS.panel, pressed: true },
     events.togglePanel,
   );
+  constants.hidden = true;
   return {
     element: element(
       "div",
@@ -71,7 +84,7 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
           events.fit,
         ),
       ),
-      element("span", { class: "gw-group" }, legend, panel),
+      element("span", { class: "gw-group" }, constants, legend, panel),
     ),
     setDirection(direction) {
       directions.value = direction;
@@ -79,6 +92,10 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
     setScale(value) {
       scale.textContent =
         value < 0.095 ? `${(value * 100).toFixed(1)}%` : `${Math.round(value * 100)}%`;
+    },
+    setConstants(shown) {
+      constants.hidden = shown === null;
+      constants.setAttribute("aria-pressed", String(shown === true));
     },
     setLegend(open) {
       legend.setAttribute("aria-pressed", String(open));

@@ -105,7 +105,8 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
       const total = progress?.recording.steps.length ?? 0;
       const cursor = progress?.cursor ?? 0;
       const blocked = transport?.blocked ?? null;
-      const canStart = total === 0 && blocked === null && !starting && fault === null;
+      // Also while one starts: a second press does nothing, and the keyboard stays on the button.
+      const canStart = total === 0 && blocked === null && fault === null;
       slider.hidden = total === 0;
       slider.max = String(total);
       slider.value = String(cursor);

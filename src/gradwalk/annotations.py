@@ -15,7 +15,7 @@ from torch.overrides import get_testing_overrides, resolve_name
 
 from . import weak_facts
 from .nodes import Edge, NextFunctions, gradient_edge
-from .records import Record, find_record
+from .records import Record, ThreadRecords, find_record
 from .source_line import SourceLine
 
 
@@ -53,10 +53,12 @@ class Origin:
     Attributes:
         where: The user's line that made it.
         cuts: Where gradient was lost on the way to it; empty when none ever could have come.
+        direct: Whether it is itself what its cut left, not computed from that.
     """
 
     where: SourceLine | None
     cuts: tuple[Cut, ...]
+    direct: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,18 @@ def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotatio
         >>> seen.forward, [cut.how for cut in seen.cuts]
         ('mul', ['detach'])
     """
+    record = find_record(node, threads_behind(outputs))
+    return None if record is None else annotation_in(record, node)
+
+
+def threads_behind(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
+    """The records of the threads that were watched while they made the graph of some tensors."""
     facts = [weak_facts.fact(tensor) for tensor in outputs]
-    threads = {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
-    record = find_record(node, threads)
-    if record is None:
-        return None
+    return {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
+
+
+def annotation_in(record: Record, node: Node) -> Annotation:
+    """`annotation_of`, for a node whose record is at hand."""
     one_node = record.end - record.start == 1
     following = node.next_functions if one_node and record.constants else ()
     module = record.module

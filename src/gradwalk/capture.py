@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import torch
@@ -18,6 +18,10 @@ from . import release
 from .names import Names, read_names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output, read_outputs
+from .records import any_alive
+
+if TYPE_CHECKING:
+    from .annotate import Annotated
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,18 @@ class Capture:
         graph: The public structure, plain values only.
         nodes: The autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``.
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
+        annotated: The graph with what is known beyond it, when that was asked for.
     """
 
     graph: nx.MultiDiGraph
     nodes: list[Node]
     tensors: dict[tuple[int, int], weakref.ref[torch.Tensor]]
+    annotated: Annotated | None = None
+
+    @property
+    def drawn(self) -> nx.MultiDiGraph:
+        """What there is to draw: the graph with constants and cuts, where they are known."""
+        return self.graph if self.annotated is None else self.annotated.graph
 
 
 def capture(
@@ -67,6 +78,16 @@ def capture(
         Edge attributes: ``input_nr`` (which forward input of the source), ``argument`` (its name,
         "self", "mat2", or None where torch names none), ``output_nr`` (which output of the target).
 
+        When the forward pass, or a part of it, ran under `gradwalk.watch`, nodes also have
+        ``source`` ("file:line"), ``namespace`` (the module, "encoder/layers/0/linear1"; "" for the
+        outermost), ``call`` (the forward function) and ``inplace``, and edges a ``kind``. After the
+        autograd nodes come others: of kind "constant", an operand that needs no grad (with
+        ``value``, its numbers as text if it is small); of kind "cut", one that lost its gradient on
+        the way (``how``: "detach", "no_grad", ...); and of kind "outside", the tensor of another
+        graph that a cut began at. Edges of kind "constant" lead to the first two, and edges of kind
+        "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
+        ``input_nr`` of None.
+
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
         ``torch_version``.
 
@@ -84,7 +105,14 @@ def capture(
         >>> list(graph.edges(data="argument"))
         [(0, 1, 'self')]
     """
-    return capture_nodes(read_outputs(outputs, "capture"), read_names(names, "capture")).graph
+    given, called = read_outputs(outputs, "capture"), read_names(names, "capture")
+    captured = capture_nodes(given, called)
+    if not any_alive():
+        return captured.graph
+    from .annotate import annotate  # noqa: PLC0415  it builds on what this file gives
+
+    annotated = annotate(captured, given, called, infer=False).annotated
+    return annotated.graph if annotated and annotated.annotations else captured.graph
 
 
 def capture_nodes(outputs: list[Output], names: Names) -> Capture:

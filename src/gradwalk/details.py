@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
 import networkx as nx
 import torch
@@ -12,10 +11,13 @@ from torch.autograd.graph import Node
 from . import why
 from .capture import Capture
 from .chain import chain_model
+from .extra_details import extra_details, label, undrawn_inputs, watched_details
 from .formulas import formulas, with_numbers
 from .kept import Kept
+from .loss_graph import graph_of
 from .nodes import leaf_tensor
 from .observe import Step
+from .reasons import reason_of
 from .recording import Recording
 from .saved import saved_models
 from .signatures import signature
@@ -47,6 +49,8 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
         are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
         sentence why.
     """
+    if node_id >= len(captured.nodes):
+        return extra_details(captured, node_id)
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
@@ -74,7 +78,7 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
         "outputs": _outputs(graph, node_id),
         "saved": saved_models(node),
         "inputs": inputs,
-        "no_grad_inputs": data["no_grad_inputs"],
+        "no_grad_inputs": undrawn_inputs(captured, node_id),
         "consumers": _consumers(graph, node_id),
         "value": summarise(leaf) if leaf is not None else None,
         "grad": None if grad is None else summarise(grad),
@@ -89,7 +93,13 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
         "contributions": _contributions(graph, recording, node_id),
         "formula": _formulas(node, step),
         "chain": chain_model(captured, node_id, run) if leaf is not None else None,
+        **watched_details(captured, node_id),
+        "explained": None if leaf is None else _explained(captured, leaf, data["name"]),
     }
+
+
+def _explained(captured: Capture, leaf: torch.Tensor, name: str | None) -> str:
+    return reason_of(leaf, name, graph_of(captured)).sentence
 
 
 def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step | None]:
@@ -180,11 +190,6 @@ def _outputs(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
         }
         for output in graph.nodes[node_id]["outputs"]
     ]
-
-
-def label(data: dict[str, Any]) -> str:
-    """What to write on a node: its name if it has one, else its op."""
-    return str(data["name"] or data["op"])
 
 
 def _inputs(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:

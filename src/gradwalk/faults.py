@@ -65,7 +65,11 @@ def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
 
 def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
     """Where a run stopped and why, in a sentence or two."""
-    why = f"The error was {run.error}" if run.error else "The error is the one your cell shows."
+    why = (
+        f"The error was {run.error.rstrip('.')}."
+        if run.error
+        else "The error is the one your cell shows."
+    )
     if failed is None:
         return f"Backward stopped after {len(run.steps)} steps. {why}"
     return f"Backward stopped at {described(graph, failed)}. {why}"
@@ -121,10 +125,10 @@ def _birth_note(captured: Capture, node: int, kept: Kept) -> str:
     summary = kept.summarise()
     counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf")]
     made = " and ".join(f"{count} {what}" for count, what in counts if count)
+    among = f" among its {summary['numel']} numbers" if summary["numel"] > 1 else ""
     note = (
         f"{'NaN' if summary['nan'] else 'Inf'} is born here: the gradient that came to "
-        f"{described(captured.graph, node)} was finite, what it passed on has {made} among its "
-        f"{summary['numel']} numbers."
+        f"{described(captured.graph, node)} was finite, what it passed on has {made}{among}."
     )
     odd = [_odd(saved.name, saved.value) for saved in read_saved(captured.nodes[node])]
     return " ".join([note, *filter(None, odd)])
@@ -142,4 +146,5 @@ def _odd(name: str, value: object) -> str | None:
     parts = [f"{n} {what}" for n, what in zip(counts, ("NaN", "Inf", "zero"), strict=True) if n]
     if not parts:
         return None
-    return f"Among the {value.numel()} numbers of its saved {name}: {', '.join(parts)}."
+    where = f"Among the {value.numel()} numbers of" if value.numel() > 1 else "In"
+    return f"{where} its saved {name}: {', '.join(parts)}."

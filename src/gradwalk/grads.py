@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import torch
 
 from .capture import Capture
-from .kept import Kept
+from .kept import LARGEST_COPY, Kept
 from .nodes import leaf_tensor, set_version
+from .statistics import norm_of
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,16 @@ class Moment:
         step: After how many steps it was so.
         grad: The ``.grad`` itself, the very object.
         version: How often it had been changed in place.
-        values: A copy of what it held.
+        values: A copy of what it held. None for a large ``.grad`` that was not there before the
+            pass, so that no other moment can change it.
+        norm: What its norm was, where there is no copy to compare with.
     """
 
     step: int
     grad: torch.Tensor | None
     version: int
     values: torch.Tensor | None
+    norm: torch.Tensor | None = None
 
 
 @dataclass
@@ -54,17 +58,17 @@ class Timeline:
 
         Args:
             step: After how many steps.
-            arrived: What arrived at the node, when that is now in ``.grad`` unless a hook has
-                changed it: its copy then serves here too.
+            arrived: What arrived at the leaf. When ``.grad`` was empty that is now in it, unless
+                a hook has changed it, and its copy serves here too.
         """
         tensor = self.tensor()
         if tensor is None:
             return
-        copy = None
-        if arrived is not None and tensor.is_leaf and self.moments[-1].grad is None:
-            hooked = bool(tensor._post_accumulate_grad_hooks)
-            copy = None if hooked or arrived.changed else arrived.tensor
-        self.moments.append(_moment(step, tensor, copy))
+        # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
+        last = arrived is not None and all(moment.grad is None for moment in self.moments)
+        hooked = tensor.is_leaf and bool(tensor._post_accumulate_grad_hooks)
+        known = arrived.tensor if last and not hooked and arrived and arrived.owned else None
+        self.moments.append(_moment(step, tensor, last, known))
         self.now = len(self.moments) - 1
 
     def at(self, step: int) -> int:
@@ -81,7 +85,7 @@ class Timeline:
             return False
         if grad is None:
             return True
-        return grad._version == expected.version and (not closely or _equal(grad, expected.values))
+        return grad._version == expected.version and (not closely or _is_as(grad, expected))
 
     def go(self, index: int) -> None:
         """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
@@ -133,10 +137,27 @@ class Grads:
             if _is_nested(timeline.tensor()):
                 self.fixed = f"{timeline.name} is a nested tensor, whose .grad torch cannot set"
             self._by_node.setdefault(timeline.node, []).append(timeline)
+        self._moved = self.timelines
 
     def _add(self, captured: Capture, i: int, tensor: Callable[[], torch.Tensor | None]) -> None:
         name = captured.graph.nodes[i]["name"] or f"the tensor of node {i}"
         self.timelines.append(Timeline(i, name, tensor))
+
+    def lend(self, tensors: Iterable[torch.Tensor]) -> list[Timeline]:
+        """Leave the ``.grad`` of some tensors to another pass: travelling moves it no more.
+
+        What it was stays in the timelines.
+
+        Args:
+            tensors: The tensors; those that this pass does not know are passed over.
+
+        Returns:
+            The timelines of those that it does know.
+        """
+        given = {id(tensor) for tensor in tensors}
+        lent = [timeline for timeline in self._moved if id(timeline.tensor()) in given]
+        self._moved = [timeline for timeline in self._moved if timeline not in lent]
+        return lent
 
     def note(self, node: int, step: int, arrived: Kept | None = None) -> None:
         """A node's step is over: remember the ``.grad`` it may have changed."""
@@ -160,7 +181,7 @@ class Grads:
             Whether it did. It does nothing, now and ever after, when something else has changed
             one of them: ``fixed`` then says so.
         """
-        moves = [(timeline, timeline.at(step)) for timeline in self.timelines]
+        moves = [(timeline, timeline.at(step)) for timeline in self._moved]
         for timeline, index in moves:
             if self.fixed is None and not timeline.is_untouched(closely=index != timeline.now):
                 self.fixed = (
@@ -188,15 +209,32 @@ def _is_nested(tensor: torch.Tensor | None) -> bool:
     return tensor is not None and tensor.is_nested
 
 
-def _moment(step: int, tensor: torch.Tensor, copy: torch.Tensor | None = None) -> Moment:
+def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | None) -> Moment:
     grad = _grad(tensor)
     if grad is None:
         return Moment(step, None, 0, None)
-    return Moment(step, grad, grad._version, grad.detach().clone() if copy is None else copy)
+    if known is not None:
+        return Moment(step, grad, grad._version, known)
+    values = grad.detach()
+    if stays and values.numel() * values.element_size() > LARGEST_COPY:
+        norm = norm_of(values)
+        if norm is not None:
+            return Moment(step, grad, grad._version, None, norm)
+    return Moment(step, grad, grad._version, values.clone())
 
 
-def _equal(grad: torch.Tensor, values: torch.Tensor | None) -> bool:
+def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
+    """Whether a ``.grad`` still holds what it did, also when it was changed behind torch's back."""
+    with torch.no_grad():
+        if moment.values is None:
+            return _equal(norm_of(grad), moment.norm)
+        return _equal(grad, moment.values)
+
+
+def _equal(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
     try:
-        return values is not None and torch.allclose(grad, values, rtol=0, atol=0, equal_nan=True)
+        return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
     except (RuntimeError, NotImplementedError):
         return True  # sparse and other layouts cannot be compared; their version was

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 import torch
 
+from .statistics import Statistics, has_norm, norm_of, statistics_of
 from .summary import MOST_VALUES, json_number, summarise
 from .summary import frame as frame_of
 from .wire import TensorSummary
 
 DEFAULT_BUDGET = 256 * 2**20
 """Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
-
-_DTYPES_WITH_NORM = {
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.complex64,
-    torch.complex128,
-}
+LARGEST_COPY = 2**20
+"""Bytes of a gradient that is still copied rather than referred to."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +27,18 @@ class Kept:
     Attributes:
         tensor: Its values, detached; None when the budget was spent.
         version: How often ``tensor`` had been changed in place by then.
+        owned: Whether ``tensor`` is a copy of ours rather than an alias.
         summary: What is left without the values; None while there are values.
-        norm: The 2-norm of a large gradient, taken while it is at hand and left on its device, so
-            that nothing waits for it during backward.
-        statistics: The other numbers missing from ``summary``, left there too: min, max, mean, and
-            how many are NaN, infinite and zero.
+        norm: The 2-norm of a large gradient, taken while it is at hand and left on its device.
+        statistics: The other numbers missing from ``summary``.
     """
 
     tensor: torch.Tensor | None
     version: int = 0
+    owned: bool = False
     summary: TensorSummary | None = None
     norm: torch.Tensor | None = None
-    statistics: torch.Tensor | None = None
+    statistics: Statistics | None = None
 
     def summarise(self) -> TensorSummary:
         """The gradient as plain values, with a note if it was changed in place since."""
@@ -68,20 +62,16 @@ class Kept:
         summary = self.summary.copy()
         if self.norm is not None:
             summary["norm"] = json_number(self.norm.item())
-        if self.statistics is not None:
-            low, high, mean, nan, inf, zeros = self.statistics.tolist()
-            summary["min"], summary["max"] = json_number(low), json_number(high)
-            summary["mean"] = json_number(mean)
-            summary["nan"], summary["inf"], summary["zeros"] = int(nan), int(inf), int(zeros)
+        if (found := self.statistics) is not None:
+            summary["min"] = json_number(found.low.item())
+            summary["max"] = json_number(found.high.item())
+            summary["nan"] = 0 if found.nan is None else int(found.nan)
+            summary["inf"] = 0 if found.inf is None else int(found.inf)
         return summary
 
 
 class Keeper:
-    """Keeps the gradients of one run.
-
-    Attributes:
-        over_budget: How many gradients were kept as statistics only.
-    """
+    """Keeps the gradients of one run."""
 
     def __init__(self, budget: int) -> None:
         """Start with nothing kept.
@@ -89,21 +79,26 @@ class Keeper:
         Args:
             budget: Bytes of large gradients to keep alive.
         """
-        self.over_budget = 0
         self._budget = budget
         self._bytes = 0
         self._storages: set[int] = set()
         # One node's grad_input is the next one's grad_output: the same tensor, kept once.
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Kept]] = {}
+        # Views of one memory that one step has at hand: their numbers are the same.
+        self._at_hand: dict[tuple[int, int, torch.dtype], Kept] = {}
+
+    def begin_step(self) -> None:
+        """A node's gradients are about to be kept."""
+        self._at_hand.clear()
 
     def keep(self, grad: torch.Tensor | None, copy: bool) -> Kept | None:
         """Keep a gradient.
 
         Args:
             grad: What torch handed to the hook.
-            copy: Whether it may be changed in place from now on, because it may become a leaf's
-                ``.grad``. Others are kept as an alias, which costs no time, only memory that
-                stays alive.
+            copy: Whether it may become a leaf's ``.grad``, to be accumulated into or clipped
+                later: copied, unless it is so large that the time would be felt. All others are
+                kept as an alias, which costs no time, only memory that stays alive.
 
         Returns:
             The gradient, or None for None.
@@ -112,29 +107,55 @@ class Keeper:
             return None
         known = self._known.get(id(grad))
         if known is not None and known[0]() is grad and known[1] == grad._version:
-            return known[2]
-        try:
-            kept = self._keep(grad.detach(), copy)
-        except RuntimeError:
-            # A batched gradient, as in jacobian(vectorize=True), has no values here.
-            return Kept(None, summary=summarise(grad))
-        self._known[id(grad)] = weakref.ref(grad), grad._version, kept
+            kept = known[2]
+        else:
+            try:
+                kept = self._keep(grad.detach(), copy)
+            except RuntimeError:
+                # A batched gradient, as in jacobian(vectorize=True), has no values here.
+                return Kept(None, summary=summarise(grad))
+            self._known[id(grad)] = weakref.ref(grad), grad._version, kept
+        if kept.norm is not None:
+            self._at_hand[_memory(grad)] = kept
         return kept
 
     def _keep(self, grad: torch.Tensor, copy: bool) -> Kept:
         if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
-            return Kept(grad.clone())
-        norm = _norm(grad)
+            return Kept(grad.clone(), owned=True)
+        alike = self._at_hand.get(_memory(grad)) if has_norm(grad) else None
+        size = grad.numel() * grad.element_size()
+        stays = copy and size > LARGEST_COPY  # in `.grad`, which keeps it alive, not we
         storage = _storage_id(grad)
-        size = 0 if storage in self._storages and not copy else grad.numel() * grad.element_size()
+        if stays or (storage in self._storages and not copy):
+            size = 0
         if self._bytes + size > self._budget:
-            self.over_budget += 1
-            return _as_statistics(grad, norm, self._budget)
+            return self._without_values(grad, alike)
         self._bytes += size
-        if copy:
-            return Kept(grad.clone(), norm=norm)
-        self._storages.add(storage)
+        norm = norm_of(grad) if alike is None else alike.norm
+        if copy and not stays:
+            return Kept(grad.clone(), owned=True, norm=norm)
+        if not stays:
+            self._storages.add(storage)
         return Kept(grad, grad._version, norm=norm)
+
+    def _without_values(self, grad: torch.Tensor, alike: Kept | None) -> Kept:
+        summary = frame_of(grad)
+        summary["note"] = (
+            "Only statistics were kept: the gradients of this backward pass exceed the budget of "
+            f"{self._budget / 2**20:.4g} MB."
+        )
+        if not has_norm(grad):
+            return Kept(None, summary=summary)
+        if grad.is_complex():
+            return Kept(None, summary=summary, norm=norm_of(grad))
+        found = alike.statistics if alike is not None else None
+        if found is None:
+            found = statistics_of(grad)
+        return Kept(None, summary=summary, norm=found.norm, statistics=found)
+
+
+def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
+    return grad.data_ptr(), grad.numel(), grad.dtype
 
 
 def _storage_id(tensor: torch.Tensor) -> int:
@@ -142,36 +163,6 @@ def _storage_id(tensor: torch.Tensor) -> int:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return id(tensor)  # a wrapper, such as those of torch.func, has no storage of its own
-
-
-def _norm(grad: torch.Tensor) -> torch.Tensor | None:
-    if grad.dtype not in _DTYPES_WITH_NORM or grad.device.type == "meta":
-        return None
-    # A sum of squares soon overflows half precision.
-    norm: torch.Tensor = torch.linalg.vector_norm(
-        grad, dtype=torch.float32 if grad.itemsize < 4 else None
-    )
-    return norm
-
-
-def _as_statistics(grad: torch.Tensor, norm: torch.Tensor | None, budget: int) -> Kept:
-    summary = frame_of(grad)
-    summary["note"] = (
-        "Only statistics were kept: the gradients of this backward pass exceed the budget of "
-        f"{budget / 2**20:.4g} MB."
-    )
-    if norm is None or grad.is_complex():
-        return Kept(None, summary=summary, norm=norm)
-    low, high = grad.aminmax()
-    mean = grad.mean(dtype=torch.float32 if grad.itemsize < 4 else None)
-    zeros = grad.numel() - grad.count_nonzero()
-    if grad.device.type == "cpu" and norm.isfinite():  # elsewhere looking would have to wait
-        nan = inf = torch.zeros(())
-    else:
-        nan, inf = grad.isnan().sum(), grad.isinf().sum()
-    wide = torch.float32 if grad.device.type == "mps" else torch.float64
-    numbers = [number.to(wide) for number in (low, high, mean, nan, inf, zeros)]
-    return Kept(None, summary=summary, norm=norm, statistics=torch.stack(numbers))
 
 
 def norms(kept: Sequence[Kept | None]) -> list[float | None]:
@@ -190,7 +181,7 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         if each is None:
             continue
         like = each.norm if each.norm is not None else each.tensor
-        if like is not None and _is_plain(like):
+        if like is not None and has_norm(like):
             key = like.device, like.dtype, each.norm is not None
             groups.setdefault(key, []).append((i, each))
         else:
@@ -203,15 +194,6 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
             overflowed = norm is not None and math.isinf(norm) and each.tensor is not None
             found[i] = _as_float(each.summarise()["norm"]) if overflowed else norm
     return found
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_nested
-        and tensor.device.type != "meta"
-        and tensor.dtype in _DTYPES_WITH_NORM
-    )
 
 
 def _taken_norms(group: Sequence[Kept]) -> list[float | None]:

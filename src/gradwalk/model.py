@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import networkx as nx
 
-from .details import label
-from .grads import Timeline
+from .extra_details import label
+from .grads import Moment, Timeline
 from .kept import Kept, norms
 from .observe import Observer, Run
 from .recording import Recording
@@ -32,10 +32,11 @@ def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
     """The wire model of a captured graph.
 
     Args:
-        graph: What `gradwalk.capture` gave.
+        graph: What `gradwalk.capture` gave, with or without annotations.
 
     Returns:
-        Plain JSON values; ``nodes[i]`` has id ``i``.
+        Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
+        in the order in which the graph without annotations has them.
     """
     nodes: list[NodeModel] = [
         {
@@ -46,6 +47,9 @@ def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
             "no_grad_inputs": data["no_grad_inputs"],
+            "namespace": data.get("namespace"),
+            "value": data.get("value"),
+            "inferred": data.get("inferred", False),
         }
         for node, data in graph.nodes(data=True)
     ]
@@ -56,9 +60,11 @@ def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
             "argument": data["argument"],
             "input_nr": data["input_nr"],
             "output_nr": data["output_nr"],
+            "kind": data.get("kind", "gradient"),
         }
         for source, target, data in graph.edges(data=True)
     ]
+    edges.sort(key=lambda edge: edge["kind"] != "gradient")  # stable
     roots: list[RootModel] = []
     for node, output_nr in graph.graph["roots"]:
         outputs = graph.nodes[node]["outputs"]
@@ -122,15 +128,15 @@ def run_model(recording: Recording) -> RunModel:
         for node in dict.fromkeys(root for root, _ in graph.graph["roots"])
         for nr, seed in seeds_at(graph, run, node)
     ]
-    grown = [(t.node, Kept(t.moments[-1].values)) for t in _changed(run)]
-    flowed = _few([kept for _, kept in flows])
+    grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
+    flowed = few([kept for _, kept in flows])
     return {
         "run": run.number,
         "ended": "stopped" if run.state == "stopped" else "done",
         "seeds": [
             {"node": node, "output_nr": nr, "values": values, "norm": norm}
             for (node, nr, _), (values, norm) in zip(
-                seeds, _few([kept for _, _, kept in seeds]), strict=True
+                seeds, few([kept for _, _, kept in seeds]), strict=True
             )
         ],
         "edges": [place for place, _ in flows],
@@ -139,7 +145,7 @@ def run_model(recording: Recording) -> RunModel:
         "grads": [
             {"node": node, "values": values, "norm": norm}
             for (node, _), (values, norm) in zip(
-                grown, _few([kept for _, kept in grown]), strict=True
+                grown, few([kept for _, kept in grown]), strict=True
             )
         ],
         "marks": recording.marks,
@@ -149,8 +155,15 @@ def run_model(recording: Recording) -> RunModel:
 def _changed(run: Run) -> Iterator[Timeline]:
     """The tensors whose ``.grad`` holds something new."""
     for timeline in run.grads.timelines if run.grads is not None else ():
-        if len(timeline.moments) > 1 and timeline.moments[-1].values is not None:
+        if len(timeline.moments) > 1 and timeline.moments[-1].grad is not None:
             yield timeline
+
+
+def as_kept(moment: Moment) -> Kept:
+    """What a ``.grad`` held at a moment that has one."""
+    if moment.values is not None:
+        return Kept(moment.values)
+    return Kept(moment.grad, moment.version, norm=moment.norm)
 
 
 def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]]:
@@ -162,8 +175,8 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
             yield place, kept
 
 
-def _few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:
-    """The values of those gradients that have few, and the norm of each."""
+def few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:
+    """The values of those gradients that have at most four, and the norm of each."""
     return [
         (_values(kept), None if norm is None else json_number(norm))
         for kept, norm in zip(gradients, norms(gradients), strict=True)

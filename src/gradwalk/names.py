@@ -28,19 +28,31 @@ class Names:
         leaves: ``id`` of a leaf tensor -> its name.
         edges: (node, output_nr) of an intermediate tensor -> its name.
         tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
+        known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
+            itself while it lives.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
     edges: dict[Edge, str] = field(default_factory=dict)
     tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+    known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
+
+    def name_of(self, tensor: torch.Tensor) -> str | None:
+        """What the user calls a tensor, of any kind; None for no name."""
+        name, reference = self.known.get(id(tensor), (None, None))
+        if reference is not None and reference() is tensor:
+            return name
+        if tensor.requires_grad and not tensor.is_leaf:
+            return self.edges.get(gradient_edge(tensor))
+        return None
 
     def add(self, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor's name. The first name given to a tensor stays."""
         try:
-            if not tensor.requires_grad:
-                return
             if tensor.is_leaf:
-                self.leaves.setdefault(id(tensor), name)
+                self.known.setdefault(id(tensor), (name, weakref.ref(tensor)))
+                if tensor.requires_grad:
+                    self.leaves.setdefault(id(tensor), name)
                 return
             edge = gradient_edge(tensor)
         except Exception:
@@ -60,7 +72,7 @@ def read_names(names: Any, caller: str) -> Names:
         caller: The public name to use in messages.
 
     Returns:
-        The names found; tensors that need no grad are passed over.
+        The names found.
 
     Raises:
         TypeError: ``names`` is neither, or maps a name to something else.
@@ -130,5 +142,6 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        found.add(f"{prefix}.{name}" if prefix else name, parameter)
+    for named in (module.named_parameters, module.named_buffers):
+        for name, tensor in named(remove_duplicate=False):
+            found.add(f"{prefix}.{name}" if prefix else name, tensor)

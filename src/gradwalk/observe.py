@@ -81,6 +81,8 @@ class Observer:
         on_end: Callable[[], None],
         roots: Collection[int] = (),
         budget: int = DEFAULT_BUDGET,
+        *,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         """Register a hook on every node.
 
@@ -91,6 +93,8 @@ class Observer:
                 weakly when it is a bound method.
             roots: The outputs. A pass that starts at a leaf among them is one through this graph.
             budget: Bytes of large gradients to keep per run.
+            on_begin: Called when a pass through the graph has begun, before it has changed the
+                ``.grad`` of anything but an output. Held like ``on_end``.
         """
         self.runs = 0
         self.last: Run | None = None
@@ -98,7 +102,9 @@ class Observer:
         self._leaves = leaves
         self._roots = roots
         self._budget = budget
-        self._on_end = weakref.WeakMethod(on_end) if hasattr(on_end, "__self__") else lambda: on_end
+        self._on_end = _weakly(on_end)
+        self._on_begin = _weakly(on_begin or _nothing)
+        self._paused = False
         self._running: dict[int, Run] = {}
         self._own: Run | None = None  # the pass that gradwalk is running now
         me = weakref.ref(self)
@@ -131,7 +137,18 @@ class Observer:
             if run.number == 0:  # it failed before its first step was over
                 self._count(run)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within it nothing is seen, and nothing tells of it afterwards."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
     def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        if self._paused:
+            return
         run = self._running.get(torch._C._current_graph_task_id()) or self._begin()
         leaf = self._leaves[node]
         if leaf and not run.steps and node not in self._roots:
@@ -145,6 +162,7 @@ class Observer:
                 run = self._running[torch._C._current_graph_task_id()] = self._adopt(run)
             self._count(run)
         keep = run.keeper.keep
+        run.keeper.begin_step()
         arrived = [keep(grad, leaf) for grad in grad_outputs]
         passed = [
             keep(grad, into_leaf)
@@ -163,6 +181,9 @@ class Observer:
         self.runs += 1
         run.number = self.runs
         self.last = run
+        on_begin = self._on_begin()
+        if on_begin is not None:
+            on_begin()
 
     def _begin(self) -> Run:
         task = torch._C._current_graph_task_id()
@@ -193,6 +214,15 @@ class Observer:
                 "Showing this backward pass failed, so what is shown of it is incomplete: "
                 f"{type(error).__name__}: {error}"
             )
+
+
+def _weakly(call: Callable[[], None]) -> Callable[[], Callable[[], None] | None]:
+    """Gives a callback, a bound method for as long as its object lives."""
+    return weakref.WeakMethod(call) if hasattr(call, "__self__") else lambda: call
+
+
+def _nothing() -> None:
+    pass
 
 
 def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:

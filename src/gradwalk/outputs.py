@@ -54,6 +54,11 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
     return outputs
 
 
+def values_in(given: Any) -> list[Any]:
+    """What stands in a value and in the lists, tuples and dicts within it."""
+    return [value for _, _, value in _flatten((given,))]
+
+
 def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
     """(place in the call, key when in a dict, value) for every value that is not a container."""
     waiting: list[tuple[str, str | None, Any, tuple[int, ...]]] = [

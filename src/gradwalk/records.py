@@ -165,6 +165,11 @@ _threads: weakref.WeakSet[ThreadRecords] = weakref.WeakSet()
 _local = threading.local()
 
 
+def any_alive() -> bool:
+    """Whether anything that was watched is still there, in any thread."""
+    return any(True for thread in list(_threads) for _ in thread.since(0))
+
+
 def of_this_thread() -> ThreadRecords:
     """The records of the running thread."""
     try:

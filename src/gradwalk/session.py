@@ -33,6 +33,7 @@ from .source_line import SourceLine, SourceLines
 _MOST_CUTS = 8  # per tensor
 _MOST_NUMBERS = 64  # that a program read out of tensors and may still use
 _MOST_VALUES = 8  # of a constant
+_WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
 
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
@@ -160,6 +161,7 @@ class Session:
         """
         where = self._lines.here()
         cuts: list[Cut] = []
+        direct = False
         for _, value in going_in:
             is_tensor = isinstance(value, torch.Tensor)
             noted = weak_facts.fact(value)
@@ -172,10 +174,11 @@ class Session:
                 cuts += noted.cuts
             elif is_tensor and (value.requires_grad or (made_by is not None and whole)):
                 cuts += [self._cut(how, where, value, made_by)] if how else []
+                direct = how in _WHOLE
             elif made_by is None:
                 read = self._read(value)
                 cuts += read.cuts if read else ()
-        return Origin(where, tuple(dict.fromkeys(cuts))[:_MOST_CUTS])
+        return Origin(where, tuple(dict.fromkeys(cuts))[:_MOST_CUTS], direct and len(cuts) == 1)
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
         """The record of the call that made a tensor.

@@ -36,7 +36,7 @@ class SourceLine:
     function: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{shown_file(self.file)}:{self.line}"
 
 
 class SourceLines:
@@ -74,3 +74,11 @@ class SourceLines:
 def is_library(file: str) -> bool:
     """Whether code of this file belongs to torch or to gradwalk rather than to the user."""
     return file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
+
+
+def shown_file(file: str) -> str:
+    """What to call a file: "Cell In[3]" when the running notebook made it up for a cell."""
+    ipython = sys.modules.get("IPython")  # not imported yet means not running
+    shell = ipython.get_ipython() if ipython is not None else None
+    label = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    return " ".join(label(file) or (file,)) if label is not None else file

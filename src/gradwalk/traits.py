@@ -32,6 +32,12 @@ class Fresh(traitlets.Any):
         return super().get(obj, cls)
 
 
+class Cursor(traitlets.Any):
+    """How many steps have run; its owner checks it. None is checked like everything else."""
+
+    allow_none = False
+
+
 class Direction(traitlets.TraitType[str, str]):
     """One of `DIRECTIONS`."""
 

@@ -172,8 +172,8 @@ def about_run(run: Run) -> str | None:
     held = [t.name for t in run.grads.timelines if t.moments[0].grad is not None]
     if held:
         sentences.append(
-            f"{_several(held)}.grad was not empty before this pass: backward adds to what is "
-            "there. Start from nothing with zero_grad(), or by setting .grad to None."
+            f"{_were(held)} not empty before this pass: backward adds to what is there. "
+            "Start from nothing with zero_grad(), or by setting .grad to None."
         )
     if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
         sentences.append(
@@ -196,8 +196,10 @@ def about_run(run: Run) -> str | None:
     return " ".join(sentences) or None
 
 
-def _several(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+def _were(names: list[str]) -> str:
+    """For one tensor, or for the first of several."""
+    more = len(names) - 1
+    return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
 
 
 def blocked(captured: Capture, nodes: Collection[int]) -> str | None:

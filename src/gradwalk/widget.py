@@ -13,19 +13,20 @@ import networkx as nx
 import torch
 import traitlets
 
-from . import notebook, release, why
-from .backward import run_backward
-from .capture import Capture, capture_nodes
-from .details import details
+from . import export, mime, notebook, release, why
+from .annotate import MOST_INFERRED, annotate
+from .capture import capture_nodes
+from .follower import Follower
 from .kept import DEFAULT_BUDGET
-from .model import graph_model, run_model, state_model
+from .model import graph_model, run_model
 from .names import names_among, read_names
-from .observe import Observer, Run
 from .outputs import read_outputs
-from .recording import Recording, find_node, read_budget, read_count
-from .saved import is_freed
-from .traits import Direction, Fresh, bundle
+from .recording import find_node, read_budget, read_count
+from .save import Opener
+from .traits import Cursor, Direction, Fresh, bundle
 from .wire import DetailsModel, GraphModel, RunModel, StateModel, StepModel, TransportModel
+
+_MOST_SHOWN = 200  # nodes of a graph whose constants are drawn unasked
 
 
 class GraphWidget(anywidget.AnyWidget):
@@ -48,6 +49,8 @@ class GraphWidget(anywidget.AnyWidget):
         transport: Whether the cursor moves ``.grad``, and why not (see
             `gradwalk.wire.TransportModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
+            or use the toolbar.
         fault: A sentence when something went wrong that the browser should show, or None.
 
     Example::
@@ -86,11 +89,12 @@ class GraphWidget(anywidget.AnyWidget):
     steps: list[StepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     run: RunModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    cursor = traitlets.Any(0).tag(sync=True)
+    cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
+    constants = traitlets.Bool(True).tag(sync=True)
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
-    _capture: Capture | None = None  # None before the widget is made and once it is closed
+    _follower: Follower | None = None  # None before the widget is made and once it is closed
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class GraphWidget(anywidget.AnyWidget):
         names: Mapping[str, Any] | torch.nn.Module | None = None,
         direction: str = "down",
         budget: int = DEFAULT_BUDGET,
+        constants: bool | None = None,
     ) -> None:
         """Capture the graph and watch it.
 
@@ -109,40 +114,52 @@ class GraphWidget(anywidget.AnyWidget):
             direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
             budget: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.
+            constants: Whether to draw operands that need no grad, and cuts: those that
+                `gradwalk.watch` saw, and those that can be inferred. None draws them in graphs of
+                up to 200 nodes.
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
-                mapping or module, or ``budget`` is no whole number.
+                mapping or module, ``budget`` is no whole number, or ``constants`` is neither True,
+                False nor None.
             ValueError: No output was given, one does not require grad, or ``direction`` is unknown.
         """
         Direction().validate(self, direction)
         budget = read_budget(budget)
+        if constants not in (True, False, None):
+            raise TypeError(
+                f"constants was given {constants!r}. Give it True to draw operands that need no "
+                "grad, False to leave them out, or None to draw them in small graphs only."
+            )
         given = read_outputs(outputs, "GraphWidget")
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
         captured = capture_nodes(given, found)
-        graph = captured.graph
+        infer = constants or len(captured.graph) <= MOST_INFERRED
+        captured = annotate(captured, given, found, infer=infer)
+        graph = captured.drawn
+        if constants is None:
+            constants = len(graph) <= _MOST_SHOWN
 
+        self._begin(
+            Follower(captured, self._refresh, budget),
+            graph_model(graph),
+            direction=direction,
+            constants=constants,
+        )
+
+    def _begin(self, follower: Follower, graph: GraphModel, **shown: Any) -> None:
+        """Show a graph, and what its follower has seen."""
         self._lock = threading.RLock()
         self._refreshing = False
-        self._seen: Run | None = None  # the last run that `state` tells of
-        self._recording: Recording | None = None  # the one that is shown
-        self._freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-        self._observer = Observer(
-            captured.nodes,
-            [kind == "leaf" for _, kind in graph.nodes(data="kind")],
-            self._refresh,
-            {node for node, _ in graph.graph["roots"]},
-            budget,
-        )
-        self._capture = captured
+        self._follower = follower
         try:
-            self.set_trait("graph", graph_model(graph))
-            self.set_trait("state", state_model(self._observer, self._freed, graph))
-            self.set_trait("transport", self._transport())
-            super().__init__(direction=direction)
+            self.set_trait("graph", graph)
+            self.set_trait("state", follower.state())
+            self.set_trait("transport", follower.transport())
+            super().__init__(**shown)
         except BaseException:
             self._let_go()
             raise
@@ -178,14 +195,10 @@ class GraphWidget(anywidget.AnyWidget):
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
-        captured = self._open()
+        follower = self._open()
         with self._lock:
-            if self._freed:
-                raise RuntimeError(why.freed(captured, self._freed))
             try:
-                run_backward(
-                    captured,
-                    self._observer,
+                follower.backward(
                     gradient=gradient,
                     retain_graph=retain_graph,
                     create_graph=create_graph,
@@ -206,10 +219,9 @@ class GraphWidget(anywidget.AnyWidget):
             Exception: What `backward` raises.
         """
         count = read_count(n, "step")
-        if self._started():
-            self.cursor = count
-        else:
-            self.cursor = min(self.cursor + count, len(self.steps))
+        with self.hold_sync():  # the picture goes there at once, not by way of the end
+            start = 0 if self._started() else self.cursor
+            self.cursor = min(start + count, len(self.steps))
 
     def step_back(self, n: int = 1) -> None:
         """Move ``n`` steps back, at most to the start.
@@ -234,10 +246,12 @@ class GraphWidget(anywidget.AnyWidget):
             ValueError: No node is called so, several are, or it did not run in this pass.
             Exception: What `backward` raises.
         """
-        find_node(self._open().graph, node)
-        self._started()
-        assert self._recording is not None
-        self.cursor = self._recording.find(node)
+        follower = self._open()
+        find_node(follower.captured.graph, node)
+        with self.hold_sync():
+            self._started()
+            assert follower.recording is not None
+            self.cursor = follower.recording.find(node)
 
     def reset(self) -> None:
         """Move to the start: every ``.grad`` as before the pass."""
@@ -252,7 +266,33 @@ class GraphWidget(anywidget.AnyWidget):
         Raises:
             ValueError: The widget is closed.
         """
-        return self._open().graph.copy()
+        captured = self._open().captured
+        if captured.annotated is None or not captured.annotated.annotations:
+            return captured.graph.copy()
+        return captured.annotated.watched()
+
+    to_svg = export.to_svg
+    to_png = export.to_png
+    to_pdf = export.to_pdf
+    to_json = export.to_json
+    to_dot = export.to_dot
+    open = Opener()
+
+    def send_state(self, key: Any = None) -> None:
+        """Send traits to the browser (for ipywidgets).
+
+        Args:
+            key: Which, a name or several; None for all.
+        """
+        if key is None:
+            self._refresh()
+        with self._lock:
+            # Reading a trait refreshes it, which would change what is just being sent.
+            before, self._refreshing = self._refreshing, True
+            try:
+                super().send_state(key)
+            finally:
+                self._refreshing = before
 
     def close(self) -> None:
         """Let go of the graph, remove every hook and take the views away. Closing twice is fine."""
@@ -261,19 +301,25 @@ class GraphWidget(anywidget.AnyWidget):
         release.sweep()
 
     def __repr__(self) -> str:
-        if self._capture is None:
+        if self._follower is None:
             return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
-        graph = self._capture.graph
+        graph = self._follower.captured.graph
         leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
         counts = (len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")
         return f"GraphWidget({', '.join(_counted(*count) for count in counts)})"
+
+    def __str__(self) -> str:
+        return mime.text_of(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return mime.with_fallbacks(self, super()._repr_mimebundle_(**kwargs))
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> int | None:
         value = proposal["value"]
         if value is None:
             return None
-        total = len(self._open().graph)
+        total = len(self._open().captured.drawn)
         try:
             node = operator.index(value)
         except TypeError:
@@ -302,7 +348,7 @@ class GraphWidget(anywidget.AnyWidget):
                 f"cursor was given {cursor}, but "
                 + (
                     f"this backward pass has {total} steps: give a number from 0 to {total}."
-                    if self._recording is not None
+                    if self._open().recording is not None
                     else "no backward pass has been seen yet: call step() or backward() first."
                 )
             )
@@ -311,16 +357,17 @@ class GraphWidget(anywidget.AnyWidget):
     @traitlets.observe("cursor")
     def _on_cursor(self, _: Any) -> None:
         with self._lock:
-            if self._recording is not None and self._recording.cursor != self.cursor:
-                self._recording.go(self.cursor)
+            recording = None if self._follower is None else self._follower.recording
+            if recording is not None and recording.cursor != self.cursor:
+                recording.go(self.cursor)
             self._refresh()
 
     def _started(self) -> bool:
         """Run backward if none has been seen yet; whether it did."""
-        self._open()
+        follower = self._open()
         with self._lock:
             self._refresh()
-            if self._recording is not None:
+            if follower.recording is not None:
                 return False
             self.backward()
             return True
@@ -331,8 +378,9 @@ class GraphWidget(anywidget.AnyWidget):
             return
         try:
             cursor = content.get("cursor")
-            if self._started() and cursor is not None:
-                self.cursor = min(cursor, len(self.steps))
+            with self.hold_sync():
+                if self._started() and cursor is not None:
+                    self.cursor = min(cursor, len(self.steps))
         except Exception as error:  # the user's own code, run by a button: shown in the widget
             self.set_trait("fault", why.failure(error))
 
@@ -340,82 +388,47 @@ class GraphWidget(anywidget.AnyWidget):
     def _on_selected(self, _: Any) -> None:
         self._refresh()
 
-    def _open(self) -> Capture:
-        if self._capture is None:
+    def _open(self) -> Follower:
+        if self._follower is None:
             raise ValueError(
                 "This GraphWidget is closed and has let go of its graph. Make a new one, for "
                 "example GraphWidget(loss)."
             )
-        return self._capture
+        return self._follower
 
     def _let_go(self) -> None:
-        if self._capture is None:
+        if self._follower is None:
             return
         with self._lock:
-            self._capture = None
-            self._recording = self._seen = None
-            self._observer.close()
+            self._follower.close()
+            self._follower = None
             getattr(self, "_stop_refreshing", lambda: None)()
             self.set_trait("details", None)
             self.set_trait("selected", None)
 
     def _refresh(self) -> None:
         """Bring ``details`` and ``state`` up to date with the tensors as they are now."""
-        if self._capture is None or self._refreshing:
+        if self._follower is None or self._refreshing:
             return
         with self._lock:
             self._refreshing = True
             try:
                 with self.hold_sync():  # what changed goes to the browser as one message
-                    self._refresh_state(self._capture)
-                    self.set_trait("details", self._describe(self.selected))
-                    self.set_trait("fault", self._observer.fault)
+                    self._refresh_run(self._follower)
+                    self.set_trait("details", self._follower.describe(self.selected))
+                    self.set_trait("fault", self._follower.observer.fault)
             finally:
                 self._refreshing = False
 
-    def _refresh_state(self, captured: Capture) -> None:
-        last = self._observer.last
-        if last is not None and last is not self._seen and last.state != "running":
-            self._seen = last
-            if not last.keeps_graph:
-                self._freed.update(i for i in last.steps if is_freed(captured.nodes[i]))
-            self.set_trait("state", state_model(self._observer, self._freed, captured.graph))
-            if not self._is_travelling():
-                self._show(Recording(captured, last))
-        self.set_trait("transport", self._transport())
-
-    def _is_travelling(self) -> bool:
-        """Whether the user stands within a pass of the widget's own, not to be taken elsewhere."""
-        shown = self._recording
-        own = self._seen is not None and self._seen.grads is not None
-        return (
-            not own
-            and shown is not None
-            and shown.run.grads is not None
-            and shown.cursor < len(shown.run.steps)
-        )
-
-    def _show(self, recording: Recording) -> None:
-        self._recording = recording
-        self.set_trait("steps", recording.models)
-        self.set_trait("run", run_model(recording))
-        self.cursor = recording.cursor
-
-    def _transport(self) -> TransportModel:
-        assert self._capture is not None
-        shown = self._recording
-        return {
-            "owned": shown is not None and shown.owned,
-            "note": None if shown is None else shown.note,
-            "blocked": why.blocked(self._capture, self._freed),
-        }
-
-    def _describe(self, node: int | None) -> DetailsModel | None:
-        if node is None or self._capture is None:
-            return None
-        # A click can be handled on another thread, in whatever grad mode that thread is in.
-        with torch.no_grad():
-            return details(self._capture, node, self._recording)
+    def _refresh_run(self, follower: Follower) -> None:
+        shown = follower.recording
+        if follower.notice():
+            self.set_trait("state", follower.state())
+            if follower.recording is not shown and follower.recording is not None:
+                self.set_trait("steps", follower.recording.models)
+                self.set_trait("run", run_model(follower.recording))
+                self.cursor = follower.recording.cursor
+        self.set_trait("transport", follower.transport())
 
 
 def _counted(count: int, noun: str) -> str:

@@ -17,7 +17,10 @@ JsonNumber = int | float | str
 Values = Any
 """Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
 
-Kind = Literal["leaf", "op"]
+Kind = Literal["leaf", "op", "constant", "cut", "outside"]
+"""What a node stands for; only the first two are autograd nodes. See `gradwalk.annotate`."""
+
+EdgeKind = Literal["gradient", "constant", "cut"]
 
 NodeState = Literal["waiting", "ready", "running", "done", "not reached"]
 
@@ -30,7 +33,7 @@ class NoGradInput(TypedDict):
 
 
 class NodeModel(TypedDict):
-    """One autograd node, as much of it as the drawing needs."""
+    """One node, as much of it as the drawing needs. The autograd nodes come first."""
 
     id: int
     kind: Kind
@@ -39,16 +42,23 @@ class NodeModel(TypedDict):
     name: str | None
     shape: list[int] | None
     no_grad_inputs: list[NoGradInput]
+    namespace: str | None
+    value: str | None
+    inferred: bool
 
 
 class EdgeModel(TypedDict):
-    """From a node to the producer of one of its inputs: the way gradients flow."""
+    """From a node to the producer of one of its inputs: the way gradients flow.
+
+    Those along which gradients can flow come first. Of the others ``input_nr`` may be None.
+    """
 
     source: int
     target: int
     argument: str | None
-    input_nr: int
+    input_nr: int | None
     output_nr: int
+    kind: EdgeKind
 
 
 class RootModel(TypedDict):
@@ -139,6 +149,94 @@ class TransportModel(TypedDict):
     blocked: str | None
 
 
+class PaneModel(TypedDict):
+    """One of the graphs of a comparison."""
+
+    label: str
+    graph: GraphModel
+
+
+class PassModel(TypedDict):
+    """What has been seen of backward through one of the graphs of a comparison."""
+
+    state: StateModel
+    steps: list[StepModel]
+    run: RunModel | None
+    transport: TransportModel
+
+
+class MergedStepModel(TypedDict):
+    """One step of several passes at once; ``node`` is a place in the trait ``members``."""
+
+    node: int
+    passes: list[int]
+
+
+class FewModel(TypedDict):
+    """A gradient in few numbers: its values if it has at most four, and its norm."""
+
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class LeafCellModel(TypedDict):
+    """A leaf in one of the graphs; ``node`` is a place in ``members``, None where it is not."""
+
+    node: int | None
+    requires_grad: bool | None
+    is_leaf: bool | None
+    before: FewModel | None
+    now: FewModel | None
+
+
+class LeafRowModel(TypedDict):
+    """A leaf in all of the graphs."""
+
+    name: str | None
+    cells: list[LeafCellModel]
+
+
+class LeafTableModel(TypedDict):
+    """The leaves side by side; ``total`` counts also those that are left out."""
+
+    rows: list[LeafRowModel]
+    total: int
+
+
+class FindingModel(TypedDict):
+    """Something about the graph or its gradients that may be wrong, and the numbers it rests on."""
+
+    kind: Literal[
+        "vanishing", "exploding", "dead", "nan", "no grad", "cut", "memory", "no backward"
+    ]
+    severity: Literal["error", "warning", "info"]
+    nodes: list[int]
+    message: str
+    numbers: list[NumberModel]
+
+
+class NumberModel(TypedDict):
+    """A number that a finding rests on, and what it is."""
+
+    name: str
+    value: JsonNumber
+
+
+class MemoryModel(TypedDict):
+    """The bytes held for backward; nodes and namespaces that hold none are left out.
+
+    ``nodes`` and ``bytes`` are aligned, and so are ``namespaces`` and ``namespace_bytes``, which
+    counts the nodes directly in a namespace. ``unknown`` is how many tensors have an unknown size.
+    """
+
+    nodes: list[int]
+    bytes: list[int]
+    namespaces: list[str]
+    namespace_bytes: list[int]
+    total: int
+    unknown: int
+
+
 class TensorSummary(TypedDict):
     """A tensor in at most 64 numbers and its statistics."""
 
@@ -185,7 +283,7 @@ class ConsumerModel(TypedDict):
     """One edge into a node, seen from that node."""
 
     node: int
-    input_nr: int
+    input_nr: int | None
     argument: str | None
     output_nr: int
     label: str
@@ -262,6 +360,35 @@ class GradNotes(TypedDict):
     grad_input: str | None
 
 
+class SourceModel(TypedDict):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+
+class ConstantModel(TypedDict):
+    """An operand that needs no grad and is drawn, seen from the node that takes it."""
+
+    node: int
+    argument: str | None
+    input_nr: int | None
+    label: str
+    shape: list[int] | None
+
+
+class CutModel(TypedDict):
+    """Where gradient was lost on the way to an operand, and the node of the tensor before it."""
+
+    how: str
+    node: int
+    label: str
+    line: SourceModel | None
+    region: SourceModel | None
+
+
 class DetailsModel(TypedDict):
     """Everything the panel shows of the selected node."""
 
@@ -290,3 +417,11 @@ class DetailsModel(TypedDict):
     contributions: list[ContributionModel] | None
     formula: list[FormulaModel]
     chain: ChainModel | None
+    source: SourceModel | None
+    module: str | None
+    call: str | None
+    inplace: bool
+    inferred: bool
+    constants: list[ConstantModel]
+    cuts: list[CutModel]
+    explained: str | None

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-from lab import open_notebook, run_cell, running_browser, running_lab, set_theme
-from playwright.sync_api import Page
+from lab import Lab, open_notebook, run_cell, running_browser, running_lab, set_theme
+from playwright.sync_api import Browser, Page
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-NEURON = """\
+
+@dataclass(frozen=True)
+class Picture:
+    """What to show.
+
+    Attributes:
+        name: Of the files in docs, before "-light.png" and "-dark.png".
+        program: The cell that makes the widget.
+        then: What is run afterwards, in the notebook's kernel.
+        width: Of the browser's window, px.
+        scale: Pixels of the picture per pixel of the page.
+    """
+
+    name: str
+    program: str
+    then: str
+    width: int
+    scale: float
+
+
+NEURON = Picture(
+    "widget",
+    """\
 import torch
 from gradwalk import GraphWidget
 
@@ -21,36 +45,65 @@ b = torch.tensor(0.2, requires_grad=True)
 p = torch.sigmoid(w @ x + b)
 loss = -(target * p.log() + (1 - target) * (1 - p).log())
 graph = GraphWidget(loss)
-graph"""
+graph""",
+    """\
+loss.backward()
+graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'w')""",
+    width=1220,
+    scale=2,
+)
+
+STEPPING = Picture(
+    "stepping",
+    """\
+import torch
+from gradwalk import GraphWidget
+
+x = torch.tensor(3.0, requires_grad=True)
+y1 = x + 1
+y2 = 2 * x
+loss = (y1 - y2) ** 2
+graph = GraphWidget(loss)
+graph""",
+    """\
+graph.step(4)
+graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'y1')""",
+    width=1160,
+    scale=1.25,
+)
 
 
 def main() -> None:
-    """Write docs/widget-light.png and docs/widget-dark.png."""
+    """Write every picture, or those that are named on the command line, light and dark."""
+    wanted = sys.argv[1:]
+    pictures = [each for each in (NEURON, STEPPING) if not wanted or each.name in wanted]
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
         notebooks = Path(folder) / "notebooks"
         notebooks.mkdir()
         with running_lab(notebooks) as lab:
-            name = lab.write("neuron.ipynb", NEURON)
-            context = browser.new_context(
-                viewport={"width": 1220, "height": 900}, device_scale_factor=2
-            )
-            page = context.new_page()
-            open_notebook(lab, page, name)
-            run_cell(page, 0)
-            page.wait_for_selector(".gradwalk [data-kind='leaf']")
-            _run_hidden(
-                page,
-                "loss.backward()\ngraph.selected = next("
-                "n['id'] for n in graph.graph['nodes'] if n['name'] == 'w')",
-            )
-            for theme in ("Light", "Dark"):
-                set_theme(page, f"JupyterLab {theme}")
-                page.mouse.move(5, 5)
-                page.wait_for_timeout(1000)
-                target = DOCS / f"widget-{theme.lower()}.png"
-                page.locator(".gradwalk").screenshot(path=target)
-                print(target)
+            for picture in pictures:
+                _take(picture, lab, browser)
+                lab.stop_kernels()
+
+
+def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
+    context = browser.new_context(
+        viewport={"width": picture.width, "height": 900}, device_scale_factor=picture.scale
+    )
+    page = context.new_page()
+    open_notebook(lab, page, lab.write(f"{picture.name}.ipynb", picture.program))
+    run_cell(page, 0)
+    page.wait_for_selector(".gradwalk [data-kind='leaf']")
+    _run_hidden(page, picture.then)
+    for theme in ("Light", "Dark"):
+        set_theme(page, f"JupyterLab {theme}")
+        page.mouse.move(5, 5)
+        page.wait_for_timeout(1000)
+        target = DOCS / f"{picture.name}-{theme.lower()}.png"
+        page.locator(".gradwalk").screenshot(path=target)
+        print(target)
+    context.close()
 
 
 def _run_hidden(page: Page, code: str) -> None:

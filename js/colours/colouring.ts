@@ -1,0 +1,129 @@
+import type { Scene, SceneNode } from "../drawing/scene";
+import { edgesOf, membersOf } from "../drawing/stages";
+import type { GroupTree } from "../groups/tree";
+import { formatNumber } from "../text/number";
+import type { MemoryModel } from "../wire";
+import { formatBytes } from "./bytes";
+import type { GradientNorms } from "./gradient_norms";
+import { moduleColours } from "./modules";
+import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
+
+export type ColourBy = "none" | "gradient" | "memory" | "module";
+
+/** What colours can say, as far as it is known. */
+export interface ColourSources {
+  norms: GradientNorms | null;
+  memory: MemoryModel | null;
+  tree: GroupTree | null;
+}
+
+/** What explains the colours. */
+export interface ColourLegend {
+  title: string;
+  /** Of a scale, values and where on it they are, 0 to 1; null for categories. */
+  ticks: { at: number; text: string }[] | null;
+  /** Colours with a meaning of their own: categories, and what is not on the scale. */
+  entries: { name: string; text: string }[];
+}
+
+export interface Colouring {
+  /** Per drawn node and edge, its class. */
+  tint: { nodes: string[]; edges: string[] } | null;
+  legend: ColourLegend | null;
+}
+
+export const NOTHING = "is-c-none";
+export const ZERO = "is-c-zero";
+export const NOT_FINITE = "is-c-alarm";
+
+/** Whether there is something to colour by. */
+export function isKnown(by: ColourBy, { norms, memory, tree }: ColourSources): boolean {
+  if (by === "gradient") return norms !== null;
+  if (by === "memory") return memory !== null;
+  return by === "none" || (tree !== null && tree.path.length > 1);
+}
+
+export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources): Colouring {
+  const { norms, memory, tree } = sources;
+  if (by === "gradient" && norms) return byGradient(scene, norms);
+  if (by === "memory" && memory) return byMemory(scene, memory);
+  if (by === "module" && tree && tree.path.length > 1) return byModule(scene, tree);
+  return { tint: null, legend: null };
+}
+
+/** What is alarming about the gradients that a drawn node stands for: NaN or Inf, or nothing but zeros; null if nothing. */
+export function alarmOf(node: SceneNode, { nodes }: GradientNorms): "NaN" | "0" | null {
+  const members = membersOf(node);
+  if (members.some((id) => nodes[id] === Number.POSITIVE_INFINITY)) return "NaN";
+  return members.some((id) => nodes[id] === 0) ? "0" : null;
+}
+
+function byGradient(scene: Scene, norms: GradientNorms): Colouring {
+  const scale = logScale([...norms.nodes, ...norms.edges]);
+  const name = (values: readonly number[]) => nameOf(values, scale);
+  const nodes = scene.nodes.map((node) => name(membersOf(node).map((id) => norms.nodes[id])));
+  const edges = scene.edges.map((edge) => name(edgesOf(edge).map((e) => norms.edges[e])));
+  const entries = [
+    { name: ZERO, text: "all zeros" },
+    { name: NOT_FINITE, text: "NaN or Inf" },
+    { name: NOTHING, text: "no gradient" },
+  ].filter(({ name }) => nodes.includes(name) || edges.includes(name));
+  const ticks = scale
+    ? ticksOn(scale, 10).map((value) => ({ at: placeOn(scale, value), text: short(value) }))
+    : [];
+  return {
+    tint: { nodes, edges },
+    legend: { title: "norm of the gradient that arrives; of a box, the largest", ticks, entries },
+  };
+}
+
+/** The largest of several norms decides, but a NaN or Inf among them comes first. */
+function nameOf(values: readonly number[], scale: LogScale | null): string {
+  let largest = -1;
+  for (const value of values) if (value > largest) largest = value;
+  if (largest === Number.POSITIVE_INFINITY) return NOT_FINITE;
+  if (largest > 0 && scale) return `is-c${stepOn(scale, largest)}`;
+  return largest === 0 ? ZERO : NOTHING;
+}
+
+function byMemory(scene: Scene, { nodes, bytes }: MemoryModel): Colouring {
+  const held = new Map(nodes.map((id, i) => [id, bytes[i]]));
+  const sums = scene.nodes.map((node) =>
+    membersOf(node).reduce((sum, id) => sum + (held.get(id) ?? 0), 0),
+  );
+  const scale = logScale(sums);
+  const ticks = scale
+    ? ticksOn(scale, 1024).map((value) => ({ at: placeOn(scale, value), text: formatBytes(value) }))
+    : [];
+  return {
+    tint: {
+      nodes: sums.map((sum) => (scale && sum > 0 ? `is-c${stepOn(scale, sum)}` : NOTHING)),
+      edges: scene.edges.map(() => ""),
+    },
+    legend: {
+      title: "memory held for backward",
+      ticks,
+      entries: [{ name: NOTHING, text: "none" }],
+    },
+  };
+}
+
+function byModule(scene: Scene, tree: GroupTree): Colouring {
+  const { nameOf, entries } = moduleColours(tree);
+  return {
+    tint: {
+      nodes: scene.nodes.map(({ id }) => nameOf(id)),
+      edges: scene.edges.map(() => ""),
+    },
+    legend: { title: "module", ticks: null, entries },
+  };
+}
+
+/** A power of ten as such, other values in a few digits. */
+function short(value: number): string {
+  const power = Math.log10(value);
+  if (Math.abs(power - Math.round(power)) > 1e-9) return formatNumber(value);
+  return power >= -2 && power <= 3
+    ? String(Number(value.toPrecision(3)))
+    : `1e${Math.round(power)}`;
+}

@@ -1,0 +1,31 @@
+import type { GraphModel, JsonNumber, RunModel } from "../wire";
+
+/** Norms of the gradients of one backward pass; NaN where it is not known, Infinity also for a NaN or Inf in it. */
+export interface GradientNorms {
+  /** Per graph edge. */
+  edges: Float64Array;
+  /** Per graph node, of the largest gradient that arrives; of a leaf, of its `.grad`. */
+  nodes: Float64Array;
+}
+
+export function gradientNorms(graph: GraphModel, run: RunModel): GradientNorms {
+  const edges = new Float64Array(graph.edges.length).fill(Number.NaN);
+  const nodes = new Float64Array(graph.nodes.length).fill(Number.NaN);
+  const arrive = (node: number, norm: number) => {
+    if (!Number.isNaN(norm) && !(norm <= nodes[node])) nodes[node] = norm;
+  };
+  run.edges.forEach((edge, i) => {
+    edges[edge] = normOf(run.norms[i]);
+    arrive(graph.edges[edge].target, edges[edge]);
+  });
+  for (const { node, norm } of run.seeds) arrive(node, normOf(norm));
+  for (const { node, norm } of run.grads)
+    if (graph.nodes[node].kind === "leaf" && norm !== null) nodes[node] = normOf(norm);
+  return { edges, nodes };
+}
+
+function normOf(norm: JsonNumber | null): number {
+  if (norm === null) return Number.NaN;
+  const value = Number(norm);
+  return Number.isFinite(value) ? value : Number.POSITIVE_INFINITY;
+}

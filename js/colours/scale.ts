@@ -1,0 +1,44 @@
+/** How many colours a scale has; their classes are "is-c0" (least) to "is-c8" (most). */
+export const STEPS = 9;
+
+/** A scale in equal steps of the logarithm. */
+export interface LogScale {
+  least: number;
+  most: number;
+}
+
+/** The scale from the least to the most of the positive, finite values; null when there is none. */
+export function logScale(values: Iterable<number>): LogScale | null {
+  let least = Number.POSITIVE_INFINITY;
+  let most = 0;
+  for (const value of values) {
+    if (!(value > 0) || value === Number.POSITIVE_INFINITY) continue;
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+  }
+  return most > 0 ? { least, most } : null;
+}
+
+/** Where on the scale a positive value is, 0 to 1; the middle if all values are the same. */
+export function placeOn({ least, most }: LogScale, value: number): number {
+  // As differences of logarithms: the ratio of the largest to the smallest float would overflow.
+  const range = Math.log(most) - Math.log(least);
+  if (range <= 0) return 0.5;
+  return Math.max(0, Math.min(1, (Math.log(value) - Math.log(least)) / range));
+}
+
+/** Which of the scale's colours a positive value has. */
+export function stepOn(scale: LogScale, value: number): number {
+  return Math.min(STEPS - 1, Math.floor(placeOn(scale, value) * STEPS));
+}
+
+/** Round values on the scale to write beside it, at most `most`: powers of `base`, else the ends. */
+export function ticksOn(scale: LogScale, base: number, most = 5): number[] {
+  const first = Math.ceil(Math.log(scale.least) / Math.log(base) - 1e-9);
+  const last = Math.floor(Math.log(scale.most) / Math.log(base) + 1e-9);
+  if (last <= first) return scale.least === scale.most ? [scale.least] : [scale.least, scale.most];
+  const every = Math.ceil((last - first + 1) / most);
+  const ticks: number[] = [];
+  for (let power = first; power <= last; power += every) ticks.push(base ** power);
+  return ticks;
+}

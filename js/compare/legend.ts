@@ -1,0 +1,39 @@
+import { element, svgElement } from "../ui/dom";
+
+/** The signs of a comparison, for the legend. */
+export function compareEntries(differs: boolean): HTMLElement[] {
+  if (!differs) return [];
+  const text = svgElement("text", { x: 0, y: 3.4 });
+  text.textContent = "only here";
+  return [
+    entry(
+      "what other graphs lack",
+      60,
+      svgElement("rect", { class: "gw-only-ground", x: -29, y: -9, width: 58, height: 18, rx: 5 }),
+      svgElement(
+        "g",
+        { class: "gw-only-tag" },
+        svgElement("rect", { x: -25, y: -6.5, width: 50, height: 13, rx: 3 }),
+        text,
+      ),
+    ),
+    entry(
+      "what this graph lacks",
+      28,
+      svgElement("rect", { class: "gw-ghost", x: -12, y: -6.5, width: 24, height: 13, rx: 4 }),
+    ),
+  ];
+}
+
+function entry(text: string, width: number, ...shapes: SVGElement[]): HTMLElement {
+  return element(
+    "span",
+    { class: "gw-legend-entry", role: "listitem" },
+    svgElement(
+      "svg",
+      { viewBox: `${-width / 2} -10 ${width} 20`, width, height: 20, "aria-hidden": "true" },
+      ...shapes,
+    ),
+    text,
+  );
+}

@@ -1,0 +1,30 @@
+import type { Drawing } from "../drawing/drawing";
+import type { View } from "../drawing/views";
+
+/** Keeps several drawings of the same size on the same view: what moves one moves all. */
+export class LinkedViews {
+  private following = false;
+
+  /** The drawing's view changed. */
+  moved(from: Drawing, all: readonly Drawing[], view: View): void {
+    if (this.following) return;
+    this.following = true;
+    try {
+      for (const other of all) if (other !== from) other.look(view, from.isUntouched);
+    } finally {
+      this.following = false;
+    }
+  }
+
+  /** Does something to each drawing on its own; then all look where the first does. */
+  together(all: readonly Drawing[], change: (drawing: Drawing, i: number) => void): void {
+    this.following = true;
+    try {
+      all.forEach(change);
+      const [first, ...others] = all;
+      for (const other of others) other.look(first.view, first.isUntouched);
+    } finally {
+      this.following = false;
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import { pathData } from "../drawing/curve";
+import type { SceneNode } from "../drawing/scene";
+import { svgElement } from "../ui/dom";
+import { HALO, type PaneScene, type Tag } from "./scenes";
+
+/** More tags than this nobody reads; the ground of each node shows it still. */
+const MOST_TAGS = 400;
+/** More outlines than this are drawn as one, which cannot be clicked. */
+const MOST_GHOSTS = 400;
+
+/** Draws under and over a pane's picture what its graph lacks and what others lack. */
+export function paintMarks(
+  underlay: SVGGElement,
+  overlay: SVGGElement,
+  pane: PaneScene,
+  selectSlot: (slot: number) => void,
+): void {
+  underlay.replaceChildren(
+    svgElement("path", {
+      class: "gw-only-edge",
+      d: pane.onlyEdges.map((edge) => pathData(edge.curve)).join(""),
+    }),
+    svgElement("path", {
+      class: "gw-only-ground",
+      d: pane.only.map(({ node }) => boxData(node, HALO + node.shape.outline)).join(""),
+    }),
+    svgElement("path", {
+      class: "gw-ghost-edge",
+      d: pane.ghostEdges.map((edge) => pathData(edge.curve)).join(""),
+    }),
+    ...(pane.ghosts.length > MOST_GHOSTS
+      ? [
+          svgElement("path", {
+            class: "gw-ghosts",
+            d: pane.ghosts.map((node) => boxData(node, 0)).join(""),
+          }),
+        ]
+      : pane.ghosts.map((node) => ghost(node, selectSlot))),
+  );
+  overlay.replaceChildren(...pane.only.slice(0, MOST_TAGS).map(({ tag }) => tagPart(tag)));
+}
+
+/** Marks the outline of the selected node where a pane lacks it. */
+export function markGhost(underlay: SVGGElement, slot: number | null): void {
+  for (const part of underlay.querySelectorAll<SVGElement>(".gw-ghost"))
+    part.classList.toggle("is-selected", part.dataset.slot === String(slot));
+}
+
+function ghost(node: SceneNode, selectSlot: (slot: number) => void): SVGElement {
+  const title = svgElement("title");
+  title.textContent = "Not in this graph";
+  const outline = svgElement(
+    "path",
+    { class: "gw-ghost", "data-slot": node.id, d: boxData(node, 0) },
+    title,
+  );
+  outline.addEventListener("click", (event) => {
+    event.stopPropagation();
+    selectSlot(node.id);
+  });
+  return outline;
+}
+
+function tagPart({ words, x, y, width, height }: Tag): SVGElement {
+  const text = svgElement("text", { x, y: y + 3.4 });
+  text.textContent = words;
+  return svgElement(
+    "g",
+    { class: "gw-only-tag" },
+    svgElement("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
+    text,
+  );
+}
+
+/** A rectangle with round corners around a node's box. */
+function boxData({ x, y, leaf, root, shape }: SceneNode, grow: number): string {
+  const width = shape.width + 2 * grow;
+  const height = shape.height + 2 * grow;
+  const r = Math.min(height / 2, (leaf ? (root ? 14 : 21) : 5) + grow);
+  const [left, top] = [x - width / 2, y - height / 2];
+  const corner = (dx: number, dy: number) => `a${r},${r} 0 0 1 ${dx},${dy}`;
+  return (
+    `M${left + r},${top}h${width - 2 * r}${corner(r, r)}v${height - 2 * r}${corner(-r, r)}` +
+    `h${2 * r - width}${corner(-r, -r)}v${2 * r - height}${corner(r, -r)}z`
+  );
+}

@@ -1,0 +1,220 @@
+import type { Direction } from "../drawing/direction";
+import { Drawing } from "../drawing/drawing";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../drawing/views";
+import type { Progress } from "../steps/recording";
+import { runningAt } from "../steps/recording";
+import type { Measure } from "../text/measure";
+import { counted } from "../text/number";
+import { oneLine } from "../text/shorten";
+import { element } from "../ui/dom";
+import type { StateModel } from "../wire";
+import { LinkedViews } from "./link";
+import { markGhost, paintMarks } from "./marks";
+import { paneScenes } from "./scenes";
+import type { United } from "./united";
+
+export interface PaneGridEvents {
+  /** A place was selected. */
+  select(place: number | null): void;
+  zoomed(scale: number): void;
+  escape(): boolean;
+}
+
+/** A pane narrower than this goes below the others. */
+const LEAST_WIDTH = 280;
+const LEAST_HEIGHT = 240;
+const MOST_HEIGHT = 560;
+const MOST_HEIGHT_STACKED = 340;
+
+interface ShownPane {
+  drawing: Drawing;
+  head: HTMLElement;
+}
+
+/** One drawing per graph, side by side; all look at the same part, and what is marked in one is marked in all. */
+export class PaneGrid {
+  readonly element = element("div", { class: "gw-panes" });
+  progress: (Progress | null)[] = [];
+  private shown: ShownPane[] = [];
+  private united: United | null = null;
+  private readonly views = new LinkedViews();
+
+  constructor(
+    private readonly measure: Measure,
+    private readonly events: PaneGridEvents,
+  ) {}
+
+  /** Draws graphs, from their first view. */
+  show(united: United, direction: Direction): void {
+    if (this.united?.panes.length !== united.panes.length) this.remake(united);
+    this.united = united;
+    const scenes = paneScenes(united, direction, this.measure);
+    this.shown.forEach((pane, p) => {
+      const { graph, label } = united.panes[p];
+      const only = scenes[p].only.length;
+      const size = `${counted(graph.nodes.length, "node")}${only > 0 ? `, ${only} not in all graphs` : ""}`;
+      pane.head.replaceChildren(
+        element("b", { class: "gw-pane-label" }, oneLine(label)),
+        element("span", { class: "gw-dim" }, size),
+      );
+      pane.drawing.canvas.setAttribute(
+        "aria-label",
+        `${oneLine(label)}: autograd graph of ${size}. Arrow keys walk along edges, Enter selects.`,
+      );
+      paintMarks(pane.drawing.underlay, pane.drawing.overlay, scenes[p], (slot) =>
+        this.events.select(united.slot.indexOf(slot)),
+      );
+    });
+    this.views.together(this.drawings, (drawing, p) =>
+      drawing.show(united.panes[p].graph, direction, scenes[p].scene),
+    );
+  }
+
+  /** Sizes panes for a width; `height` is what the reader dragged, NaN for the default. */
+  arrange(width: number, narrow: boolean, height: number): void {
+    const count = this.shown.length;
+    if (count === 0 || width === 0) return;
+    const fitting = Math.max(1, Math.min(count, Math.floor(width / LEAST_WIDTH)));
+    const columns = narrow ? 1 : count === 4 && fitting === 3 ? 2 : fitting;
+    this.element.style.setProperty("--gw-columns", String(columns));
+    const wanted = Number.isNaN(height)
+      ? this.defaultHeight(width / columns, columns < count)
+      : height;
+    this.element.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
+    this.views.together(this.drawings, (drawing) =>
+      drawing.resize({ width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight }),
+    );
+  }
+
+  get rowHeight(): number {
+    return this.first?.element.offsetHeight ?? 0;
+  }
+
+  get first(): Drawing | undefined {
+    return this.shown[0]?.drawing;
+  }
+
+  get hasFocus(): boolean {
+    return this.drawings.some((drawing) => drawing.hasFocus);
+  }
+
+  get hasCopies(): boolean {
+    return this.drawings.some((drawing) => drawing.scene?.nodes.some((node) => node.copies > 1));
+  }
+
+  focus(): void {
+    this.first?.focus();
+  }
+
+  markSelected(place: number | null): void {
+    this.each(({ drawing }, p) => {
+      drawing.mark({ selected: this.nodeAt(place, p) });
+      markGhost(drawing.underlay, place === null ? null : (this.united?.slot[place] ?? null));
+    });
+  }
+
+  markStates(states: readonly StateModel[]): void {
+    this.each(({ drawing }, p) => {
+      const { runs, reached, flowed, freed } = states[p];
+      drawing.mark({
+        ran: runs > 0,
+        reached: new Set(reached),
+        flowed: new Set(flowed),
+        freed: new Set(freed),
+      });
+    });
+  }
+
+  markProgress(progress: (Progress | null)[]): void {
+    this.progress = progress;
+    this.each(({ drawing }, p) => drawing.mark({ progress: progress[p] }));
+  }
+
+  markHits(places: ReadonlySet<number> | null, place: number | null): void {
+    this.each(({ drawing }, p) => {
+      const hits = places && new Set([...places].flatMap((at) => this.nodeAt(at, p) ?? []));
+      drawing.mark({ hits, hit: this.nodeAt(place, p) });
+    });
+  }
+
+  showHit(place: number | null): void {
+    this.each(({ drawing }, p) => drawing.mark({ hit: this.nodeAt(place, p) }));
+    if (place !== null) this.reveal(place, true);
+  }
+
+  /** Brings a place into view, in all panes: it lies at the same point of each. */
+  reveal(place: number, centre = false): void {
+    const p = this.united?.members[place]?.findIndex((node) => node !== null) ?? -1;
+    const node = this.nodeAt(place, p);
+    if (node !== null) this.shown[p]?.drawing.reveal(node, centre);
+  }
+
+  /** Moves just so far that the node that a pane runs is in view. */
+  follow(p: number, cursor: number): void {
+    const one = this.progress[p];
+    const node = one ? runningAt(one.recording, cursor) : null;
+    if (node !== null) this.shown[p]?.drawing.follow(node);
+  }
+
+  destroy(): void {
+    for (const { drawing } of this.shown) drawing.destroy();
+    this.shown = [];
+  }
+
+  private get drawings(): Drawing[] {
+    return this.shown.map(({ drawing }) => drawing);
+  }
+
+  private each(change: (pane: ShownPane, p: number) => void): void {
+    this.shown.forEach(change);
+  }
+
+  private nodeAt(place: number | null, p: number): number | null {
+    return place === null ? null : (this.united?.members[place]?.[p] ?? null);
+  }
+
+  private placeOf(node: number | null, p: number): number | null {
+    return node === null ? null : (this.united?.panes[p].place[node] ?? null);
+  }
+
+  private remake(united: United): void {
+    this.destroy();
+    this.shown = united.panes.map((_, p) => {
+      const drawing: Drawing = new Drawing(
+        {
+          select: (node) => this.events.select(this.placeOf(node, p)),
+          zoomed: (scale) => {
+            if (p === 0) this.events.zoomed(scale);
+          },
+          escape: () => this.events.escape(),
+          moved: (view) => this.views.moved(drawing, this.drawings, view),
+          hovered: (node) => this.hover(p, node),
+        },
+        this.measure,
+      );
+      return { drawing, head: element("div", { class: "gw-pane-head" }) };
+    });
+    this.element.replaceChildren(
+      ...this.shown.map(({ drawing, head }) =>
+        element("section", { class: "gw-pane" }, head, drawing.element),
+      ),
+    );
+  }
+
+  private hover(from: number, node: number | null): void {
+    const place = this.placeOf(node, from);
+    this.each(({ drawing }, p) => {
+      if (p !== from) drawing.mark({ hovered: this.nodeAt(place, p) });
+    });
+  }
+
+  /** High enough for a small graph at its largest, and no higher. */
+  private defaultHeight(width: number, stacked: boolean): number {
+    const scene = this.first?.scene;
+    const most = stacked ? MOST_HEIGHT_STACKED : MOST_HEIGHT;
+    if (!scene) return LEAST_HEIGHT;
+    const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
+    const readable = scale < READABLE ? FIRST_SCALE : scale;
+    return Math.max(LEAST_HEIGHT, Math.min(most, scene.height * readable + 2 * MARGIN));
+  }
+}

@@ -1,0 +1,182 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { graphs } from "../testing/graphs";
+import type { GraphModel, PaneModel } from "../wire";
+import { graphOf, MEMBERS, PANES } from "./fixtures";
+import { paneScenes } from "./scenes";
+import { onlyWords, unite } from "./united";
+
+const measure = (text: string) => text.length * 6;
+const scenes = () => paneScenes(unite(PANES, MEMBERS), "down", measure);
+const at = (p: number, id: number) => {
+  const { nodes, drawn } = scenes()[p].scene;
+  const { x, y } = nodes[drawn[id][0]];
+  return [x, y];
+};
+
+describe("unite", () => {
+  it("gives places that stand for each other one slot", () => {
+    const { slot, slotMembers } = unite(PANES, MEMBERS);
+    expect(slot[5]).toBe(slot[6]); // the clone and the constant are both MulBackward0's `other`
+    expect(slotMembers[slot[5]]).toEqual([null, 4, 4]);
+    expect(new Set(slot).size).toBe(6);
+  });
+
+  it("keeps apart what one graph has both of", () => {
+    const both = graphOf(["- op AddBackward0", "a leaf", "b leaf"], ["0 1 self", "0 2 self"]);
+    const { slot } = unite(
+      [
+        { label: "1", graph: both },
+        { label: "2", graph: graphOf(["- op AddBackward0"], []) },
+      ],
+      [
+        [0, 0],
+        [1, null],
+        [2, null],
+      ],
+    );
+    expect([...slot]).toEqual([0, 1, 2]);
+  });
+
+  it("numbers slots so that they make no cycle, whatever is matched with what", () => {
+    fc.assert(
+      fc.property(graphs, fc.array(fc.nat(2), { minLength: 24, maxLength: 24 }), (graph, held) => {
+        // Each node in the first graph, the second, or both.
+        const { pane: one } = partOf(
+          graph,
+          held.map((k) => k !== 1),
+        );
+        const { pane: other } = partOf(
+          graph,
+          held.map((k) => k !== 0),
+        );
+        const roots = new Set(graph.roots.map(({ node }) => node));
+        let [a, b] = [0, 0];
+        const members = graph.nodes.map(({ id }) => [
+          held[id] !== 1 || roots.has(id) ? a++ : null,
+          held[id] !== 0 || roots.has(id) ? b++ : null,
+        ]);
+        const { slots, slot } = unite([one, other], members);
+        for (const { source, target } of slots.edges) expect(source).toBeLessThan(target);
+        expect(slot.every((at) => at >= 0 && at < slots.nodes.length)).toBe(true);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it("says what is wrong with what Python sent", () => {
+    expect(() => unite(PANES.slice(0, 1), MEMBERS)).toThrow("fewer than two graphs");
+    expect(() => unite(PANES, MEMBERS.slice(1))).toThrow("Node 0 of graph 1 has no place");
+    expect(() => unite(PANES, [...MEMBERS, [null, null, null]])).toThrow("Place 7");
+  });
+});
+
+describe("paneScenes", () => {
+  it("puts what all graphs have at the same place", () => {
+    for (const id of [0, 1, 2, 3]) {
+      expect(at(1, id)).toEqual(at(0, id));
+      expect(at(2, id)).toEqual(at(0, id));
+    }
+    expect(at(1, 5)).toEqual(at(0, 4)); // x, under another number
+    expect(at(2, 4)).toEqual(at(1, 4)); // the constant in the place of the clone
+  });
+
+  it("marks what others lack, and where a graph lacks something", () => {
+    const words = scenes().map(
+      ({ only }) => new Map(only.map((one) => [one.node.id, one.tag.words])),
+    );
+    expect(words).toEqual([
+      new Map([[4, "in 2 of 3"]]),
+      new Map([
+        [4, "only here"],
+        [5, "in 2 of 3"],
+      ]),
+      new Map([[4, "only here"]]),
+    ]);
+    expect(scenes().map(({ ghosts }) => ghosts.length)).toEqual([1, 0, 1]);
+    expect(onlyWords([3, null])).toBe("only here");
+    expect(onlyWords([3, 0])).toBeNull();
+  });
+
+  it("keeps kinds: a constant's edge stays one where another graph has a gradient's", () => {
+    const [, clone, frozen] = scenes();
+    expect(frozen.scene.edges[3].quiet).toBe("constant");
+    expect(frozen.scene.nodes.find(({ id }) => id === 4)?.quiet).toBe("constant");
+    expect(clone.scene.edges[3].quiet).toBeUndefined();
+    expect(clone.scene.nodes.find(({ id }) => id === 4)?.quiet).toBeUndefined();
+  });
+
+  it("shows of a leaf's copies those that a graph uses", () => {
+    const users = (n: number) => Array.from({ length: n }, (_, i) => i);
+    const fan = (n: number): GraphModel =>
+      graphOf(
+        ["- op Sum", "x leaf", ...users(n).map(() => "- op Sin")],
+        users(n).flatMap((i) => [`0 ${i + 2} a${i}`, `${i + 2} 1 self`]),
+      );
+    const members = [[0, 0], [1, 1], ...users(5).map((i) => [i + 2, i < 4 ? i + 2 : null])];
+    const [all, fewer] = paneScenes(
+      unite(
+        [
+          { label: "5", graph: fan(5) },
+          { label: "4", graph: fan(4) },
+        ],
+        members,
+      ),
+      "down",
+      measure,
+    );
+    expect(all.scene.drawn[1]).toHaveLength(5);
+    expect(fewer.scene.drawn[1]).toHaveLength(4);
+    expect(fewer.ghosts).toHaveLength(2); // one Sin and its copy of x
+  });
+
+  it("draws any part of any graph as the whole draws it, in every direction", () => {
+    fc.assert(
+      fc.property(
+        graphs,
+        fc.array(fc.boolean(), { minLength: 24, maxLength: 24 }),
+        fc.constantFrom("down" as const, "right" as const, "up" as const, "left" as const),
+        (graph, keep, direction) => {
+          const { pane, members } = partOf(graph, keep);
+          const united = unite([{ label: "all", graph }, pane], members);
+          const [whole, part] = paneScenes(united, direction, measure);
+          for (const { scene } of [whole, part]) {
+            scene.nodes.forEach((node, i) => {
+              expect(node.index).toBe(i);
+              expect(scene.drawn[node.id]).toContain(i);
+            });
+            for (const { source, target } of scene.edges) {
+              expect(scene.nodes[source]).toBeDefined();
+              expect(scene.nodes[target]).toBeDefined();
+            }
+          }
+          expect(part.scene.edges).toHaveLength(pane.graph.edges.length);
+          expect(part.scene.nodes.length + part.ghosts.length).toBe(whole.scene.nodes.length);
+          const points = new Set(whole.scene.nodes.map(({ x, y }) => `${x} ${y}`));
+          for (const { x, y } of part.scene.nodes) expect(points).toContain(`${x} ${y}`);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+});
+
+/** The same graph with some of its nodes only; the outputs stay. */
+function partOf(graph: GraphModel, keep: readonly boolean[]) {
+  const roots = new Set(graph.roots.map(({ node }) => node));
+  const kept = graph.nodes.filter(({ id }) => keep[id] || roots.has(id));
+  const id = new Map(kept.map((node, i) => [node.id, i]));
+  const number = (node: number) => id.get(node) ?? 0;
+  const pane: PaneModel = {
+    label: "part",
+    graph: {
+      ...graph,
+      nodes: kept.map((node) => ({ ...node, id: number(node.id) })),
+      edges: graph.edges
+        .filter(({ source, target }) => id.has(source) && id.has(target))
+        .map((edge) => ({ ...edge, source: number(edge.source), target: number(edge.target) })),
+      roots: graph.roots.map((root) => ({ ...root, node: number(root.node) })),
+    },
+  };
+  return { pane, members: graph.nodes.map((node) => [node.id, id.get(node.id) ?? null]) };
+}

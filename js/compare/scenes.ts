@@ -1,0 +1,162 @@
+import type { Direction } from "../drawing/direction";
+import type { Place } from "../drawing/obstacles";
+import {
+  buildScene,
+  edgePart,
+  quietPart,
+  type Scene,
+  type SceneEdge,
+  type SceneNode,
+  shapesOf,
+  timesDrawn,
+} from "../drawing/scene";
+import type { BoxSize, NodeShape } from "../drawing/shape";
+import type { Measure } from "../text/measure";
+import { type Members, onlyWords, type Pane, type United } from "./united";
+
+/** One graph of a comparison with every position known: what all graphs have lies where it lies in the others. */
+export interface PaneScene {
+  scene: Scene;
+  /** Slots that other graphs fill and this one does not, as they are laid out. */
+  ghosts: SceneNode[];
+  ghostEdges: SceneEdge[];
+  /** What others lack. */
+  only: { node: SceneNode; tag: Tag }[];
+  onlyEdges: SceneEdge[];
+}
+
+/** A small sign with words. */
+export interface Tag extends Place {
+  words: string;
+}
+
+/** How far the ground of a node that others lack reaches beyond its box, px. */
+export const HALO = 7;
+const TAG_HEIGHT = 14;
+/** Of a tag, px for each character and for its ends. */
+const CHARACTER = 5.4;
+const TAG_ENDS = 10;
+
+/** Lays all graphs out as one, and hands each its part. Does not touch the DOM. */
+export function paneScenes(united: United, direction: Direction, measure: Measure): PaneScene[] {
+  const { slots, slotMembers, panes } = united;
+  const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
+  const times = timesDrawn(slots);
+  const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
+    const uses = new Int32Array(graph.nodes.length);
+    for (const edge of graph.edges) uses[edge.target]++;
+    const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
+    return shapesOf(graph, direction, measure, drawn, least);
+  };
+  const alone = panes.map((pane, p) => shapesFor(pane, p, []));
+  const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
+  const shapes = panes.map((pane, p) =>
+    shapesFor(
+      pane,
+      p,
+      Array.from(slotOf[p], (slot) => box[slot]),
+    ),
+  );
+  const room = largest(slotMembers, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
+  const together = slotMembers.map((of, slot): NodeShape => {
+    const p = of.findIndex((node) => node !== null);
+    const { width: outerWidth, height: outerHeight } = room[slot];
+    return { ...shapes[p][of[p] ?? 0], outerWidth, outerHeight };
+  });
+  const whole = buildScene(slots, direction, measure, together);
+  const alike = alikeEdges(united);
+  return panes.map((_, p) => paneScene(united, p, whole, shapes[p], alike));
+}
+
+/** Per slot, the largest size that any graph needs. */
+function largest(
+  members: Members,
+  shapes: readonly NodeShape[][],
+  sizeOf: (shape: NodeShape) => [number, number],
+): BoxSize[] {
+  return members.map((of) => {
+    const size = { width: 0, height: 0 };
+    of.forEach((node, p) => {
+      if (node === null) return;
+      const [width, height] = sizeOf(shapes[p][node]);
+      size.width = Math.max(size.width, width);
+      size.height = Math.max(size.height, height);
+    });
+    return size;
+  });
+}
+
+/** Per edge between slots, whether all graphs have it between the same places. */
+function alikeEdges({ panes, slots }: United): boolean[] {
+  const held = new Map<number, Set<string>>();
+  const count = new Int32Array(slots.edges.length);
+  for (const { graph, edge, place } of panes) {
+    graph.edges.forEach(({ source, target }, i) => {
+      const ends = held.get(edge[i]) ?? new Set();
+      held.set(edge[i], ends.add(`${place[source]} ${place[target]}`));
+      count[edge[i]]++;
+    });
+  }
+  return slots.edges.map((_, i) => count[i] === panes.length && held.get(i)?.size === 1);
+}
+
+function paneScene(
+  united: United,
+  p: number,
+  whole: Scene,
+  shapes: readonly NodeShape[],
+  alike: readonly boolean[],
+): PaneScene {
+  const { graph, place, edge: slotEdge } = united.panes[p];
+  const own = new Set(slotEdge);
+  // Of a leaf that is drawn once per use, the copies that this graph uses.
+  const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
+  const roots = new Set(graph.roots.map((root) => root.node));
+  const drawn: number[][] = graph.nodes.map(() => []);
+  const index = new Int32Array(whole.nodes.length).fill(-1);
+  const nodes: SceneNode[] = [];
+  const ghosts: SceneNode[] = [];
+  const only: PaneScene["only"] = [];
+  for (const at of whole.nodes) {
+    const id = united.slotMembers[at.id][p];
+    if (id === null || (at.copies > 1 && !used.has(at.index))) {
+      ghosts.push(at);
+      continue;
+    }
+    const { quiet: _, ...where } = at;
+    const node: SceneNode = {
+      ...where,
+      index: nodes.length,
+      id,
+      leaf: graph.nodes[id].kind === "leaf",
+      root: roots.has(id),
+      shape: shapes[id],
+      ...quietPart(graph.nodes[id]),
+    };
+    index[at.index] = nodes.length;
+    drawn[id].push(nodes.length);
+    nodes.push(node);
+    const words = onlyWords(united.members[place[id]]);
+    if (words !== null) only.push({ node, tag: tagAt(node, words) });
+  }
+  const edges = Array.from(slotEdge, (slot, i): SceneEdge => {
+    const { quiet: _, ...edge } = whole.edges[slot];
+    const [source, target] = [index[edge.source], index[edge.target]];
+    return { ...edge, index: i, source, target, ...edgePart(graph.edges[i].kind) };
+  });
+  return {
+    scene: { ...whole, nodes, edges, drawn, signs: only.map(({ tag }) => tag) },
+    ghosts,
+    ghostEdges: whole.edges.filter((edge) => !own.has(edge.index)),
+    only,
+    onlyEdges: edges.filter((_, i) => !alike[slotEdge[i]]),
+  };
+}
+
+/** At the top left of a box, clear of the middle, where edges arrive and leave. */
+function tagAt({ x, y, shape }: SceneNode, words: string): Tag {
+  const width = CHARACTER * words.length + TAG_ENDS;
+  const left = Math.min(x - shape.width / 2 - 12, x - 8 - width);
+  const top = y - shape.height / 2 - shape.outline - HALO;
+  return { words, x: left + width / 2, y: top, width, height: TAG_HEIGHT };
+}

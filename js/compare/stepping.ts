@@ -1,0 +1,157 @@
+import type { Channel, Traits } from "../channel";
+import { checkRun, checkSteps } from "../steps/check";
+import { type Recording, recordingOf } from "../steps/recording";
+import { oneLine, shortenMiddle } from "../text/shorten";
+import type { GraphModel, MergedStepModel, PassModel, StepModel, TransportModel } from "../wire";
+import type { CompareChannel } from "./traits";
+import type { Pane, United } from "./united";
+
+/** The passes of all panes, looked up by node, their steps numbered as all of them together are. */
+export class PaneRecordings {
+  private known: { pass: PassModel; steps: readonly MergedStepModel[]; recording: Recording }[] =
+    [];
+
+  /** One per pane; null where no backward was seen. Kept as long as Python sends the same. */
+  read(
+    panes: readonly Pane[],
+    passes: readonly PassModel[],
+    steps: readonly MergedStepModel[],
+  ): (Recording | null)[] {
+    return panes.map(({ graph }, p) => {
+      const pass = passes[p];
+      if (pass.run === null) return null;
+      const before = this.known[p];
+      const same =
+        before?.steps === steps && before.pass.steps === pass.steps && before.pass.run === pass.run;
+      const recording = same ? before.recording : mergedRecording(graph, pass, steps, p);
+      this.known[p] = { pass, steps, recording };
+      return recording;
+    });
+  }
+}
+
+/** Whether the steps are made of these passes. */
+export function areMerged(
+  steps: readonly MergedStepModel[],
+  passes: readonly PassModel[],
+): boolean {
+  const counts = passes.map(() => 0);
+  for (const step of steps) for (const p of step.passes) counts[p] += 1;
+  return passes.every((pass, p) => pass.steps.length === counts[p]);
+}
+
+/** One pane's pass; its `steps` have a hole where only others run. */
+export function mergedRecording(
+  graph: GraphModel,
+  pass: PassModel,
+  steps: readonly MergedStepModel[],
+  p: number,
+): Recording {
+  const numbers = steps.flatMap((step, k) => (step.passes.includes(p) ? [k + 1] : []));
+  const own = checkSteps(pass.steps, graph);
+  if (numbers.length !== own.length)
+    throw new Error(`The steps of graph ${p + 1} are not all among the steps of the comparison.`);
+  const renumbered = own.map((step, i) => ({
+    ...step,
+    step: numbers[i],
+    ready: step.ready === 0 ? 0 : numbers[step.ready - 1],
+  }));
+  const recording = recordingOf(graph, renumbered, checkRun(pass.run, graph));
+  const sparse = new Array<StepModel>(steps.length);
+  for (const step of renumbered) sparse[step.step - 1] = step;
+  return { ...recording, steps: sparse };
+}
+
+/**
+ * The merged steps as a graph of their own, one node per step: a node that passes run in opposite orders has a step,
+ * and so a node, for each.
+ */
+export function stepGraph({ graph }: United, steps: readonly MergedStepModel[]): GraphModel {
+  const nodes = steps.map((step, id) => ({ ...graph.nodes[step.node], id }));
+  return { ...graph, nodes, edges: [], roots: [] };
+}
+
+/** The merged steps as the transport bar reads them. */
+export function barSteps(
+  united: United,
+  steps: readonly MergedStepModel[],
+  passes: readonly PassModel[],
+): StepModel[] {
+  const at = united.panes.map(() => 0);
+  return steps.map((step, k) => {
+    const own = step.passes.map((p) => passes[p].steps[at[p]++]);
+    const grows = own.find((one) => (one?.accumulated ?? null) !== null)?.accumulated;
+    const where =
+      step.passes.length < passes.filter((pass) => pass.steps.length > 0).length
+        ? whereWords(step.passes, united.panes)
+        : null;
+    const words = [grows ? `${grows} grows` : (own[0]?.name ?? null), where];
+    return {
+      step: k + 1,
+      node: k,
+      op: united.graph.nodes[step.node].op,
+      name: words.filter((part) => part !== null).join(", ") || null,
+      accumulated: null,
+      ready: 0,
+    };
+  });
+}
+
+/** Each sentence once; one that is not said of all graphs comes with the labels of those that it is about. */
+export function sentencesOf(
+  panes: readonly Pane[],
+  said: readonly (string | null)[],
+): string | null {
+  if (said.every((one) => one === said[0])) return said[0];
+  const whose = new Map<string, string[]>();
+  said.forEach((one, p) => {
+    if (one !== null) whose.set(one, [...(whose.get(one) ?? []), oneLine(panes[p].label)]);
+  });
+  return Array.from(whose, ([one, labels]) => `${labels.join(", ")}: ${one}`).join(" ") || null;
+}
+
+function whereWords(passes: readonly number[], panes: readonly Pane[]): string {
+  if (passes.length > 1) return `in ${passes.length} of ${panes.length} graphs`;
+  return `only in ${shortenMiddle(oneLine(panes[passes[0]].label), 18, (part) => part.length)}`;
+}
+
+/** What there is to say of all passes; a sentence that is not of all of them tells whose it is. */
+export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]): TransportModel {
+  const sentences = (say: (pass: PassModel) => string | null) =>
+    sentencesOf(panes, passes.map(say));
+  const started = passes.some((pass) => pass.run !== null);
+  return {
+    owned: passes.every(({ transport, run }) => transport.owned || run === null),
+    note: sentences(({ transport, run }) =>
+      started && run === null
+        ? "no backward through this graph has been seen yet."
+        : transport.note,
+    ),
+    blocked: sentences(({ transport }) => transport.blocked),
+  };
+}
+
+/** Lets the stepper of a single graph step through the merged passes. */
+export function stepperChannel(channel: CompareChannel, united: () => United | null): Channel {
+  const read = (trait: keyof Traits): unknown => {
+    const all = united();
+    switch (trait) {
+      case "cursor":
+        return channel.get("cursor");
+      case "steps":
+        return all ? barSteps(all, channel.get("steps"), channel.get("passes")) : [];
+      case "transport":
+        return all ? transportOf(all.panes, channel.get("passes")) : null;
+      default:
+        return null;
+    }
+  };
+  return {
+    get: (trait) => read(trait) as never,
+    set(trait, value) {
+      if (trait === "cursor") channel.set("cursor", value as number);
+    },
+    on: () => () => {},
+    send: (message) => channel.send(message),
+  };
+}

@@ -1,0 +1,236 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { fakeBrowser, nextFrame } from "../testing/browser";
+import widget from "../widget";
+import { compareTraits, localComparison, PANES, passOf } from "./fixtures";
+import type { CompareTraits } from "./traits";
+import { createComparison } from "./view";
+
+let browser: ReturnType<typeof fakeBrowser>;
+let remove = () => {};
+
+beforeEach(() => {
+  browser = fakeBrowser();
+});
+
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+async function view(change: Partial<CompareTraits> = {}) {
+  const host = document.body.appendChild(document.createElement("div"));
+  const channel = localComparison(change);
+  remove = createComparison(host, channel);
+  await nextFrame();
+  const one = <E extends Element = HTMLElement>(selector: string) =>
+    host.querySelector<E>(selector) as E;
+  const pane = (p: number) => host.querySelectorAll(".gw-pane")[p];
+  const node = (p: number, id: number) =>
+    pane(p).querySelector<SVGGElement>(`.gw-node[data-node="${id}"]`) as SVGGElement;
+  const click = async (target: Element) => {
+    target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+    await nextFrame();
+  };
+  return { host, channel, one, pane, node, click };
+}
+
+const RAN: Partial<CompareTraits> = {
+  passes: [
+    passOf(PANES[0].graph, [0, 1, 4]),
+    passOf(PANES[1].graph, [0, 1, 4, 5]),
+    passOf(PANES[2].graph, null),
+  ],
+  steps: [
+    { node: 0, passes: [0, 1] },
+    { node: 1, passes: [0, 1] },
+    { node: 5, passes: [1] },
+    { node: 4, passes: [0, 1] },
+  ],
+  cursor: 2,
+};
+
+describe("the comparison", () => {
+  it("shows every graph under its label, which stays text", async () => {
+    const { host, pane } = await view();
+    expect(host.querySelectorAll(".gw-pane")).toHaveLength(3);
+    expect(pane(1).querySelector(".gw-pane-label")?.textContent).toBe("<b>clone</b>");
+    expect(pane(1).querySelectorAll(".gw-node")).toHaveLength(6);
+    expect(host.querySelector("i")).toBeNull();
+    expect(host.textContent).toContain("<i>x</i>");
+  });
+
+  it("marks in words what others lack, and leaves an outline where a graph lacks something", async () => {
+    const { pane, one } = await view();
+    const tags = [...pane(1).querySelectorAll(".gw-only-tag")].map((tag) => tag.textContent);
+    expect(tags.sort()).toEqual(["in 2 of 3", "only here"]);
+    expect(pane(0).querySelectorAll(".gw-ghost")).toHaveLength(1);
+    expect(one(".gw-legend").textContent).toContain("what this graph lacks");
+  });
+
+  it("selects in all panes at once, from each of them and from Python", async () => {
+    const { channel, node, click, pane } = await view();
+    await click(node(1, 5).querySelector(".gw-box") as Element);
+    expect(channel.get("selected")).toBe(4);
+    expect(node(0, 4).classList).toContain("is-selected");
+    expect(node(1, 5).classList).toContain("is-selected");
+    expect(pane(2).querySelector(".gw-ghost.is-selected")).not.toBeNull();
+    channel.change("selected", 3);
+    await nextFrame();
+    for (const p of [0, 1, 2]) expect(node(p, 3).classList).toContain("is-selected");
+    expect(pane(2).querySelector(".gw-ghost.is-selected")).toBeNull();
+  });
+
+  it("selects by the outline of what a graph lacks", async () => {
+    const { channel, pane, click } = await view();
+    await click(pane(2).querySelector(".gw-ghost") as Element);
+    expect(channel.get("selected")).toBe(4);
+  });
+
+  it("hovers in all panes at once", async () => {
+    const { node } = await view();
+    node(0, 1).dispatchEvent(new MouseEvent("pointermove", { bubbles: true }));
+    await nextFrame();
+    for (const p of [0, 1, 2]) expect(node(p, 1).classList).toContain("is-hovered");
+  });
+
+  it("looks at the same part in all panes", async () => {
+    const { host, click } = await view();
+    const views = () =>
+      [...host.querySelectorAll(".gw-layer")].map((layer) => layer.getAttribute("transform"));
+    const before = views();
+    await click(host.querySelector('[aria-label="Zoom in"]') as Element);
+    expect(views()[0]).not.toBe(before[0]);
+    expect(new Set(views()).size).toBe(1);
+  });
+
+  it("steps through all passes as one", async () => {
+    const { channel, node, one, click } = await view(RAN);
+    expect(node(0, 1).classList).toContain("is-running");
+    expect(node(1, 1).classList).toContain("is-running");
+    await click(one('[aria-label="One step"]'));
+    await nextFrame();
+    expect(channel.get("cursor")).toBe(3);
+    expect(node(0, 1).classList).toContain("is-done");
+    expect(node(1, 4).classList).toContain("is-running");
+    expect(one(".gw-bar-text").textContent).toContain("only in <b>clone</b>");
+    channel.change("cursor", 4);
+    await nextFrame();
+    expect(node(0, 4).classList).toContain("is-running");
+    expect(node(1, 5).classList).toContain("is-running");
+  });
+
+  it.each([
+    ["passes", "steps"],
+    ["steps", "passes"],
+  ] as const)(
+    "follows a backward that Python has just run: first %s, then %s",
+    async (...order) => {
+      const { channel, node, one, click, host } = await view();
+      await click(one('[aria-label="One step"]'));
+      expect(one(".gw-bar-text").textContent).toContain("Running backward");
+      const after = { ...RAN, cursor: 1 } as CompareTraits;
+      for (const trait of order) channel.change(trait, after[trait]);
+      channel.change("cursor", 1);
+      await nextFrame();
+      expect(host.querySelector(".gw-fault")).toBeNull();
+      expect(node(0, 0).classList).toContain("is-running");
+    },
+  );
+
+  it("finds in all panes", async () => {
+    const { node, one } = await view();
+    const field = one<HTMLInputElement>(".gw-search-field");
+    field.value = "clone";
+    field.dispatchEvent(new Event("input"));
+    await nextFrame();
+    expect(node(1, 4).classList).toContain("is-current-hit");
+    expect(node(0, 0).classList).toContain("is-dim");
+  });
+
+  it("says what is wrong with what Python sent, and recovers", async () => {
+    const { channel, one } = await view({ panes: PANES.slice(0, 1) });
+    expect(one(".gw-fault").textContent).toContain("fewer than two graphs");
+    channel.change("panes", PANES);
+    await nextFrame();
+    expect(one(".gw-fault")).toBeNull();
+    channel.change("fault", "The backward of x failed.");
+    expect(one(".gw-fault").textContent).toBe("The backward of x failed.");
+  });
+});
+
+describe("the table of leaves", () => {
+  it("sets gradients side by side, bold where they differ", async () => {
+    const { host, one } = await view(RAN);
+    const [x, w] = [...host.querySelectorAll(".gw-leaves tbody tr")];
+    const texts = (row: Element) => [...row.querySelectorAll("td")].map((td) => td.textContent);
+    expect(texts(x)).toEqual([
+      ...["True", "True", "None", "[4]"],
+      ...["True", "True", "None", "[4]"],
+      "not in this graph",
+    ]);
+    expect(x.querySelectorAll(".is-different")).toHaveLength(0);
+    expect(x.querySelector(".gw-differs")).not.toBeNull();
+    expect(texts(w)[3]).toBe("[1]");
+    expect(texts(w)[11]).toBe("norm 2.5");
+    expect([...w.querySelectorAll(".is-different")].map((td) => td.textContent)).toEqual([
+      "[1]",
+      "[2]",
+      "norm 2.5",
+    ]);
+    expect(one(".gw-leaves thead").textContent).toContain(".grad at step 2");
+    expect(one(".gw-leaves thead").textContent).toContain(".grad now"); // the graph without a pass
+  });
+
+  it("selects a leaf, keeps the keyboard there, and tells how many are left out", async () => {
+    const { channel, host, one } = await view();
+    const name = host.querySelectorAll<HTMLButtonElement>(".gw-leaves .gw-link")[1];
+    name.focus();
+    name.click();
+    expect(channel.get("selected")).toBe(3);
+    channel.change("table", { ...channel.get("table"), total: 90 });
+    await nextFrame();
+    expect(document.activeElement?.textContent).toBe("w");
+    expect(host.querySelectorAll(".gw-leaves tr.is-selected")).toHaveLength(1);
+    expect(one(".gw-leaves .gw-small").textContent).toContain("2 of 90 leaves");
+  });
+});
+
+describe("a comparison as a widget", () => {
+  const render = (traits: CompareTraits) => {
+    const values: Record<string, unknown> = { ...traits };
+    const model = {
+      get: (name: string) => values[name],
+      on: () => {},
+      off: () => {},
+      set: () => {},
+      save_changes: () => {},
+      send: () => {},
+    };
+    const el = document.body.appendChild(document.createElement("div"));
+    return { el, end: widget.render({ model, el } as never) };
+  };
+
+  it("is told from a single graph by its panes, and leaves nothing behind", async () => {
+    const { el, end } = render(compareTraits());
+    await nextFrame();
+    expect(el.querySelectorAll(".gw-pane")).toHaveLength(3);
+    expect(browser.observers()).toBeGreaterThan(0);
+    end();
+    expect(el.childNodes).toHaveLength(0);
+    expect(browser.observers()).toBe(0);
+  });
+
+  it("keeps every key from the page", async () => {
+    const { host, one } = await view(RAN);
+    const seen = vi.fn();
+    document.addEventListener("keydown", seen);
+    for (const target of [one(".gw-canvas"), one(".gw-search-field"), one(".gw-leaves button")])
+      target.dispatchEvent(new KeyboardEvent("keydown", { key: "d", bubbles: true }));
+    document.removeEventListener("keydown", seen);
+    expect(seen).not.toHaveBeenCalled();
+    for (const part of host.querySelectorAll("button, input, select, summary, [tabindex]"))
+      expect(part.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
+  });
+});

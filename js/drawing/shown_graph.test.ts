@@ -1,0 +1,71 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { checkGraph } from "../guard";
+import { MODELS } from "../testing/graphs";
+import type { EdgeModel, GraphModel } from "../wire";
+import { hasConstants, isAutograd, kindOfMerged, shownGraph } from "./shown_graph";
+
+const inGraph = () => MODELS["w * x.detach() + c * x + b"]();
+const outside = () => MODELS["a detached alias"]();
+
+describe("the graph that is shown", () => {
+  it("is the same where there is nothing to hide", () => {
+    const graph = MODELS.LeNet();
+    expect(hasConstants(graph)).toBe(false);
+    expect(shownGraph(graph, true)).toBe(graph);
+    expect(shownGraph(graph, false)).toBe(graph);
+  });
+
+  it.each([inGraph, outside])("keeps autograd's ids and places without constants", (make) => {
+    const graph = make();
+    const { nodes, edges } = shownGraph(graph, false);
+    expect(nodes.every(isAutograd)).toBe(true);
+    expect(nodes).toEqual(graph.nodes.slice(0, nodes.length));
+    expect(edges).toEqual(graph.edges.slice(0, edges.length));
+    expect(edges.every(({ kind }) => kind === "gradient")).toBe(true);
+    expect(() => checkGraph({ ...graph, nodes, edges })).not.toThrow();
+  });
+
+  it.each([inGraph, outside])("draws no input both as a stub and as a constant", (make) => {
+    const graph = make();
+    const shown = shownGraph(graph, true);
+    for (const node of shown.nodes) {
+      const drawn = shown.edges.filter(({ source }) => source === node.id);
+      for (const { input_nr } of node.no_grad_inputs)
+        expect(drawn.map((edge) => edge.input_nr)).not.toContain(input_nr);
+      const before = graph.nodes[node.id].no_grad_inputs.length;
+      const constants = drawn.filter(({ kind }) => kind === "constant").length;
+      expect(node.no_grad_inputs.length + constants).toBe(before);
+    }
+  });
+
+  it("keeps the stub of an input that is drawn as nothing else", () => {
+    const graph: GraphModel = inGraph();
+    const product = graph.edges.find(({ kind }) => kind === "constant")?.source ?? -1;
+    graph.nodes[product].no_grad_inputs.push({ input_nr: 7, argument: "mask" });
+    expect(shownGraph(graph, true).nodes[product].no_grad_inputs).toEqual([
+      { input_nr: 7, argument: "mask" },
+    ]);
+  });
+
+  it("lets a gradient flow along merged edges if it flows along any", () => {
+    const edge = (kind: EdgeModel["kind"]): EdgeModel => ({
+      source: 0,
+      target: 1,
+      argument: null,
+      input_nr: 0,
+      output_nr: 0,
+      kind,
+    });
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom("gradient", "constant", "cut"), { minLength: 1 }),
+        (kinds) => {
+          const found = kindOfMerged(kinds.map((kind) => edge(kind as EdgeModel["kind"])));
+          expect(kinds).toContain(found);
+          if (kinds.includes("gradient")) expect(found).toBe("gradient");
+        },
+      ),
+    );
+  });
+});

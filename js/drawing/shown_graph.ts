@@ -1,0 +1,44 @@
+import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+
+/** Whether a node is one of autograd's own, which gradients can flow through. */
+export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
+  return kind === "op" || kind === "leaf";
+}
+
+/** Whether there are constants or cuts that could be hidden. */
+export function hasConstants({ nodes }: GraphModel): boolean {
+  return nodes.some((node) => !isAutograd(node));
+}
+
+/**
+ * The graph as it is to be drawn: without constants and cuts, or with them in place of the stubs that would stand for
+ * the same inputs. Ids and places of what is left stay the same, because constants and cuts come last.
+ */
+export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
+  if (!hasConstants(graph)) return graph;
+  if (!constants) {
+    return {
+      ...graph,
+      nodes: graph.nodes.filter(isAutograd),
+      edges: graph.edges.filter(({ kind }) => kind === "gradient"),
+    };
+  }
+  const covered = new Map<number, Set<number | null>>();
+  for (const { source, input_nr, kind } of graph.edges) {
+    if (kind !== "constant") continue;
+    covered.set(source, (covered.get(source) ?? new Set()).add(input_nr));
+  }
+  const nodes = graph.nodes.map((node): NodeModel => {
+    const drawn = covered.get(node.id);
+    if (!drawn) return node;
+    const stubs = node.no_grad_inputs.filter(({ input_nr }) => !drawn.has(input_nr));
+    return { ...node, no_grad_inputs: stubs };
+  });
+  return { ...graph, nodes };
+}
+
+/** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */
+export function kindOfMerged(edges: readonly EdgeModel[]): EdgeModel["kind"] {
+  if (edges.some(({ kind }) => kind === "gradient")) return "gradient";
+  return edges.some(({ kind }) => kind === "cut") ? "cut" : "constant";
+}

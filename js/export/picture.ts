@@ -1,0 +1,86 @@
+import { describeDrawn, HOW_TO_OPEN } from "../drawing/describe_box";
+import { flow } from "../drawing/direction";
+import { edgeParts } from "../drawing/edge_parts";
+import { frameHeadParts, frameParts } from "../drawing/frame_parts";
+import type { GradientLabel } from "../drawing/gradients";
+import { labelParts, markPart } from "../drawing/label_parts";
+import { edgeClass, type Marks, nodeClass } from "../drawing/marks";
+import { nodeParts, stepParts } from "../drawing/node_parts";
+import { type Part, part } from "../drawing/parts";
+import type { Scene, SceneNode } from "../drawing/scene";
+import type { GraphModel } from "../wire";
+
+/** Everything that the painter would draw of a scene, near and whole, in its order. */
+export function pictureParts(
+  graph: GraphModel,
+  scene: Scene,
+  marks: Marks,
+  gradients: readonly GradientLabel[],
+): Part[] {
+  const heading = flow(scene.direction);
+  const frames = (scene.frames ?? []).map((frame) =>
+    part("g", { class: "gw-group-frame" }, frameParts(frame)),
+  );
+  const heads = (scene.frames ?? []).map((frame) =>
+    part("g", { class: "gw-group-frame" }, frameHeadParts(frame)),
+  );
+  const edges = scene.edges.map((edge) =>
+    part("g", { class: edgeClass(edge, scene, marks) }, edgeParts(edge, heading)),
+  );
+  const labels = gradients.map((label) =>
+    part(
+      "g",
+      { class: label.alarming ? "gw-gradient is-alarming" : "gw-gradient" },
+      labelParts(label),
+    ),
+  );
+  const nodes = scene.nodes.map((node) => nodePart(graph, node, marks));
+  return [
+    part("g", { class: "gw-frames" }, frames),
+    part("g", { class: "gw-edges" }, edges),
+    part("g", { class: "gw-gradients" }, labels),
+    part("g", { class: "gw-nodes" }, nodes),
+    part("g", { class: "gw-frame-heads" }, heads),
+    part("g", { class: "gw-beacons" }, beacons(scene, marks)),
+  ];
+}
+
+/** A node, with its words for a screen reader. */
+function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
+  const { title, lines } = describeDrawn(graph, node, marks);
+  const words = lines.filter((line) => line !== HOW_TO_OPEN);
+  const step = node.group ? 0 : (marks.progress?.recording.step[node.id] ?? 0);
+  const attributes = {
+    class: nodeClass(node, marks, new Set()),
+    role: "img",
+    transform: `translate(${rounded(node.x)},${rounded(node.y)})`,
+  };
+  return part("g", attributes, [
+    part("title", {}, title),
+    part("desc", {}, words.join(", ")),
+    ...nodeParts(node),
+    ...stepParts(node, step),
+  ]);
+}
+
+/** Signs where something went wrong, as large as at full scale. */
+function beacons(scene: Scene, { progress }: Marks): Part[] {
+  return Array.from(progress?.recording.marks ?? []).flatMap(([id, marks]) => {
+    const kinds = [...new Set(marks.map((mark) => mark.kind))];
+    return scene.drawn[id].map((index) =>
+      part(
+        "g",
+        { transform: cornerOf(scene.nodes[index]) },
+        kinds.map((kind, i) => markPart(kind, i * 30)),
+      ),
+    );
+  });
+}
+
+function cornerOf({ x, y, shape }: SceneNode): string {
+  return `translate(${rounded(x - shape.width / 2)},${rounded(y - shape.height / 2)})`;
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
+}

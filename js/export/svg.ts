@@ -1,0 +1,107 @@
+import { asDirection, type Direction } from "../drawing/direction";
+import { type GradientLabel, GradientLayer } from "../drawing/gradients";
+import { type Marks, NO_MARKS } from "../drawing/marks";
+import { part } from "../drawing/parts";
+import type { Scene } from "../drawing/scene";
+import { shownGraph } from "../drawing/shown_graph";
+import { firstScene } from "../groups/first_scene";
+import { checkGraph } from "../guard";
+import { checkRun, checkSteps } from "../steps/check";
+import { recordingOf } from "../steps/recording";
+import { STILL_FONTS, tableMeasure } from "../text/metrics";
+import { counted } from "../text/number";
+import type { GraphModel, RunModel, StateModel, StepModel } from "../wire";
+import { escapeText, MarkupWriter, type Theme } from "./markup";
+import { pictureParts } from "./picture";
+
+/** What to draw besides the graph, and how. */
+export interface SvgOptions {
+  /** The widget's style sheet. */
+  css: string;
+  theme?: Theme;
+  direction?: Direction;
+  /** Whether operands that need no grad, and cuts, are drawn. */
+  constants?: boolean;
+  /** Whether every node is drawn, rather than what a reader of a large graph sees first. */
+  whole?: boolean;
+  /** Written into the picture for screen readers; by default the size of the graph. */
+  title?: string | null;
+  /** Id of the node that is marked as selected. */
+  selected?: number | null;
+  state?: StateModel | null;
+  steps?: StepModel[];
+  run?: RunModel | null;
+  /** After how many of the steps to stand. */
+  cursor?: number;
+}
+
+/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
+const MARGIN = 20;
+
+/** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
+export function svg(model: unknown, options: SvgOptions): string {
+  const given = checkGraph(model);
+  const autograd = shownGraph(given, false);
+  const graph = shownGraph(given, options.constants ?? true);
+  const { theme = "light", whole = false } = options;
+  const scene = firstScene(graph, asDirection(options.direction), tableMeasure, whole);
+  const marks = marksOf(autograd, options);
+  const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
+  const ground = groundOf(scene, gradients);
+  const writer = new MarkupWriter(
+    `${options.css}\n.gradwalk .gw-ground{fill:var(--gw-stage)}`,
+    theme,
+    STILL_FONTS,
+  );
+  const body = writer.write([
+    part("rect", { class: "gw-ground", ...ground }),
+    ...pictureParts(graph, scene, marks, gradients),
+  ]);
+  const { nodes, edges } = autograd;
+  const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;
+  const title = escapeText(options.title ?? `Autograd graph of ${size}`);
+  const note = escapeText(options.state?.note ?? "");
+  const scope = `gw-${hash(writer.rules("gw"))}`;
+  const { x, y, width, height } = ground;
+  return (
+    `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" role="group" width="${width}" height="${height}" ` +
+    `viewBox="${x} ${y} ${width} ${height}"><title>${title}</title><desc>${note}</desc>` +
+    `<style>${writer.rules(scope)}</style>${body}</svg>\n`
+  );
+}
+
+/** What the picture covers: the drawing, and gradients that stand out of it. */
+function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
+  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
+  for (const { x, y, width, height } of gradients) {
+    left = Math.min(left, x - width / 2);
+    top = Math.min(top, y - height / 2);
+    right = Math.max(right, x + width / 2);
+    bottom = Math.max(bottom, y + height / 2);
+  }
+  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
+  return { x, y, width: Math.ceil(right) + MARGIN - x, height: Math.ceil(bottom) + MARGIN - y };
+}
+
+function marksOf(graph: GraphModel, options: SvgOptions): Marks {
+  const { state, selected = null, cursor = 0 } = options;
+  const steps = checkSteps(options.steps ?? [], graph);
+  const run = checkRun(options.run, graph);
+  const shown = steps.length > 0 || run !== null;
+  return {
+    ...NO_MARKS,
+    selected,
+    ran: (state?.runs ?? 0) > 0,
+    reached: new Set(state?.reached ?? []),
+    flowed: new Set(state?.flowed ?? []),
+    freed: new Set(state?.freed ?? []),
+    progress: shown ? { recording: recordingOf(graph, steps, run), cursor } : null,
+  };
+}
+
+/** Pictures in one page share its class names: a scope of its own for each set of rules keeps them apart. */
+function hash(text: string): string {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return (value >>> 0).toString(36);
+}

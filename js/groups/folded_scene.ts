@@ -1,0 +1,41 @@
+import type { Direction } from "../drawing/direction";
+import { buildGroupedScene } from "../drawing/grouped_scene";
+import type { Scene } from "../drawing/scene";
+import type { Measure } from "../text/measure";
+import type { ContentCache } from "./content";
+import { type Folding, LARGEST_WHOLE } from "./folding";
+import { type GroupedGraph, groupedPicture } from "./grouped_picture";
+
+/** A picture of a large graph that is so many times as long as it is wide is wrapped into columns. */
+const HAIR = 2.5;
+/** Wanted width over height of a wrapped picture: about a window's. */
+const WINDOW = 1.8;
+
+/** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
+export function canFold({ tree, graph }: GroupedGraph): boolean {
+  return tree.path.length > 1 || graph.nodes.length > LARGEST_WHOLE;
+}
+
+/**
+ * The picture of a graph as it is folded. `wraps` asks for columns; without, they come only where the picture would be a
+ * hair. Returns whether it was wrapped along with the scene: opening a box must not throw columns back into one line.
+ */
+export function foldedScene(
+  grouped: GroupedGraph,
+  folding: Folding,
+  direction: Direction,
+  measure: Measure,
+  { cache, wraps = false }: { cache?: ContentCache; wraps?: boolean } = {},
+): { scene: Scene; wraps: boolean } {
+  const picture = groupedPicture(grouped, folding);
+  const build = (aspect: number | undefined) =>
+    buildGroupedScene(grouped.graph, picture, direction, measure, {
+      aspect,
+      ...(cache && { cache }),
+    });
+  if (wraps) return { scene: build(WINDOW), wraps };
+  const scene = build(undefined);
+  const isLarge = grouped.graph.nodes.length > LARGEST_WHOLE;
+  const length = Math.max(scene.width / scene.height, scene.height / scene.width);
+  return isLarge && length > HAIR ? { scene: build(WINDOW), wraps: true } : { scene, wraps };
+}

@@ -1,0 +1,85 @@
+import { oneLine } from "../text/shorten";
+import { element } from "../ui/dom";
+import type { CutModel, DetailsModel, SourceModel } from "../wire";
+import { type GoTo, nodeLink } from "./links";
+import { type Opened, section } from "./sections";
+
+/** The line of the program that made a node, with the function that it called. */
+export function sourceSection(details: DetailsModel): HTMLElement | null {
+  const { source, call, inplace } = details;
+  if (source === null && call === null) return null;
+  return element(
+    "div",
+    { class: "gw-source", "data-section": "source" },
+    source !== null && lineView(source),
+    (call !== null || inplace) &&
+      element(
+        "div",
+        { class: "gw-source-call" },
+        call !== null && element("span", { class: "gw-dim" }, "called "),
+        call !== null && element("code", { class: "gw-mono" }, oneLine(call)),
+        inplace &&
+          element(
+            "span",
+            {
+              class: "gw-chip gw-chip-inplace",
+              title: "It changed one of its operands instead of making a new tensor",
+            },
+            "in place",
+          ),
+      ),
+  );
+}
+
+/** A line of the user's program: where it stands, and its text. */
+export function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
+  const place = `${lastParts(file)}:${line}`;
+  const within = name === "<module>" ? "" : ` in ${name}`;
+  return element(
+    "div",
+    { class: "gw-source-line", title: `${file}:${line}${within}` },
+    element("span", { class: "gw-source-place" }, place),
+    text !== "" && element("code", { class: "gw-source-text" }, text),
+  );
+}
+
+export function isSameLine(a: SourceModel | null, b: SourceModel | null): boolean {
+  return a !== null && b !== null && a.file === b.file && a.line === b.line;
+}
+
+/** The file and its folder; a whole path would fill the panel. */
+function lastParts(file: string): string {
+  const parts = file.split(/[\\/]/);
+  return oneLine(parts.slice(-2).join("/"));
+}
+
+/** Where gradient was lost on the way to an operand, one entry per place. */
+export function cutsSection(
+  cuts: readonly CutModel[],
+  opened: Opened,
+  go: GoTo,
+): HTMLElement | null {
+  if (cuts.length === 0) return null;
+  return section(
+    "cuts",
+    "Cut off from",
+    cuts.length > 1 ? String(cuts.length) : null,
+    opened,
+    true,
+    ...cuts.map(({ how, node, label, line, region }, i) =>
+      element(
+        "div",
+        { class: "gw-item" },
+        element(
+          "div",
+          { class: "gw-item-head" },
+          nodeLink(node, label, `cut.${i}`, go),
+          element("span", { class: "gw-chip gw-chip-cut" }, how === "alias" ? "inferred" : how),
+        ),
+        line !== null && lineView(line),
+        region !== null && element("div", { class: "gw-dim" }, "Gradients were switched off at"),
+        region !== null && lineView(region),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,83 @@
+import type { Channel } from "../channel";
+import {
+  alarmOf,
+  type ColourBy,
+  type ColourSources,
+  colouringOf,
+  isKnown,
+} from "../colours/colouring";
+import { createColourControls } from "../colours/controls";
+import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import type { Drawing } from "../drawing/drawing";
+import type { Scene } from "../drawing/scene";
+import { createFoldingControls } from "../groups/controls";
+import type { Folder } from "../groups/folder";
+import type { RunModel } from "../wire";
+import { element } from "./dom";
+
+export interface ViewBar {
+  element: HTMLElement;
+  /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
+  update(): void;
+}
+
+/** Below the toolbar of a large graph or one with modules: how it is folded, and what its colours say. */
+export function createViewBar(
+  drawing: Drawing,
+  folder: Folder,
+  channel: Pick<Channel, "get">,
+): ViewBar {
+  let by: ColourBy = "none";
+  let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
+  let coloured: unknown[] = [];
+  const folding = createFoldingControls(folder);
+  const colours = createColourControls((choice) => {
+    by = choice;
+    update();
+  });
+  const bar = element(
+    "div",
+    { class: "gw-view-bar", role: "toolbar", "aria-label": "How the graph is shown", hidden: true },
+    folding.element,
+    colours.element,
+  );
+
+  /** Norms are found once per run. */
+  function sources(): ColourSources {
+    const graph = folder.grouped?.graph ?? null;
+    const run = drawing.progress?.recording.run ?? null;
+    if (!graph || !run) norms = null;
+    else if (norms?.run !== run || norms.of !== graph)
+      norms = { run, of: graph, values: gradientNorms(graph, run) };
+    return {
+      norms: norms?.values ?? null,
+      memory: channel.get("memory") ?? null,
+      tree: folder.grouped?.tree ?? null,
+    };
+  }
+
+  function update(): void {
+    bar.hidden = !folder.canFold;
+    folding.update();
+    const known = sources();
+    if (!isKnown(by, known)) by = "none";
+    const key = [drawing.scene, by, known.norms, known.memory];
+    if (!drawing.scene || key.every((part, i) => part === coloured[i])) return;
+    coloured = key;
+    const { tint, legend } = colouringOf(by, drawing.scene, known);
+    drawing.mark({ tint, alarms: known.norms && alarmsIn(drawing.scene, known.norms, by) });
+    colours.update(by, (choice) => isKnown(choice, known), legend);
+  }
+
+  return { element: bar, update };
+}
+
+/** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */
+function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number, string> {
+  const alarms = new Map<number, string>();
+  for (const node of scene.nodes) {
+    const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
+    if (alarm) alarms.set(node.index, alarm);
+  }
+  return alarms;
+}

@@ -1,0 +1,283 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { localChannel, type Traits } from "./channel";
+import { Builder } from "./demo/build_graph";
+import { fakeRun } from "./demo/fake_run";
+import { fakeBrowser, nextFrame } from "./testing/browser";
+import { createView } from "./view";
+import type { GraphModel } from "./wire";
+
+let remove = () => {};
+beforeEach(() => {
+  // A window so large that nothing is out of view.
+  fakeBrowser(8000, 8000);
+});
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+/** Blocks in a row, each with a view, a product and a tanh in it, under a loss; `count` 2 for a small graph. */
+function blocks(count: number): GraphModel {
+  const g = new Builder();
+  g.namespace = "";
+  let x = g.op("SinBackward0", [4], { self: g.leaf("x", [4]) });
+  for (let i = 0; i < count; i++) {
+    g.namespace = `net/block/${i}`;
+    const flat = g.op("ViewBackward0", [4], { self: x });
+    const product = g.op("MulBackward0", [4], { self: flat, other: g.leaf(`w${i}`, [4]) });
+    x = g.op("TanhBackward0", [4], { self: product }, `h${i}`);
+  }
+  g.namespace = "";
+  return g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
+}
+
+async function view(graph: GraphModel, change: Partial<Traits> = {}) {
+  const host = document.body.appendChild(document.createElement("div"));
+  const channel = localChannel<Traits>({
+    graph,
+    details: null,
+    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
+    fault: null,
+    selected: null,
+    direction: "down",
+    constants: false,
+    cursor: 0,
+    steps: [],
+    run: null,
+    transport: { owned: false, note: null, blocked: null },
+    ...change,
+  });
+  remove = createView(host, channel);
+  await nextFrame();
+  const one = <E extends Element = HTMLElement>(selector: string) =>
+    host.querySelector<E>(selector) as E;
+  const all = (selector: string) => [...host.querySelectorAll<HTMLElement>(selector)];
+  const fire = async (target: Element, event: Event) => {
+    target.dispatchEvent(event);
+    await nextFrame();
+  };
+  const press = (key: string) =>
+    fire(one(".gw-canvas"), new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  const mouse = (type: "click" | "dblclick", selector: string) =>
+    fire(one(`${selector}`), new MouseEvent(type, { bubbles: true }));
+  const choose = (selector: string, value: string) => {
+    const select = one<HTMLSelectElement>(selector);
+    select.value = value;
+    return fire(select, new Event("change"));
+  };
+  const boxes = () => all(".gw-closed").map((box) => box.dataset.group);
+  const frames = () => all(".gw-frames .gw-group-frame").map((frame) => frame.dataset.path);
+  const idOf = (label: string) => graph.nodes.findIndex((node) => node.label === label);
+  const node = (label: string) => one(`.gw-node[data-node="${idOf(label)}"]`);
+  return { channel, one, all, press, mouse, choose, boxes, frames, idOf, node };
+}
+
+describe("a small graph", () => {
+  it("without modules has nothing to fold and no bar for it", async () => {
+    const graph = blocks(2);
+    const plain = { ...graph, nodes: graph.nodes.map((node) => ({ ...node, namespace: null })) };
+    const { one, all } = await view(plain);
+    expect(one(".gw-view-bar").hidden).toBe(true);
+    expect(all(".gw-group-frame, .gw-closed, .gw-edge-folded")).toEqual([]);
+    expect(all(".gw-node")).toHaveLength(plain.nodes.length);
+  });
+
+  it("with modules is open, with its plumbing", async () => {
+    const { one, all, frames } = await view(blocks(2));
+    expect(one(".gw-view-bar").hidden).toBe(false);
+    expect(frames()).toEqual(["net", "net/block", "net/block/1", "net/block/0"]);
+    expect(all(".gw-node")).toHaveLength(blocks(2).nodes.length);
+  });
+});
+
+describe("boxes", () => {
+  it("close by a double click on the title and open by one on the box", async () => {
+    const { mouse, boxes, frames } = await view(blocks(2));
+    const head = '.gw-group-frame[data-path="net/block/0"] .gw-frame-head';
+    await mouse("click", head);
+    expect(boxes()).toEqual([]);
+    await mouse("dblclick", head);
+    expect(boxes()).toEqual(["net/block/0"]);
+    expect(frames()).not.toContain("net/block/0");
+    await mouse("click", '[data-group="net/block/0"] .gw-box');
+    expect(boxes()).toEqual(["net/block/0"]);
+    await mouse("dblclick", '[data-group="net/block/0"] .gw-box');
+    expect(boxes()).toEqual([]);
+  });
+
+  it("open and close by one click on their signs", async () => {
+    const { mouse, boxes } = await view(blocks(2));
+    await mouse("click", '.gw-group-frame[data-path="net"] .gw-frame-sign');
+    expect(boxes()).toEqual(["net"]);
+    await mouse("click", '[data-group="net"] .gw-open-sign');
+    expect(boxes()).toEqual([]);
+  });
+
+  it("open by Enter and plus, close by minus, and keep the keyboard", async () => {
+    const { one, press, boxes, channel } = await view(blocks(2));
+    one(".gw-canvas").focus();
+    await press("ArrowDown");
+    await press("-");
+    expect(boxes()).toEqual(["net/block/1"]);
+    expect(one(".gw-closed").classList).toContain("is-focused");
+    await press("-");
+    expect(boxes()).toEqual(["net/block"]);
+    await press("Enter");
+    expect(boxes()).toEqual(["net/block/1"]);
+    await press("+");
+    expect(boxes()).toEqual([]);
+    expect(channel.get("selected")).toBeNull();
+    expect(one(".gw-node.is-focused")).not.toBeNull();
+  });
+
+  it("are described, and no one node is selected by them", async () => {
+    const { one, press, mouse, channel } = await view(blocks(2));
+    await mouse("click", '.gw-group-frame[data-path="net/block/1"] .gw-frame-sign');
+    one(".gw-canvas").focus();
+    await press("Home");
+    await press("ArrowDown");
+    const words = one("[aria-live=polite].gw-visually-hidden").textContent;
+    expect(words).toContain("net.block.1, module of 4 nodes, 1 leaf");
+    await mouse("click", ".gw-closed .gw-box");
+    expect(channel.get("selected")).toBeNull();
+  });
+
+  it("follow the choice of a depth, which says when it no longer fits", async () => {
+    const { one, choose, boxes, mouse } = await view(blocks(2));
+    const depth = () => one<HTMLSelectElement>(".gw-depth").selectedOptions[0].textContent;
+    expect(depth()).toBe("all open");
+    await choose(".gw-depth", "2");
+    expect(boxes()).toEqual(["net/block/1", "net/block/0"]);
+    expect(depth()).toBe("depth 2");
+    await mouse("dblclick", '[data-group="net/block/1"] .gw-box');
+    expect(depth()).toBe("as opened");
+    await choose(".gw-depth", "0");
+    expect(boxes()).toEqual(["net"]);
+  });
+
+  it("fold together when they are alike, and unfold", async () => {
+    const { one, choose, mouse, boxes } = await view(blocks(5));
+    await choose(".gw-depth", "2");
+    await mouse("click", '[aria-label="Fold repeats"]');
+    expect(boxes()).toEqual(["net/block/0"]);
+    expect(one(".gw-closed").textContent).toContain("×5");
+    await mouse("dblclick", ".gw-closed .gw-box");
+    expect(boxes()).toHaveLength(5);
+  });
+});
+
+describe("plumbing", () => {
+  it("hides in edges and comes back by a click", async () => {
+    const { all, mouse, node } = await view(blocks(3));
+    const before = all(".gw-node").length;
+    await mouse("click", '[aria-label="Hide plumbing"]');
+    expect(all(".gw-node")).toHaveLength(before - 3);
+    expect(all(".gw-edge-folded").map((sign) => sign.textContent)).toEqual(
+      Array(3).fill(expect.stringMatching(/1$/)),
+    );
+    await mouse("click", ".gw-edge-folded");
+    expect(all(".gw-node")).toHaveLength(before - 2);
+    expect(node("x")).not.toBeNull();
+  });
+
+  it("is hidden in a large graph, whose modules are closed", async () => {
+    const { boxes, one } = await view(blocks(60));
+    expect(boxes()).toEqual(["net/block"]);
+    const toggle = one('[aria-label="Hide plumbing"]');
+    expect(toggle.getAttribute("aria-pressed")).toBe("true");
+  });
+});
+
+describe("a hidden node", () => {
+  it("comes to light when it is selected, also from Python", async () => {
+    const { channel, node, idOf, boxes } = await view(blocks(60));
+    channel.change("selected", idOf("h30"));
+    await nextFrame();
+    expect(node("h30").classList).toContain("is-selected");
+    expect(boxes()).toContain("net/block/29");
+    expect(boxes()).not.toContain("net/block/30");
+  });
+
+  it("is shown by a search, one at a time", async () => {
+    const { one, node } = await view(blocks(60));
+    const type = async (text: string) => {
+      const field = one<HTMLInputElement>(".gw-search-field");
+      field.value = text;
+      field.dispatchEvent(new Event("input"));
+      await nextFrame();
+    };
+    await type("h30");
+    expect(node("h30").classList).toContain("is-current-hit");
+    await type("h31");
+    expect(node("h31").classList).toContain("is-current-hit");
+    expect(node("h30")).toBeNull();
+    await type("");
+    expect(node("h31")).not.toBeNull();
+  });
+
+  it("is selected while its box is closed: the box shows it", async () => {
+    const { channel, mouse, one, idOf } = await view(blocks(2));
+    channel.change("selected", idOf("h0"));
+    await nextFrame();
+    await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
+    expect(one('[data-group="net/block/0"]').classList).toContain("is-selected");
+  });
+});
+
+describe("backward", () => {
+  it("shows on a closed box what happens inside", async () => {
+    const graph = blocks(2);
+    const { steps, run } = fakeRun(graph, "nan");
+    const { channel, one, mouse } = await view(graph, { steps, run });
+    await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
+    const box = () => one('[data-group="net/block/0"]').classList;
+    const inside = steps.filter(({ node }) => graph.nodes[node].namespace === "net/block/0");
+    expect(box()).toContain("is-waiting");
+    channel.change("cursor", inside[0].step);
+    await nextFrame();
+    expect(box()).toContain("is-running");
+    channel.change("cursor", steps.length);
+    await nextFrame();
+    expect(one('[data-group="net/block/0"] .gw-badge-alarm').textContent).toBe("NaN");
+  });
+
+  it("colours by the norms once there are some", async () => {
+    const graph = blocks(2);
+    const { steps, run } = fakeRun(graph, "fine");
+    const { channel, one, all, choose } = await view(graph);
+    const option = () => one<HTMLOptionElement>('.gw-colour-by option[value="gradient"]');
+    expect(option().disabled).toBe(true);
+    channel.change("run", run);
+    channel.change("steps", steps);
+    await nextFrame();
+    expect(option().disabled).toBe(false);
+    await choose(".gw-colour-by", "gradient");
+    expect(all(".gw-node.is-tinted")).toHaveLength(graph.nodes.length);
+    expect(one(".gw-colour-key").querySelectorAll(".gw-tick").length).toBeGreaterThan(1);
+    await choose(".gw-colour-by", "none");
+    expect(all(".is-tinted")).toEqual([]);
+    expect(one(".gw-colour-key").hidden).toBe(true);
+  });
+});
+
+describe("findings", () => {
+  it("lead to the node that they are about", async () => {
+    const { channel, one, node, idOf } = await view(blocks(60));
+    expect(one(".gw-findings").hidden).toBe(true);
+    channel.change("findings", [
+      {
+        kind: "vanishing",
+        severity: "warning",
+        nodes: [idOf("h12")],
+        message: "The gradient vanishes.",
+        numbers: [],
+      },
+    ]);
+    one(".gw-finding-message").click();
+    await nextFrame();
+    expect(channel.get("selected")).toBe(idOf("h12"));
+    expect(node("h12").classList).toContain("is-selected");
+  });
+});

@@ -1,0 +1,67 @@
+"""A captured graph as plain JSON values that networkx reads, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+
+
+def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
+    """A graph as ``networkx.node_link_data(graph, edges="edges")`` gives it, in JSON values only.
+
+    Args:
+        graph: What `gradwalk.capture` gave, with or without annotations.
+
+    Returns:
+        Plain values; tuples have become lists.
+    """
+    return {
+        "directed": True,
+        "multigraph": True,
+        "graph": _plain(graph.graph),
+        "nodes": [{**_plain(data), "id": node} for node, data in graph.nodes(data=True)],
+        "edges": [
+            {**_plain(data), "source": source, "target": target, "key": key}
+            for source, target, key, data in graph.edges(data=True, keys=True)
+        ],
+    }
+
+
+def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
+    """The graph again; `graph_to_data` undone, but for lists under keys of other modules' own.
+
+    Args:
+        data: As `graph_to_data` gave it, checked.
+
+    Returns:
+        A graph with tuples for shapes and roots, as `gradwalk.capture` gives it.
+    """
+    graph = nx.MultiDiGraph()
+    graph.graph.update(data["graph"])
+    graph.graph["roots"] = [tuple(root) for root in data["graph"]["roots"]]
+    for node in data["nodes"]:
+        attributes = {key: value for key, value in node.items() if key != "id"}
+        attributes["shape"] = _shape(attributes["shape"])
+        attributes["outputs"] = [
+            {**output, "shape": _shape(output["shape"])} for output in attributes["outputs"]
+        ]
+        graph.add_node(node["id"], **attributes)
+    for edge in data["edges"]:
+        attributes = {k: v for k, v in edge.items() if k not in {"source", "target", "key"}}
+        graph.add_edge(edge["source"], edge["target"], key=edge["key"], **attributes)
+    return graph
+
+
+def _shape(shape: list[int] | None) -> tuple[int, ...] | None:
+    return None if shape is None else tuple(shape)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

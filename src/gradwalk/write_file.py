@@ -1,0 +1,92 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+
+def write_file(path: Any, content: str | bytes, caller: str) -> Path:
+    """Write a file so that a failure midway leaves what was there before.
+
+    Args:
+        path: Where to; ``~`` is the home folder.
+        content: Text, which is written as UTF-8, or bytes.
+        caller: Who writes, for errors: "to_svg".
+
+    Returns:
+        Where it was written. An existing file is replaced, with a warning that says so.
+
+    Raises:
+        TypeError: ``path`` is no path.
+        OSError: The folder does not exist, or the file cannot be written there.
+    """
+    file = read_path(path, caller)
+    existed = file.exists()
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    except OSError as error:
+        raise _refused(file, caller, error) from error
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(_mode(file))
+        Path(temporary).replace(file)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        if isinstance(error, OSError):
+            raise _refused(file, caller, error) from error
+        raise
+    if existed:
+        warnings.warn(f"{caller}() has replaced the file {file}.", stacklevel=4)  # the one who asked the widget
+    return file
+
+
+def read_path(path: Any, caller: str) -> Path:
+    """A path to a file in a folder that is there, checked.
+
+    Raises:
+        TypeError: ``path`` is no path.
+        OSError: There is no such folder, or the path is that of a folder.
+    """
+    try:
+        file = Path(path).expanduser()
+    except TypeError:
+        raise TypeError(
+            f"{caller}() was given {path!r}, of type {type(path).__name__}, as the path. Give the "
+            "name of a file, such as 'graph.svg'."
+        ) from None
+    if file.is_dir():
+        raise IsADirectoryError(
+            f"{caller}() was given {str(file)!r}, which is a folder. Give the name of a file in it."
+        )
+    if not file.parent.is_dir():
+        raise FileNotFoundError(
+            f"{caller}() cannot write {str(file)!r}, because there is no folder "
+            f"{str(file.parent)!r}. Make it first, or give another path."
+        )
+    return file
+
+
+def _refused(file: Path, caller: str, error: OSError) -> OSError:
+    return type(error)(
+        f"{caller}() cannot write {str(file)!r}: {error.strerror or error}. What was there before "
+        "is unchanged. Give a path that you may write to, with enough room."
+    )
+
+
+def _mode(file: Path) -> int:
+    """The permissions of the file that is replaced, else those of any new file."""
+    if file.exists():
+        return file.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,305 @@
+"""Saved graphs: what is opened equals what was saved, and no file can do harm."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+import subprocess
+import sys
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import PROGRAMS, outputs_of
+
+from gradwalk import GraphWidget, save, watch
+from gradwalk import saved_graph as saved_file
+
+
+def recorded(outputs) -> GraphWidget:
+    """A widget after its backward pass, where that is possible."""
+    widget = GraphWidget(*outputs)
+    try:
+        widget.backward(gradient=[torch.ones_like(output) for output in outputs])
+    except Exception:  # what it tells of the failure is saved as well
+        pass
+    return widget
+
+
+def plain_graph(graph: nx.MultiDiGraph):
+    nodes = {node: {k: _plain(v) for k, v in data.items()} for node, data in graph.nodes(data=True)}
+    edges = sorted((s, t, k, sorted(d.items())) for s, t, k, d in graph.edges(keys=True, data=True))
+    return nodes, edges, graph.graph
+
+
+def _plain(value):
+    return json.loads(json.dumps(value))
+
+
+def assert_same(opened: GraphWidget, widget: GraphWidget, cursors) -> None:
+    assert opened.graph == widget.graph
+    assert opened.steps == widget.steps
+    assert opened.run == _plain(widget.run)
+    assert opened.state == widget.state
+    assert opened.cursor == widget.cursor
+    assert plain_graph(opened.to_networkx()) == plain_graph(widget.to_networkx())
+    assert str(opened) == str(widget)
+    saved_at = widget.cursor
+    for cursor in cursors:
+        widget.cursor = opened.cursor = cursor
+        for node in range(len(widget.graph["nodes"])):
+            widget.selected = opened.selected = node
+            found, expected = dict(opened.details), _plain(widget.details)
+            if found["explained"] is None:  # only known where ``.grad`` is as it was when saved
+                assert cursor != saved_at or expected["explained"] is None
+                del found["explained"], expected["explained"]
+            assert found == expected, (cursor, node)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_open_of_save_equals(name, tmp_path):
+    widget = recorded(outputs_of(name))
+    path = save(widget, tmp_path / "run.gw.json.gz")
+    opened = GraphWidget.open(path)
+    total = len(widget.steps)
+    cursors = [total, *sorted({0, 1, total // 3, total - 1} & set(range(total)))]
+    assert_same(opened, widget, cursors if total < 100 else [total])
+    opened.close()
+    widget.close()
+
+
+def grown(seed: int, size: int) -> torch.Tensor:
+    """A random program of small tensors."""
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    known = [torch.randn(2, requires_grad=True) for _ in range(2)]
+    for _ in range(size):
+        a, b = draw.choice(known), draw.choice(known)
+        make = draw.choice(
+            [torch.add, torch.mul, lambda a, b: a.sin(), lambda a, b: a.detach() * b, torch.maximum]
+        )
+        known.append(make(a, b))
+    return sum(one.sum() for one in known)
+
+
+@given(seed=st.integers(0, 2**16), size=st.integers(1, 9))
+@settings(max_examples=10, deadline=None)
+def test_random_programs(tmp_path_factory, seed, size):
+    widget = recorded([grown(seed, size)])
+    path = tmp_path_factory.mktemp("saved") / "run.gw.json.gz"
+    opened = GraphWidget.open(save(widget, path))
+    assert_same(opened, widget, range(len(widget.steps) + 1))
+    opened.close()
+    widget.close()
+
+
+def test_what_was_watched_is_saved(tmp_path):
+    with watch():
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+        loss = model(torch.ones(1, 2)).sum()
+    widget = recorded([loss])
+    opened = GraphWidget.open(save(widget, tmp_path / "run.gw.json.gz"))
+    assert_same(opened, widget, [0, len(widget.steps)])
+
+
+def test_saving_moves_nothing(tmp_path):
+    x = torch.tensor(3.0, requires_grad=True)
+    widget = GraphWidget(x**2 + x)
+    widget.step(2)
+    before = torch.get_rng_state()
+    save(widget, tmp_path / "run.gw.json.gz")
+    assert widget.cursor == 2
+    assert x.grad is None
+    assert torch.equal(before, torch.get_rng_state())
+    widget.run_to("x")
+    assert x.grad == 7
+
+
+def test_tensors_are_saved_with_their_names(tmp_path):
+    weight = torch.ones(2, requires_grad=True)
+    path = save((weight * 2).sum(), tmp_path / "run.gw.json.gz")
+    assert GraphWidget.open(path).graph["nodes"][2]["name"] == "weight"
+    path = save({"out": weight * 2}, tmp_path / "other.gw.json.gz", names={"w": weight})
+    opened = GraphWidget.open(path)
+    assert opened.graph["nodes"][1]["name"] == "w"
+    assert opened.run is None
+
+
+def test_an_opened_widget_says_what_it_cannot_do(tmp_path):
+    x = torch.tensor(3.0, requires_grad=True)
+    opened = GraphWidget.open(save(x * 2, tmp_path / "run.gw.json.gz"))
+    for ask in (opened.backward, opened.step, lambda: opened.run_to(0)):
+        with pytest.raises(RuntimeError, match="opened from a file.*Make a new widget"):
+            ask()
+    assert "opened from a file" in opened.transport["blocked"]
+    opened._on_message(None, {"kind": "start", "cursor": None}, None)
+    assert "opened from a file" in opened.fault
+    assert x.grad is None
+    opened.close()
+    with pytest.raises(ValueError, match="closed"):
+        opened.to_networkx()
+
+
+def test_an_opened_widget_steps_and_is_saved_again(tmp_path):
+    x = torch.tensor(3.0, requires_grad=True)
+    widget = GraphWidget(x**2 + x)
+    widget.backward()
+    opened = GraphWidget.open(save(widget, tmp_path / "a.gw.json.gz"))
+    x.grad = None
+    opened.reset()
+    opened.step(2)
+    assert [step["op"] for step in opened.steps[:2]] == ["AddBackward0", "PowBackward0"]
+    opened.run_to("x")
+    assert opened.cursor == 3
+    assert x.grad is None
+    again = GraphWidget.open(save(opened, tmp_path / "b.gw.json.gz"))
+    assert (again.graph, again.steps, again.cursor) == (opened.graph, opened.steps, 3)
+    assert "PowBackward0" in opened.to_svg()
+
+
+def test_a_large_graph_keeps_the_details_of_its_first_nodes(tmp_path):
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for _ in range(2100):
+        y = y * 1.5
+    opened = GraphWidget.open(save(y, tmp_path / "run.gw.json.gz"))
+    opened.selected = 2
+    assert opened.details["saved"]
+    opened.selected = 2100
+    assert opened.details["about"].startswith("Not saved")
+
+
+def test_it_opens_where_the_model_is_not(tmp_path):
+    path = tmp_path / "run.gw.json.gz"
+    save(torch.nn.Linear(2, 1)(torch.ones(1, 2)).sum(), path)
+    code = f"from gradwalk import GraphWidget; print(repr(GraphWidget.open({str(path)!r})))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("GraphWidget(")
+
+
+# Files that are not as they should be
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> bytes:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    widget = GraphWidget((x * 2).sum(), names={"x": x})
+    widget.backward()
+    return save(widget, tmp_path_factory.mktemp("good") / "run.gw.json.gz").read_bytes()
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ValueError, match=r"^'run'.*\.$") as caught:
+        saved_file.unpack(data, "run")
+    return str(caught.value)
+
+
+def test_damaged_and_foreign_files_get_a_sentence(good):
+    saved_file.unpack(good, "run")
+    assert "cut off" in refused(good[:-10])
+    assert "damaged" in refused(b"not compressed at all")
+    assert "damaged" in refused(gzip.compress(b"{"))
+    assert "damaged" in refused(gzip.compress(b"\xff\xfe"))
+    assert "damaged" in refused(gzip.compress(b'{"format": NaN}'))
+    assert "not a graph" in refused(gzip.compress(b"[1, 2]"))
+    assert "not a graph" in refused(gzip.compress(b'{"format": "pickle"}'))
+    assert "damaged" in refused(gzip.compress(b"[" * 100_000))
+    assert "damaged" in refused(gzip.compress(b"1" * 100_000))
+
+
+def test_versions(good):
+    value = json.loads(gzip.decompress(good))
+    assert "Update gradwalk" in refused(packed({**value, "version": 2}))
+    assert "Save the graph again" in refused(packed({**value, "version": 0}))
+    assert "version True" in refused(packed({**value, "version": True}))
+
+
+def packed(value) -> bytes:
+    return gzip.compress(json.dumps(value).encode())
+
+
+def test_a_bomb_is_not_unpacked(good, monkeypatch):
+    monkeypatch.setattr(saved_file, "MOST_BYTES", 2**16)
+    assert "more than gradwalk ever writes" in refused(gzip.compress(b" " * 2**20))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (["graph", "nodes", 0, "id"], 1, "node 0.id is 1 rather than 0"),
+        (["graph", "nodes", 0, "op"], 3, "node 0.op is 3"),
+        (["graph", "nodes", 0, "kind"], "evil", "none of its values"),
+        (["graph", "nodes", 0, "source"], [], "node 0.source is list"),
+        (["graph", "nodes", 0, "more"], 1, "unknown"),
+        (["graph", "edges", 0, "target"], 99, "edge 0.target is 99"),
+        (["graph", "edges", 0, "target"], -1, "edge 0.target is -1"),
+        (["graph", "edges", 0, "target"], True, "edge 0.target is True"),
+        (["graph", "graph", "roots"], [[0]], "not a node and a number"),
+        (["steps", 0, "node"], 77, "steps[0].node is 77"),
+        (["steps", 1, "step"], 1, "steps[1].step is 1"),
+        (["cursor"], 9, "the cursor is 9"),
+        (["selected"], 9, "the selection is 9"),
+        (["direction"], "sideways", "the file.direction"),
+        (["run", "edges"], [0], "one gradient for each"),
+        (["run", "marks"], [{"node": 5, "kind": "nan", "note": ""}], "run.marks is 5"),
+        (["state", "freed"], [123], "state.freed is 123"),
+        (["details"], [], "number of details"),
+        (["details", 0], [], "do not begin"),
+        (["details", 0, 0, "fields", "saved"], 5, "details of node 0.saved is 5"),
+        (["details", 0, 0, "fields", "id"], 2, "their id is 2"),
+        (["details", 2, 0, "fields", "value", "values"], "deep", "nested more than 80"),
+    ],
+)
+def test_wrong_types_and_places_get_a_sentence(good, place, value, words):
+    if value == "deep":
+        value = []
+        for _ in range(90):
+            value = [value]
+    whole = json.loads(gzip.decompress(good))
+    at = whole
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    assert words in refused(packed(whole))
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_change_of_a_file_raises_anything_but_a_sentence(good, data):
+    whole = json.loads(gzip.decompress(good))
+    value = copy.deepcopy(whole)
+    at = value
+    for _ in range(data.draw(st.integers(1, 6))):
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            break
+        key = data.draw(st.sampled_from(keys))
+        if not isinstance(at[key], (dict, list)):
+            at[key] = data.draw(st.sampled_from([None, -1, 10**9, 1.5, "x", [], {}, True]))
+            break
+        at = at[key]
+    try:
+        saved_file.unpack(packed(value), "run")
+    except ValueError as error:
+        assert str(error).startswith("'run' ")
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_get_a_sentence(data):
+    refused(data)
+
+
+def test_bad_paths(tmp_path):
+    with pytest.raises(FileNotFoundError, match="cannot be read"):
+        GraphWidget.open(tmp_path / "missing.gw.json.gz")
+    with pytest.raises(TypeError, match="Give the name of a file"):
+        GraphWidget.open(3.5)
+    x = torch.ones(1, requires_grad=True)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        save(x * 2, tmp_path / "missing" / "run.gw.json.gz")
+    with pytest.raises(ValueError, match="which has its own"):
+        save(GraphWidget(x * 2), tmp_path / "run.gw.json.gz", names={"x": x})

@@ -1,0 +1,49 @@
+"""A notebook that was run and saved shows a picture where there is no kernel."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import nbclient
+import nbconvert
+import nbformat
+import pytest
+
+CODE = """
+import torch
+from gradwalk import GraphWidget
+x = torch.ones(2, requires_grad=True)
+y = (x * 3).sum()
+GraphWidget(y)
+"""
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CODE)])
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    # As JupyterLab saves it unless it is told otherwise: without the state of the widgets.
+    nbclient.NotebookClient(made, timeout=300, store_widget_state=False).execute()
+    return made
+
+
+def test_the_output_carries_every_kind(notebook):
+    data = notebook.cells[0].outputs[0]["data"]
+    assert set(data) == {
+        "application/vnd.jupyter.widget-view+json",
+        "image/svg+xml",
+        "text/plain",
+    }
+    assert "Mul (2), no grad: other" in data["text/plain"]
+
+
+def test_html_without_a_kernel_shows_the_picture(notebook):
+    html, _ = nbconvert.HTMLExporter(embed_widgets=False).from_notebook_node(notebook)
+    start, end = html.index("<svg xmlns"), html.index("</svg>") + len("</svg>")
+    words = " ".join(ET.fromstring(html[start:end]).itertext())
+    assert "MulBackward0" in words
+
+
+def test_markdown_and_plain_text_have_the_tree(notebook):
+    text = notebook.cells[0].outputs[0]["data"]["text/plain"]
+    assert text.startswith("GraphWidget(3 nodes, 2 edges, 1 leaf)\n")
