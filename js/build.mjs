@@ -39,6 +39,12 @@ const still = {
   legalComments: "none",
 };
 
+/** A page of its own, without a notebook or a kernel. */
+const page = {
+  ...still,
+  entryPoints: [{ in: "page/entry.ts", out: "page" }],
+};
+
 const mode = process.argv[2];
 if (mode === "--serve") {
   const context = await esbuild.context({
@@ -58,7 +64,7 @@ if (mode === "--serve") {
   await context.watch();
   console.log(`Rebuilding ${out} at every change.`);
 } else {
-  await Promise.all([esbuild.build(bundle), esbuild.build(still)]);
+  await Promise.all([esbuild.build(bundle), esbuild.build(still), esbuild.build(page)]);
   report();
 }
 

@@ -1,4 +1,5 @@
 import type { AnyModel } from "@anywidget/types";
+import type { Dtypes } from "./colours/dtypes";
 import type { Direction } from "./drawing/direction";
 import type {
   DetailsModel,
@@ -29,6 +30,8 @@ export interface Traits {
   transport: TransportModel;
   /** The bytes held for backward; null or left out while they are not known. */
   memory?: MemoryModel | null;
+  /** The dtypes of the nodes; null or left out while they are not known. */
+  dtypes?: Dtypes | null;
   /** What a diagnosis found; null or left out while none was made. */
   findings?: FindingModel[] | null;
 }

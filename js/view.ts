@@ -3,6 +3,7 @@ import { asDirection } from "./drawing/direction";
 import { Drawing } from "./drawing/drawing";
 import type { Scene } from "./drawing/scene";
 import { hasConstants, shownGraph } from "./drawing/shown_graph";
+import { foldedIn } from "./drawing/stages";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
 import { createFindingsList } from "./findings/findings_list";
 import { Folder } from "./groups/folder";
@@ -283,6 +284,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
         stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
         kinds: new Set(shown.nodes.map((node) => node.kind)),
         copies: drawing.scene?.nodes.some((node) => node.copies > 1) ?? false,
+        folded: foldedIn(drawing.scene),
         ran: (state?.runs ?? 0) > 0,
         unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < autograd.nodes.length,
         freed: (state?.freed ?? []).length > 0,
@@ -342,6 +344,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   subscribe("selected", showSelected);
   subscribe("details", showDetails);
   subscribe("memory", () => viewBar.update());
+  subscribe("dtypes", () => viewBar.update());
   subscribe("findings", showFindings);
   subscribe("fault", () => {
     stepper.answered();

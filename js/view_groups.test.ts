@@ -67,12 +67,14 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
     select.value = value;
     return fire(select, new Event("change"));
   };
-  const boxes = () => all(".gw-closed").map((box) => box.dataset.group);
+  const boxes = () => all(".gw-svg .gw-closed").map((box) => box.dataset.group);
   const frames = () => all(".gw-frames .gw-group-frame").map((frame) => frame.dataset.path);
   const idOf = (label: string) => graph.nodes.findIndex((node) => node.label === label);
   const node = (label: string) => one(`.gw-node[data-node="${idOf(label)}"]`);
   return { channel, one, all, press, mouse, choose, boxes, frames, idOf, node };
 }
+
+const numbersIn = (text: string | null) => (text?.match(/-?[\d.]+(e-?\d+)?/g) ?? []).map(Number);
 
 describe("a small graph", () => {
   it("without modules has nothing to fold and no bar for it", async () => {
@@ -107,6 +109,19 @@ describe("boxes", () => {
     expect(boxes()).toEqual([]);
   });
 
+  it("stay open when their sign is clicked twice", async () => {
+    const { one, all, boxes, mouse } = await view(blocks(2));
+    await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
+    const press = async (type: "click" | "dblclick", target: Element, detail: number) => {
+      target.dispatchEvent(new MouseEvent(type, { bubbles: true, detail }));
+      await nextFrame();
+    };
+    await press("click", one(".gw-svg .gw-open-sign"), 1);
+    for (const type of ["click", "dblclick"] as const)
+      await press(type, all('[data-path="net/block/0"] .gw-frame-sign')[0], 2);
+    expect(boxes()).toEqual([]);
+  });
+
   it("open and close by one click on their signs", async () => {
     const { mouse, boxes } = await view(blocks(2));
     await mouse("click", '.gw-group-frame[data-path="net"] .gw-frame-sign');
@@ -121,7 +136,7 @@ describe("boxes", () => {
     await press("ArrowDown");
     await press("-");
     expect(boxes()).toEqual(["net/block/1"]);
-    expect(one(".gw-closed").classList).toContain("is-focused");
+    expect(one(".gw-svg .gw-closed").classList).toContain("is-focused");
     await press("-");
     expect(boxes()).toEqual(["net/block"]);
     await press("Enter");
@@ -140,8 +155,26 @@ describe("boxes", () => {
     await press("ArrowDown");
     const words = one("[aria-live=polite].gw-visually-hidden").textContent;
     expect(words).toContain("net.block.1, module of 4 nodes, 1 leaf");
-    await mouse("click", ".gw-closed .gw-box");
+    await mouse("click", ".gw-svg .gw-closed .gw-box");
     expect(channel.get("selected")).toBeNull();
+  });
+
+  it("stay where they are seen when they open", async () => {
+    const { one, mouse } = await view(blocks(2));
+    const seen = (x: number, y: number) => {
+      const [dx, dy, k] = numbersIn(one(".gw-layer").getAttribute("transform"));
+      return [k * x + dx, k * y + dy];
+    };
+    await mouse("click", '.gw-group-frame[data-path="net/block/1"] .gw-frame-sign');
+    const [x, y] = numbersIn(one(".gw-svg .gw-closed").getAttribute("transform"));
+    const box = one(".gw-svg .gw-closed .gw-box");
+    const before = seen(x, y + Number(box.getAttribute("y")));
+    await mouse("click", ".gw-open-sign");
+    const frame = one('.gw-group-frame[data-path="net/block/1"] .gw-frame-box');
+    const [fx, fy, width] = ["x", "y", "width"].map((name) => Number(frame.getAttribute(name)));
+    const after = seen(fx + width / 2, fy);
+    expect(after[0]).toBeCloseTo(before[0], 3);
+    expect(after[1]).toBeCloseTo(before[1], 3);
   });
 
   it("follow the choice of a depth, which says when it no longer fits", async () => {
@@ -162,8 +195,8 @@ describe("boxes", () => {
     await choose(".gw-depth", "2");
     await mouse("click", '[aria-label="Fold repeats"]');
     expect(boxes()).toEqual(["net/block/0"]);
-    expect(one(".gw-closed").textContent).toContain("×5");
-    await mouse("dblclick", ".gw-closed .gw-box");
+    expect(one(".gw-svg .gw-closed").textContent).toContain("×5");
+    await mouse("dblclick", ".gw-svg .gw-closed .gw-box");
     expect(boxes()).toHaveLength(5);
   });
 });
@@ -174,10 +207,10 @@ describe("plumbing", () => {
     const before = all(".gw-node").length;
     await mouse("click", '[aria-label="Hide plumbing"]');
     expect(all(".gw-node")).toHaveLength(before - 3);
-    expect(all(".gw-edge-folded").map((sign) => sign.textContent)).toEqual(
+    expect(all(".gw-svg .gw-edge-folded").map((sign) => sign.textContent)).toEqual(
       Array(3).fill(expect.stringMatching(/1$/)),
     );
-    await mouse("click", ".gw-edge-folded");
+    await mouse("click", ".gw-svg .gw-edge-folded");
     expect(all(".gw-node")).toHaveLength(before - 2);
     expect(node("x")).not.toBeNull();
   });
@@ -219,7 +252,7 @@ describe("a hidden node", () => {
 
   it("is selected while its box is closed: the box shows it", async () => {
     const { channel, mouse, one, idOf } = await view(blocks(2));
-    channel.change("selected", idOf("h0"));
+    channel.change("selected", idOf("w0"));
     await nextFrame();
     await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
     expect(one('[data-group="net/block/0"]').classList).toContain("is-selected");

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import networkx as nx
 import pypdf
@@ -152,6 +153,9 @@ def test_dot_quotes_names():
     widget = GraphWidget(x * 2, names={'a"]; b -> c [label="\\': x}, constants=False)
     (read,) = pydot.graph_from_dot_data(widget.to_dot())
     assert len(read.get_edges()) == 1
+    (leaf,) = [n for n in read.get_nodes() if n.get_name() == "1"]
+    # Graphviz knows three escapes here: of a quote, a backslash and a line's end.
+    assert leaf.get("label") == r'"a\"]; b -> c [label=\"\\\n(1,)"'
     assert sorted(n.get_name() for n in read.get_nodes() if n.get_name().isdigit()) == ["0", "1"]
     widget.close()
 
@@ -162,8 +166,9 @@ def test_a_file_is_written_and_replaced_with_a_warning(widget, how, tmp_path):
     content = getattr(widget, how)(path)
     data = content if isinstance(content, bytes) else content.encode()
     assert path.read_bytes() == data
-    with pytest.warns(UserWarning, match="has replaced the file"):
+    with pytest.warns(UserWarning, match="has replaced the file") as caught:
         getattr(widget, how)(str(path))
+    assert {Path(warning.filename) for warning in caught} == {Path(__file__)}
     assert [file.name for file in tmp_path.iterdir()] == ["graph"]
 
 

@@ -273,6 +273,18 @@ class TestOwnership:
         assert not recording.owned
         assert same(x.grad, held)
 
+    @pytest.mark.parametrize("size", [2, 600])
+    def test_two_grads_in_one_memory(self, size):
+        a, b = (torch.randn(size, size, requires_grad=True) for _ in range(2))
+        y = torch.cat([a, b])[:size].sum()
+        log = EngineLog([y])
+        y.backward(retain_graph=True)
+        assert a.grad._base is b.grad._base
+        log.logged.clear()
+        recording = record(y)
+        check_is_the_engines(log, recording)
+        assert recording.owned
+
     def test_a_large_grad_that_was_there_before(self):
         x = torch.randn(600, 600, requires_grad=True)
         x.grad = torch.ones(600, 600)

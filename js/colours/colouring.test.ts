@@ -49,6 +49,7 @@ function picture(closed: string[] = []) {
   const sources = (change: Partial<ColourSources>): ColourSources => ({
     norms: null,
     memory: null,
+    dtypes: null,
     tree: grouped.tree,
     ...change,
   });
@@ -74,6 +75,8 @@ describe("gradientNorms", () => {
     const x = g.leaf("x", []);
     const graph = g.graph([g.op("MulBackward0", [], { self: x, other: x }), "y"]);
     expect(gradientNorms(graph, run([3, 5])).nodes[1]).toBe(5);
+    expect(gradientNorms(graph, run([5, 3])).nodes[1]).toBe(5);
+    expect(gradientNorms(graph, run(["nan", 3])).nodes[1]).toBe(Number.POSITIVE_INFINITY);
   });
 });
 
@@ -136,11 +139,43 @@ describe("colours", () => {
     expect(apart?.nodes[open.scene.drawn[1][0]]).toBe("is-c8");
   });
 
+  it("are said in words, exactly", () => {
+    const { graph, scene, sources } = picture(["first"]);
+    const words = (by: "gradient" | "memory", change: Partial<ColourSources>) => {
+      const { tint } = colouringOf(by, scene, sources(change));
+      return [0, 1, 2].map((id) => tint?.words(scene.nodes[scene.drawn[id][0]]));
+    };
+    expect(words("gradient", { norms: gradientNorms(graph, run([0.5, 0.25, 8])) })).toEqual([
+      "gradient norm 1.0",
+      "gradient norm 0.5000",
+      "gradient norms from 0.2500 to 8.0",
+    ]);
+    const memory = { nodes: [1, 2, 3], bytes: [512, 1024, 2048] };
+    const rest = { namespaces: [], namespace_bytes: [], total: 3584, unknown: 0 };
+    expect(words("memory", { memory: { ...memory, ...rest } })).toEqual([
+      "holds 0 bytes for backward",
+      "holds 512 bytes for backward",
+      "holds 3 KiB for backward",
+    ]);
+  });
+
   it("tell modules apart", () => {
     const { scene, sources } = picture();
     const { tint, legend } = colouringOf("module", scene, sources({}));
     expect(tint?.nodes).toEqual([NOTHING, "is-k0", "is-k1", "is-k1"]);
     expect(legend?.entries.map(({ text }) => text)).toEqual(["second", "first"]);
+  });
+
+  it("tell dtypes apart, and a box that holds several", () => {
+    const dtypes = { names: ["float32", "bfloat16"], nodes: [0, 1, 0, 1] };
+    const open = picture();
+    const apart = colouringOf("dtype", open.scene, open.sources({ dtypes }));
+    expect(apart.tint?.nodes).toEqual(["is-k0", "is-k1", "is-k0", "is-k1"]);
+    expect(apart.legend?.entries.map(({ text }) => text)).toEqual(["float32", "bfloat16"]);
+    const closed = picture(["first"]);
+    const mixed = colouringOf("dtype", closed.scene, closed.sources({ dtypes }));
+    expect(mixed.tint?.nodes[closed.scene.drawn[3][0]]).toBe("is-c-mixed");
+    expect(mixed.legend?.entries.map(({ text }) => text)).toContain("several in one box");
   });
 
   it("are offered only where something is known", () => {

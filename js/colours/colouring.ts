@@ -4,16 +4,18 @@ import type { GroupTree } from "../groups/tree";
 import { formatNumber } from "../text/number";
 import type { MemoryModel } from "../wire";
 import { formatBytes } from "./bytes";
+import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
 import { moduleColours } from "./modules";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
 
-export type ColourBy = "none" | "gradient" | "memory" | "module";
+export type ColourBy = "none" | "gradient" | "memory" | "dtype" | "module";
 
 /** What colours can say, as far as it is known. */
 export interface ColourSources {
   norms: GradientNorms | null;
   memory: MemoryModel | null;
+  dtypes: Dtypes | null;
   tree: GroupTree | null;
 }
 
@@ -27,8 +29,8 @@ export interface ColourLegend {
 }
 
 export interface Colouring {
-  /** Per drawn node and edge, its class. */
-  tint: { nodes: string[]; edges: string[] } | null;
+  /** Per drawn node and edge, its class; and what the colour of a node says, in words. */
+  tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;
 }
 
@@ -37,16 +39,18 @@ export const ZERO = "is-c-zero";
 export const NOT_FINITE = "is-c-alarm";
 
 /** Whether there is something to colour by. */
-export function isKnown(by: ColourBy, { norms, memory, tree }: ColourSources): boolean {
+export function isKnown(by: ColourBy, { norms, memory, dtypes, tree }: ColourSources): boolean {
   if (by === "gradient") return norms !== null;
   if (by === "memory") return memory !== null;
+  if (by === "dtype") return dtypes !== null;
   return by === "none" || (tree !== null && tree.path.length > 1);
 }
 
 export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources): Colouring {
-  const { norms, memory, tree } = sources;
+  const { norms, memory, dtypes, tree } = sources;
   if (by === "gradient" && norms) return byGradient(scene, norms);
   if (by === "memory" && memory) return byMemory(scene, memory);
+  if (by === "dtype" && dtypes) return byDtype(scene, dtypes);
   if (by === "module" && tree && tree.path.length > 1) return byModule(scene, tree);
   return { tint: null, legend: null };
 }
@@ -72,9 +76,24 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
     ? ticksOn(scale, 10).map((value) => ({ at: placeOn(scale, value), text: short(value) }))
     : [];
   return {
-    tint: { nodes, edges },
+    tint: { nodes, edges, words: (node) => normWords(node, norms) },
     legend: { title: "norm of the gradient that arrives; of a box, the largest", ticks, entries },
   };
+}
+
+/** The norm of the gradient that arrives at a node, or the range of them inside a box. */
+function normWords(node: SceneNode, { nodes }: GradientNorms): string | null {
+  const known = membersOf(node)
+    .map((id) => nodes[id])
+    .filter((norm) => !Number.isNaN(norm));
+  if (known.length === 0) return null;
+  const [least, most] = known.reduce(
+    ([low, high], norm) => [Math.min(low, norm), Math.max(high, norm)],
+    [Number.POSITIVE_INFINITY, 0],
+  );
+  const write = (norm: number) => (Number.isFinite(norm) ? formatNumber(norm) : "NaN or Inf");
+  if (known.length === 1) return `gradient norm ${write(most)}`;
+  return `gradient norms from ${write(least)} to ${write(most)}`;
 }
 
 /** The largest of several norms decides, but a NaN or Inf among them comes first. */
@@ -86,7 +105,7 @@ function nameOf(values: readonly number[], scale: LogScale | null): string {
   return largest === 0 ? ZERO : NOTHING;
 }
 
-function byMemory(scene: Scene, { nodes, bytes }: MemoryModel): Colouring {
+function byMemory(scene: Scene, { nodes, bytes, total }: MemoryModel): Colouring {
   const held = new Map(nodes.map((id, i) => [id, bytes[i]]));
   const sums = scene.nodes.map((node) =>
     membersOf(node).reduce((sum, id) => sum + (held.get(id) ?? 0), 0),
@@ -99,12 +118,23 @@ function byMemory(scene: Scene, { nodes, bytes }: MemoryModel): Colouring {
     tint: {
       nodes: sums.map((sum) => (scale && sum > 0 ? `is-c${stepOn(scale, sum)}` : NOTHING)),
       edges: scene.edges.map(() => ""),
+      words: ({ index }) => `holds ${formatBytes(sums[index])} for backward`,
     },
     legend: {
-      title: "memory held for backward",
+      title: `memory held for backward, ${formatBytes(total)} in all`,
       ticks,
       entries: [{ name: NOTHING, text: "none" }],
     },
+  };
+}
+
+function byDtype(scene: Scene, dtypes: Dtypes): Colouring {
+  const nodes = scene.nodes.map((node) => dtypeClass(node, dtypes));
+  const entries = dtypeEntries(dtypes);
+  if (nodes.includes(MIXED)) entries.push({ name: MIXED, text: "several in one box" });
+  return {
+    tint: { nodes, edges: scene.edges.map(() => ""), words: (node) => dtypeWords(node, dtypes) },
+    legend: { title: "dtype", ticks: null, entries },
   };
 }
 
@@ -114,6 +144,7 @@ function byModule(scene: Scene, tree: GroupTree): Colouring {
     tint: {
       nodes: scene.nodes.map(({ id }) => nameOf(id)),
       edges: scene.edges.map(() => ""),
+      words: () => null,
     },
     legend: { title: "module", ticks: null, entries },
   };

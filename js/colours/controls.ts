@@ -6,6 +6,7 @@ const CHOICES: [ColourBy, string, string][] = [
   ["none", "nothing", ""],
   ["gradient", "gradient norm", "after a backward pass"],
   ["memory", "memory", "not known"],
+  ["dtype", "dtype", "not known"],
   ["module", "module", "not known"],
 ];
 

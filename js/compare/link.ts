@@ -16,13 +16,14 @@ export class LinkedViews {
     }
   }
 
-  /** Does something to each drawing on its own; then all look where the first does. */
+  /** Does something to each drawing on its own; then all look where the one with the most nodes does. */
   together(all: readonly Drawing[], change: (drawing: Drawing, i: number) => void): void {
     this.following = true;
     try {
       all.forEach(change);
-      const [first, ...others] = all;
-      for (const other of others) other.look(first.view, first.isUntouched);
+      const size = (drawing: Drawing) => drawing.scene?.nodes.length ?? 0;
+      const largest = all.reduce((best, one) => (size(one) > size(best) ? one : best));
+      for (const other of all) if (other !== largest) other.look(largest.view, largest.isUntouched);
     } finally {
       this.following = false;
     }

@@ -4,7 +4,7 @@ import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../drawing/views";
 import type { Progress } from "../steps/recording";
 import { runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
-import { counted } from "../text/number";
+import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import { element } from "../ui/dom";
 import type { StateModel } from "../wire";
@@ -52,7 +52,7 @@ export class PaneGrid {
     this.shown.forEach((pane, p) => {
       const { graph, label } = united.panes[p];
       const only = scenes[p].only.length;
-      const size = `${counted(graph.nodes.length, "node")}${only > 0 ? `, ${only} not in all graphs` : ""}`;
+      const size = `${counted(graph.nodes.length, "node")}${only > 0 ? `, ${formatCount(only)} not in all graphs` : ""}`;
       pane.head.replaceChildren(
         element("b", { class: "gw-pane-label" }, oneLine(label)),
         element("span", { class: "gw-dim" }, size),

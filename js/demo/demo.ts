@@ -5,7 +5,7 @@ import { createView } from "../view";
 import type { StateModel } from "../wire";
 import { DEEP_MODELS } from "./deep_models";
 import { fakeDetails } from "./fake_details";
-import { fakeFindings, fakeMemory } from "./fake_diagnosis";
+import { fakeDtypes, fakeFindings, fakeMemory } from "./fake_diagnosis";
 import { fakeRun, fakeTransport, SITUATIONS, type Situation } from "./fake_run";
 import { MODELS as SMALL_MODELS } from "./models";
 
@@ -44,6 +44,7 @@ function show(): void {
     run: null,
     transport: fakeTransport(situation, false),
     memory: fakeMemory(graph),
+    dtypes: fakeDtypes(graph),
     findings: null,
   };
   const channel = localChannel(traits, ({ cursor }) => setTimeout(() => backward(cursor), 150));

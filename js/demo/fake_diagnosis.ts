@@ -1,3 +1,4 @@
+import type { Dtypes } from "../colours/dtypes";
 import type { FindingModel, GraphModel, MemoryModel, RunModel } from "../wire";
 
 /** What Python would say of the memory that a graph holds: four bytes a number, for what its operations save. */
@@ -19,6 +20,14 @@ export function fakeMemory(graph: GraphModel): MemoryModel {
     namespace_bytes: [...byModule.values()],
     total: bytes.reduce((sum, size) => sum + size, 0),
     unknown: 0,
+  };
+}
+
+/** Norms in double precision, all else in single. */
+export function fakeDtypes(graph: GraphModel): Dtypes {
+  return {
+    names: ["float32", "float64"],
+    nodes: graph.nodes.map(({ op }) => (/Norm|Softmax/.test(op) ? 1 : 0)),
   };
 }
 

@@ -64,7 +64,8 @@ function placesOf(scene: Scene, id: number) {
   const folded = scene.drawn[id].length === 0 ? foldedAt(scene, id) : null;
   if (folded) return [{ ...folded, width: 0, height: 0 }];
   return scene.drawn[id].map((index) => {
-    const { x, y, shape } = scene.nodes[index];
-    return { x, y, width: shape.width, height: shape.height };
+    const { x, y, shape, group } = scene.nodes[index];
+    // The upper left corner of a closed box has its own sign.
+    return { x, y, width: group ? -shape.width : shape.width, height: shape.height };
   });
 }

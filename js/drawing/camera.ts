@@ -5,13 +5,13 @@ import { fitView, keepInView, type Size, type View } from "./views";
 
 const LARGEST = 4;
 const MOVE_MS = 260;
-/** What takes double clicks itself. */
-const PRESSED = ".gw-node, .gw-frame-head, .gw-edge-folded";
 
 export interface CameraEvents {
   moved(view: View): void;
   /** A wheel turned over a drawing that leaves it to the page. */
   wheelIgnored(): void;
+  /** Whether what is under the pointer takes double clicks itself. */
+  isTaken?(event: MouseEvent): boolean;
 }
 
 /** Zoom and pan by mouse, touch and call, as a view of the scene. */
@@ -43,7 +43,7 @@ export class Camera {
           if (!mine) this.events.wheelIgnored();
           return mine;
         }
-        if (event.type === "dblclick") return (event.target as Element).closest(PRESSED) === null;
+        if (event.type === "dblclick") return !this.events.isTaken?.(event);
         return !event.ctrlKey && !event.button;
       })
       .on("zoom", (event: D3ZoomEvent<SVGSVGElement, unknown>) => {
@@ -55,7 +55,7 @@ export class Camera {
     select(svg).call(this.behaviour);
     // d3-zoom animates a double click itself; without motion it zooms at once.
     select(svg).on("dblclick.zoom", (event: MouseEvent) => {
-      if ((event.target as Element).closest(PRESSED)) return;
+      if (this.events.isTaken?.(event)) return;
       const { left, top } = svg.getBoundingClientRect();
       this.zoomBy(event.shiftKey ? 0.5 : 2, [event.clientX - left, event.clientY - top]);
     });

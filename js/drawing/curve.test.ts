@@ -1,35 +1,65 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
-import { halfway, pointAt } from "./curve";
+import { describe, expect, it } from "vitest";
+import { smooth, smoothUp } from "./curve";
 
-/** Lengths of the parts of a curve before and after the point on it that is nearest to another. */
-function parts(curve: number[], [x, y]: readonly [number, number]): [number, number] {
-  const n = 4000;
-  const points = Array.from({ length: n + 1 }, (_, i) => pointAt(curve, i / n));
-  const distances = points.map(([px, py]) => Math.hypot(px - x, py - y));
-  const nearest = distances.indexOf(Math.min(...distances));
-  const length = (from: number, to: number) => {
-    let sum = 0;
-    for (let i = from; i < to; i++)
-      sum += Math.hypot(points[i + 1][0] - points[i][0], points[i + 1][1] - points[i][1]);
-    return sum;
-  };
-  return [length(0, nearest), length(nearest, n)];
-}
+const number = fc.integer({ min: -500, max: 500 });
+/** Routes that run down, as the layout makes them. */
+const routes = fc
+  .tuple(number, fc.array(fc.tuple(number, fc.integer({ min: 1, max: 200 })), { minLength: 1 }))
+  .map(([start, steps]) => {
+    const points: [number, number][] = [[start, 0]];
+    for (const [x, down] of steps) points.push([x, points[points.length - 1][1] + down]);
+    return points;
+  });
 
-it("has as much of the curve before the halfway point as after it", () => {
-  const step = fc.integer({ min: 5, max: 200 });
-  fc.assert(
-    fc.property(fc.integer({ min: -300, max: 300 }), step, step, (across, down, further) => {
-      // Down, over to the side, down: the shape of a line that passes a row.
-      const curve = [0, 0, 0, down / 2, across, down / 2, across, down];
-      curve.push(across, down + further / 3, across, down + further / 2, across, down + further);
-      const [before, after] = parts(curve, halfway(curve));
-      expect(Math.abs(before - after)).toBeLessThan(0.04 * (before + after) + 1);
-    }),
-  );
-});
+describe("a smooth line", () => {
+  it("stays between the ends of each of its pieces", () => {
+    fc.assert(
+      fc.property(routes, (route) => {
+        const curve = smooth(route);
+        for (let i = 0; i + 7 < curve.length; i += 6) {
+          for (const k of [2, 4]) {
+            for (const axis of [0, 1]) {
+              const ends = [curve[i + axis], curve[i + 6 + axis]];
+              expect(curve[i + k + axis]).toBeGreaterThanOrEqual(Math.min(...ends));
+              expect(curve[i + k + axis]).toBeLessThanOrEqual(Math.max(...ends));
+            }
+          }
+        }
+      }),
+    );
+  });
 
-it("finds the middle of a straight line", () => {
-  expect(halfway([0, 0, 0, 1, 0, 2, 0, 9])).toEqual([0, expect.closeTo(4.5, 3)]);
+  it("that runs up is the mirror image of one that runs down", () => {
+    fc.assert(
+      fc.property(routes, (route) => {
+        const mirrored = smoothUp(route.map(([x, y]) => [x, -y]));
+        expect(mirrored.map((value, i) => (i % 2 ? 0 - value : value))).toEqual(smooth(route));
+      }),
+    );
+  });
+
+  it("turns sharply where a route turns square", () => {
+    const square: [number, number][] = [
+      [0, 0],
+      [0, 50],
+      [80, 50],
+      [80, -50],
+      [120, -50],
+      [120, 20],
+    ];
+    const curve = smooth(square);
+    const at = (i: number) => [curve[i], curve[i + 1]];
+    expect(curve.length).toBe(2 + 6 * 5);
+    for (let piece = 0; piece < 5; piece++) {
+      const [a, b] = [at(6 * piece), at(6 * piece + 6)];
+      expect(b).toEqual(square[piece + 1]);
+      // Both handles lie on the straight line between the ends.
+      for (const k of [2, 4]) {
+        const [x, y] = at(6 * piece + k);
+        if (a[0] === b[0]) expect(x).toBe(a[0]);
+        else expect(y).toBe(a[1]);
+      }
+    }
+  });
 });

@@ -14,7 +14,11 @@ export const HOW_TO_OPEN = "closed: double-click or Enter opens it";
 
 /** A drawn node in words. */
 export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
-  return node.group ? describeBox(graph, node.group, marks) : describe(graph, node.id, marks);
+  const { title, lines } = node.group
+    ? describeBox(graph, node.group, marks)
+    : describe(graph, node.id, marks);
+  const words = marks.tint?.words(node) ?? null;
+  return { title, lines: words === null ? lines : [words, ...lines] };
 }
 
 /** A closed box in words. */

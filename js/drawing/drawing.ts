@@ -12,6 +12,7 @@ import { glide } from "./flip";
 import { FrameLayer } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import type { Box } from "./grid";
+import { Keyboard } from "./keyboard";
 import { type Marks, NO_MARKS } from "./marks";
 import { type Detail, SvgPainter } from "./painter";
 import type { Press } from "./press";
@@ -26,9 +27,10 @@ import {
   revealView,
   type Size,
   seen,
+  seenBox,
   type View,
 } from "./views";
-import { END, firstStop, stepOf, walk } from "./walk";
+import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
 
 export interface DrawingEvents {
@@ -64,8 +66,9 @@ export class Drawing {
   /** The first view, as long as nobody has moved it. */
   private home: View | null = null;
   private frame = 0;
-  private cameFrom: number | null = null;
   private pointerOver = false;
+  /** Whether the last click opened or closed something. */
+  private pressed = false;
   private readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
   private readonly layer = svgElement("g", { class: "gw-layer" });
   /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
@@ -83,6 +86,16 @@ export class Drawing {
   private readonly tooltip = new Tooltip();
   private readonly painter: SvgPainter;
   private readonly camera: Camera;
+  private readonly keyboard = new Keyboard({
+    keyed: (key, node) => this.events.keyed?.(key, node) ?? false,
+    select: (node) => this.events.select(node.id),
+    stopAt: (index) => this.stopAt(index),
+    say: (words) => {
+      this.live.textContent = words;
+    },
+    escape: () => this.escape(),
+    zoomBy: (factor) => this.zoomBy(factor),
+  });
   private readonly cleanup = new Cleanup();
 
   constructor(
@@ -116,6 +129,7 @@ export class Drawing {
     this.camera = new Camera(this.svg, this.canvas, {
       moved: ({ k, x, y }) => {
         this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+        this.layer.style.setProperty("--gw-unscale", String(1 / k));
         this.beacons.place(this.camera.view, k < FAR);
         this.tooltip.hide();
         this.paintSoon();
@@ -123,6 +137,9 @@ export class Drawing {
         this.events.moved?.({ k, x, y });
       },
       wheelIgnored: () => this.hint.show(),
+      isTaken: (event) =>
+        (event.target as Element).closest(".gw-frame-head, .gw-edge-folded") !== null ||
+        this.nodeAt(event) !== null,
     });
     this.listen();
   }
@@ -132,7 +149,7 @@ export class Drawing {
     this.graph = graph;
     this.scene = prepared ?? buildScene(graph, direction, this.measure);
     this.marks = { ...this.marks, hovered: null, focused: null };
-    this.cameFrom = null;
+    this.keyboard.forget();
     this.tooltip.hide();
     this.painter.clear();
     this.drawn = null;
@@ -147,7 +164,7 @@ export class Drawing {
     const id = focused === null ? undefined : before?.scene.nodes[focused]?.id;
     this.scene = scene;
     this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id ?? -1]?.[0] ?? null };
-    this.cameFrom = null;
+    this.keyboard.forget();
     this.tooltip.hide();
     this.painter.clear();
     this.drawn = null;
@@ -302,7 +319,7 @@ export class Drawing {
     const around = seen(view, this.size);
     const gradients = detail === "near" ? this.gradients.at(this.scene, this.marks.progress) : [];
     this.painter.draw(this.scene, around, detail, this.marks, gradients);
-    this.frames.draw(this.scene, around);
+    this.frames.draw(this.scene, around, view.k, detail === "far");
     this.beacons.show(this.scene, this.marks);
     this.beacons.place(view, detail === "far");
     this.canvas.dataset.detail = detail;
@@ -326,7 +343,7 @@ export class Drawing {
       if (this.press(event)) return;
       const index = this.nodeAt(event);
       this.mark({ focused: index });
-      this.cameFrom = null;
+      this.keyboard.forget();
       const node = index === null ? null : this.scene?.nodes[index];
       this.events.select(!node || node.group ? null : node.id);
     });
@@ -339,62 +356,23 @@ export class Drawing {
       else this.mark({ focused: stop });
     });
     cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
-      if (this.key(event)) event.preventDefault();
+      if (this.scene && this.keyboard.press(event, this.scene, this.marks)) event.preventDefault();
     });
   }
 
   private press(event: MouseEvent): boolean {
     const { scene, events } = this;
     if (!scene || !events.pressed) return false;
-    const { left, top } = this.svg.getBoundingClientRect();
-    const { k, x, y } = this.camera.view;
+    // What moves under the pointer at a first click must not take the second one.
+    if (event.detail > 1 && this.pressed) return true;
     const index = this.nodeAt(event);
-    return events.pressed({
+    this.pressed = events.pressed({
       target: event.target as Element,
       node: index === null ? null : scene.nodes[index],
-      at: [(event.clientX - left - x) / k, (event.clientY - top - y) / k],
+      at: this.placeOf(event),
       isDouble: event.type === "dblclick",
     });
-  }
-
-  private key(event: KeyboardEvent): boolean {
-    const { scene } = this;
-    if (!scene || event.ctrlKey || event.metaKey || event.altKey) return false;
-    const { focused } = this.marks;
-    if (focused !== null && this.events.keyed?.(event.key, scene.nodes[focused])) return true;
-    const step = stepOf(event.key, scene.direction);
-    if (step) {
-      const next =
-        focused === null
-          ? firstStop(scene, this.marks.selected)
-          : walk(scene, focused, step, this.cameFrom);
-      if (next === null) this.live.textContent = END[step];
-      else {
-        this.cameFrom = step === "along" || step === "against" ? focused : null;
-        this.stopAt(next);
-      }
-      return true;
-    }
-    switch (event.key) {
-      case "Enter":
-      case " ":
-        if (focused !== null) this.events.select(scene.nodes[focused].id);
-        return true;
-      case "Escape":
-        this.escape();
-        return true;
-      case "Home":
-        this.stopAt(firstStop(scene, null));
-        return true;
-      case "+":
-      case "=":
-        this.zoomBy(1.4);
-        return true;
-      case "-":
-        this.zoomBy(1 / 1.4);
-        return true;
-    }
-    return false;
+    return this.pressed;
   }
 
   /** Closes one thing per press: the tooltip, a search, the selection; then leaves the graph. */
@@ -439,15 +417,7 @@ export class Drawing {
     const box = boxOf(scene.nodes[index]);
     this.tooltip.show(
       describeDrawn(graph, scene.nodes[index], this.marks),
-      () => {
-        const { k, x, y } = this.camera.view;
-        return {
-          left: k * box.left + x,
-          top: k * box.top + y,
-          right: k * box.right + x,
-          bottom: k * box.bottom + y,
-        };
-      },
+      () => seenBox(this.camera.view, box),
       () => this.size,
     );
   }
@@ -458,11 +428,14 @@ export class Drawing {
     const group = (event.target as Element).closest<SVGGElement>(".gw-node");
     if (group) return Number(group.dataset.index);
     if (this.drawn?.detail !== "far") return null;
+    return nodeAtPoint(this.scene, ...this.placeOf(event), 4 / this.camera.view.k);
+  }
+
+  /** Where in the scene the pointer is. */
+  private placeOf(event: MouseEvent): [number, number] {
     const { left, top } = this.svg.getBoundingClientRect();
     const { k, x, y } = this.camera.view;
-    const px = (event.clientX - left - x) / k;
-    const py = (event.clientY - top - y) / k;
-    return nodeAtPoint(this.scene, px, py, 4 / k);
+    return [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
   }
 
   get progress(): Progress | null {

@@ -20,8 +20,13 @@ export function frameHeadParts({ left, top, right, title }: SceneFrame): Part[] 
   return [
     part("g", { class: "gw-frame-head" }, [
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
-      signPart("gw-frame-sign", left + 13, top + 13, "M-3.5,0h7"),
-      part("text", { class: "gw-text", x: left + TITLE_LEFT, y: top + 17.5 }, title),
+      part("g", { transform: `translate(${left},${top})` }, [
+        // From afar this group is drawn larger, so that it can still be read.
+        part("g", { class: "gw-frame-title" }, [
+          signPart("gw-frame-sign", 13, 13, "M-3.5,0h7"),
+          part("text", { class: "gw-text", x: TITLE_LEFT, y: 17.5 }, title),
+        ]),
+      ]),
     ]),
   ];
 }
@@ -34,11 +39,9 @@ export function closedParts(width: number, height: number, isRepeat: boolean): P
   return [...(isRepeat ? [sheet(6)] : []), sheet(3)];
 }
 
-/** The sign on a closed box, on its left border. */
-export function openSign(width: number, flagHeight: number): Part {
-  const y = flagHeight / 2;
-  const x = -width / 2;
-  return signPart("gw-open-sign", x, y, "M-3.5,0h7M0,-3.5v7");
+/** The sign on a closed box, on its upper left corner: lines arrive at the middle of a side. */
+export function openSign(width: number, height: number): Part {
+  return signPart("gw-open-sign", 2 - width / 2, 2 - height / 2, "M-3.5,0h7M0,-3.5v7");
 }
 
 /** A small square button. */

@@ -21,7 +21,12 @@ export interface Marks {
   hits: ReadonlySet<number> | null;
   hit: number | null;
   /** Classes that colour the drawn nodes and edges, by their indices; null for no colours. */
-  tint: { nodes: readonly string[]; edges: readonly string[] } | null;
+  tint: {
+    nodes: readonly string[];
+    edges: readonly string[];
+    /** What the colour of a node says. */
+    words(node: SceneNode): string | null;
+  } | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
 }

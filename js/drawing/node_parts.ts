@@ -22,7 +22,8 @@ export function nodeParts(node: SceneNode): Part[] {
       rx: rounded,
     });
   // The ring first, so that it covers no stub.
-  const parts = [box("gw-run-ring", outline + RING, radius + outline + RING)];
+  const sheets = node.group ? closedParts(width, height, node.group.paths.length > 1) : [];
+  const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
   for (const stub of shape.stubs) {
     const [x1, y1, x2, y2] = stub.line;
     parts.push(
@@ -36,7 +37,6 @@ export function nodeParts(node: SceneNode): Part[] {
       ]),
     );
   }
-  if (node.group) parts.push(...closedParts(width, height, node.group.paths.length > 1));
   parts.push(box("gw-focus-ring", outline + 4, radius + outline + 4));
   if (root) parts.push(box("gw-outline", outline, radius + outline));
   parts.push(box("gw-box", 0, radius));
@@ -48,7 +48,7 @@ export function nodeParts(node: SceneNode): Part[] {
       part("text", { class: `gw-text gw-text-${style}`, "text-anchor": anchor, x, y }, text),
     );
   }
-  if (node.group) parts.push(openSign(width, flagHeight));
+  if (node.group) parts.push(openSign(width, height));
   return node.quiet ? parts : [...parts, ...badges(node)];
 }
 

@@ -76,3 +76,13 @@ export function stageOfEdge(edge: SceneEdge, marks: Marks): EdgeStage {
   for (const stage of ["passing", "flowed", null] as const) if (met.has(stage)) return stage;
   return "unreached";
 }
+
+/** What of a picture stands for several nodes or edges. */
+export function foldedIn(scene: Scene | null) {
+  const merged = (scene?.edges ?? []).map((edge) => edge.merged);
+  return {
+    boxes: scene?.nodes.some(({ group }) => group) ?? false,
+    merged: merged.some((one) => one !== undefined && one.count > 1),
+    plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
+  };
+}

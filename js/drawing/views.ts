@@ -64,7 +64,7 @@ export function firstView(scene: Scene, stage: Size): View {
 
 /** Across the flow, the middle of what a first view shows; of the outputs alone where that is too wide. */
 function middleOf(
-  { nodes }: Scene,
+  { nodes, width, height }: Scene,
   horizontal: boolean,
   isSeen: (at: number) => boolean,
   room: number,
@@ -79,6 +79,8 @@ function middleOf(
     high = Math.max(high, at + half);
     if (isRoot) root = at;
   }
+  // Nothing is there in a graph that is drawn with others, of which it has the far end only.
+  if (low > high) return (horizontal ? height : width) / 2;
   if (high - low <= room) return (low + high) / 2;
   return Math.max(low + room / 2, Math.min(high - room / 2, root));
 }
@@ -120,6 +122,11 @@ export function seen(view: View, stage: Size, margin = 0.5): Box {
     right: (stage.width - view.x + dx) / view.k,
     bottom: (stage.height - view.y + dy) / view.k,
   };
+}
+
+/** Where a box of the scene is seen, px of the stage. */
+export function seenBox({ k, x, y }: View, { left, top, right, bottom }: Box): Box {
+  return { left: k * left + x, top: k * top + y, right: k * right + x, bottom: k * bottom + y };
 }
 
 export function contains(outer: Box, inner: Box): boolean {

@@ -51,13 +51,17 @@ export class Cascade {
   /** The properties set on the element itself; what is inherited, an SVG's reader inherits. */
   styleOf(element: Styled): Style {
     const style: Style = {};
+    let hasHalo = false;
     for (const { selector, declarations } of this.rules) {
       if (!selector.matches(element)) continue;
       for (const [name, value] of declarations) {
         if (name === "font") Object.assign(style, readFont(this.resolve(value)));
         else if (PAINTED.has(name)) style[name] = this.resolve(value);
+        else if (name === "paint-order") hasHalo = value.startsWith("stroke");
       }
     }
+    // Not every reader of SVG knows of a halo below the letters: they would drown in it.
+    if (hasHalo) style.stroke = "none";
     return style;
   }
 

@@ -70,6 +70,14 @@ describe("Cascade", () => {
 /** Small enough to be drawn three times over. */
 const SMALL = Object.keys(MODELS).filter((name) => MODELS[name]().nodes.length < 1000);
 
+describe("a halo", () => {
+  it("is left out, where it would be drawn over the letters", () => {
+    const text = ".gw-text{fill:red;stroke:blue;stroke-width:4px;paint-order:stroke}";
+    const style = new Cascade(text, root).styleOf(element("text", "gw-text", root));
+    expect([style.fill, style.stroke]).toEqual(["red", "none"]);
+  });
+});
+
 describe("svg", () => {
   it.each(SMALL)("draws %s as a document that an XML parser takes", (name) => {
     const graph = MODELS[name]();

@@ -26,6 +26,8 @@ export interface SvgOptions {
   whole?: boolean;
   /** Written into the picture for screen readers; by default the size of the graph. */
   title?: string | null;
+  /** Font families to write instead of our own, for readers that try the first of a list only. */
+  fonts?: Readonly<Record<keyof typeof STILL_FONTS, string>>;
   /** Id of the node that is marked as selected. */
   selected?: number | null;
   state?: StateModel | null;
@@ -51,7 +53,7 @@ export function svg(model: unknown, options: SvgOptions): string {
   const writer = new MarkupWriter(
     `${options.css}\n.gradwalk .gw-ground{fill:var(--gw-stage)}`,
     theme,
-    STILL_FONTS,
+    options.fonts ?? STILL_FONTS,
   );
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),

@@ -2,25 +2,20 @@ import type { Press } from "../drawing/press";
 import type { SceneNode } from "../drawing/scene";
 import type { Folder } from "./folder";
 
-/** Opens and closes by mouse; true if the press was meant for that. */
+/** Opens and closes by mouse; false if the press changed nothing and may be meant for something else. */
 export function pressToFold(folder: Folder, scene: Scenery, press: Press): boolean {
   const { target, node, at, isDouble } = press;
-  const sign = target.closest(".gw-edge-folded")?.closest<SVGGElement>(".gw-edge");
-  if (sign) {
-    const folded = scene?.edges[Number(sign.dataset.index)]?.merged?.folded;
-    if (folded && !isDouble) folder.unfold(folded);
+  const edge = target.closest(".gw-edge-folded")?.closest<SVGGElement>(".gw-edge");
+  if (edge) {
+    folder.unfold(scene?.edges[Number(edge.dataset.index)]?.merged?.folded ?? []);
     return true;
   }
+  // Signs take one click, everything else two.
+  const isMeant = isDouble || target.closest(".gw-frame-sign, .gw-open-sign") !== null;
   const frame = target.closest(".gw-frame-head")?.closest<SVGGElement>(".gw-group-frame");
-  if (frame) {
-    const isSign = target.closest(".gw-frame-sign") !== null;
-    if (isDouble !== isSign) folder.close(frame.dataset.path ?? "", at);
-    return true;
-  }
-  const onSign = target.closest(".gw-open-sign") !== null;
-  if (!node?.group || (!isDouble && !onSign)) return false;
-  // A double click on the sign has opened the box by its first click.
-  if (isDouble !== onSign) folder.open(node);
+  if (frame && isMeant) folder.close(frame.dataset.path ?? "", at);
+  else if (node?.group && isMeant) folder.open(node);
+  else return false;
   return true;
 }
 

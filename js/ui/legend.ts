@@ -11,6 +11,8 @@ export interface LegendOptions {
   /** Kinds of nodes that are drawn. */
   kinds?: ReadonlySet<NodeModel["kind"]>;
   copies: boolean;
+  /** What stands for several: closed boxes, merged lines, edges with plumbing folded into them. */
+  folded?: { boxes: boolean; merged: boolean; plumbing: boolean };
   ran: boolean;
   unreached: boolean;
   freed: boolean;
@@ -38,6 +40,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
       ]),
     );
   }
+  if (options.folded) entries.push(...foldedEntries(options.folded));
   if (options.kinds) entries.push(...quietEntries(options.kinds));
   const { recording } = options;
   if (recording) entries.push(...stepEntries(recording));
@@ -49,6 +52,31 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     );
   if (options.freed)
     entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
+  return entries;
+}
+
+/** The signs of what stands for several nodes or edges. */
+function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["folded"]>) {
+  const entries: HTMLElement[] = [];
+  const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
+  if (boxes)
+    entries.push(entry("closed module", 28, [svgElement("rect", sheet), ...box("gw-closed", 3)]));
+  if (merged) entries.push(entry("lines in one", 26, [], "×n"));
+  if (plumbing) {
+    const number = svgElement("text", { y: 3.4 });
+    number.textContent = "n";
+    entries.push(
+      entry("plumbing folded into an edge", 30, [
+        svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
+        svgElement(
+          "g",
+          { class: "gw-edge-folded" },
+          svgElement("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
+          number,
+        ),
+      ]),
+    );
+  }
   return entries;
 }
 

@@ -52,6 +52,7 @@ export function createViewBar(
     return {
       norms: norms?.values ?? null,
       memory: channel.get("memory") ?? null,
+      dtypes: channel.get("dtypes") ?? null,
       tree: folder.grouped?.tree ?? null,
     };
   }
@@ -61,7 +62,7 @@ export function createViewBar(
     folding.update();
     const known = sources();
     if (!isKnown(by, known)) by = "none";
-    const key = [drawing.scene, by, known.norms, known.memory];
+    const key = [drawing.scene, by, known.norms, known.memory, known.dtypes];
     if (!drawing.scene || key.every((part, i) => part === coloured[i])) return;
     coloured = key;
     const { tint, legend } = colouringOf(by, drawing.scene, known);

@@ -3,6 +3,7 @@
 from .capture import capture
 from .compare import compare
 from .compare_widget import CompareWidget
+from .diagnose import diagnose
 from .dot import make_dot
 from .explain import explain_grad
 from .recording import Recording, record
@@ -17,6 +18,7 @@ __all__ = [
     "Recording",
     "capture",
     "compare",
+    "diagnose",
     "explain_grad",
     "make_dot",
     "record",

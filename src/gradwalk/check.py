@@ -22,31 +22,32 @@ def check(value: Any, expected: Any, where: str) -> None:
     Raises:
         ValueError: A value is of another type, or nested too deeply; the message says where.
     """
+    origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if expected is Any:
         _check_depth(value, where)
     elif typing.is_typeddict(expected):
         _check_fields(value, expected, where)
-    elif typing.get_origin(expected) is Literal:
-        if not any(
-            value is each or (type(value) is str and value == each)
-            for each in typing.get_args(expected)
-        ):
+    elif origin is Literal:
+        if type(value) is not str or value not in inner:
             raise ValueError(f"{where} is {_shown(value)}, which is none of its values")
-    elif typing.get_origin(expected) in {Union, types.UnionType}:
-        _check_union(value, typing.get_args(expected), where)
-    elif typing.get_origin(expected) is list:
-        if type(value) is not list:
-            raise ValueError(f"{where} is {_shown(value)} rather than a list")
-        (inner,) = typing.get_args(expected)
-        for i, each in enumerate(value):
-            check(each, inner, f"{where}[{i}]")
-    elif typing.get_origin(expected) is dict:
-        if type(value) is not dict:
-            raise ValueError(f"{where} is {_shown(value)} rather than a record")
-        for name, each in value.items():
-            check(each, typing.get_args(expected)[1], f"{where}.{name}")
+    elif origin in {Union, types.UnionType}:
+        _check_union(value, inner, where)
+    elif origin in {list, dict}:
+        _check_items(value, origin, inner[-1], where)
     elif type(value) is not expected and not (expected is float and type(value) is int):
         raise ValueError(f"{where} is {_shown(value)} rather than of type {expected.__name__}")
+
+
+def _check_items(value: Any, kind: Any, inner: Any, where: str) -> None:
+    if type(value) is not kind:
+        noun = "list" if kind is list else "record"
+        raise ValueError(f"{where} is {_shown(value)} rather than a {noun}")
+    if kind is list:
+        for i, each in enumerate(value):
+            check(each, inner, f"{where}[{i}]")
+    else:
+        for name, each in value.items():
+            check(each, inner, f"{where}.{name}")
 
 
 @cache

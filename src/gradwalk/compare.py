@@ -39,7 +39,7 @@ def compare(graphs: Any, names: Any = None) -> CompareWidget:
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> widget = compare({"all": w * x, "x.detach()": w * x.detach()})
         >>> widget
-        CompareWidget('all' and 'x.detach()': 2 nodes in common, 1 only in some)
+        CompareWidget('all' and 'x.detach()': 2 nodes in common, 3 only in some)
         >>> widget.backward()
         >>> [cell["now"] for cell in widget.table["rows"][0]["cells"]]
         [{'values': [1.0], 'norm': 1.0}, {'values': [1.0], 'norm': 1.0}]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
+from traitlets import HasTraits
 
 from . import notebook
 from .capture import Capture, capture_nodes
@@ -15,7 +16,7 @@ from .cuts_inside import cuts_inside
 from .dead_units import dead_units
 from .depth import Decline, declines
 from .faults import described, is_finite, nan_birth
-from .finding import Finding
+from .finding import Finding, finding_models
 from .memory import saved_memory
 from .names import Names, names_among, read_names
 from .nodes import leaf_tensor
@@ -81,7 +82,10 @@ def diagnose(
     found += cuts_inside(captured)
     found += _memory(captured, largest)
     gravity = ("error", "warning", "info")
-    return sorted(found, key=lambda finding: gravity.index(finding.severity))
+    found.sort(key=lambda finding: gravity.index(finding.severity))
+    if isinstance(what, HasTraits):
+        what.set_trait("findings", finding_models(found))  # the widget lists them
+    return found
 
 
 def _check(*, vanishing: float, exploding: float, dead: float, largest: int) -> None:

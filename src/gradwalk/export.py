@@ -20,6 +20,9 @@ Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
 
 _MOST_PIXELS = 2**27  # of a PNG: half a gigabyte while it is drawn
+_PLAIN_FONTS = {"--gw-sans": "Arial", "--gw-mono": "monospace"}
+"""For cairo, which tries the first of a list only."""
+
 _Content = TypeVar("_Content", str, bytes)
 
 
@@ -114,7 +117,7 @@ def to_pdf(
     if path is not None:
         read_path(path, "to_pdf")
     cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
-    text = draw(widget, _still_theme(theme, "to_pdf"), whole)
+    text = draw(widget, _still_theme(theme, "to_pdf"), whole, fonts=_PLAIN_FONTS)
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
@@ -154,8 +157,14 @@ def to_dot(widget: GraphWidget, path: Any = None) -> str:
     return _deliver(dot_text(shown_graph(widget), widget.direction), path, "to_dot")
 
 
-def draw(widget: GraphWidget, theme: str, whole: bool) -> str:
+def draw(widget: GraphWidget, theme: str, whole: bool, **more: Any) -> str:
     """The SVG of what a widget shows.
+
+    Args:
+        widget: What to draw.
+        theme: "light", "dark" or "auto".
+        whole: As for `to_svg`.
+        **more: Further options of ``js/export/svg.ts``.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
@@ -175,6 +184,7 @@ def draw(widget: GraphWidget, theme: str, whole: bool) -> str:
         steps=widget.steps,
         run=widget.run,
         cursor=widget.cursor,
+        **more,
     )
 
 
@@ -208,5 +218,5 @@ def _size(svg: str) -> tuple[float, float]:
 
 def _deliver(content: _Content, path: Any, caller: str) -> _Content:
     if path is not None:
-        write_file(path, content, caller)
+        write_file(path, content, caller, between=2)
     return content

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,11 +11,12 @@ from . import why
 from .backward import run_backward
 from .capture import Capture
 from .details import details
+from .memory import memory_model, saved_memory
 from .model import state_model
 from .observe import Observer, Run
 from .recording import Recording
 from .saved import is_freed
-from .wire import DetailsModel, StateModel, TransportModel
+from .wire import DetailsModel, MemoryModel, StateModel, TransportModel
 
 
 class Follower:
@@ -34,6 +35,7 @@ class Follower:
         changed: Callable[[], None],
         budget: int,
         begun: Callable[[], None] | None = None,
+        namespaces: Mapping[int, str] | None = None,
     ) -> None:
         """Start watching.
 
@@ -44,9 +46,14 @@ class Follower:
             budget: Bytes of gradients to keep of each pass.
             begun: Called when any pass has begun, before a leaf's ``.grad`` has changed. Held
                 likewise.
+            namespaces: The modules of the nodes as far as they are inferred; None for those that
+                were watched.
         """
         graph = captured.graph
         self.captured = captured
+        self.namespaces = namespaces or {
+            node: space for node, space in captured.drawn.nodes(data="namespace") if space
+        }
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self.recording: Recording | None = None
         self.observer = Observer(
@@ -110,6 +117,10 @@ class Follower:
         """What has been seen of backward."""
         return state_model(self.observer, self.freed, self.captured.graph)
 
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes hold for backward."""
+        return memory_model(saved_memory(self.captured, self.namespaces))
+
     def transport(self) -> TransportModel:
         """Whether travelling moves ``.grad``, and why not."""
         shown = self.recording
@@ -125,4 +136,7 @@ class Follower:
             return None
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with torch.no_grad():
-            return details(self.captured, node, self.recording)
+            found = details(self.captured, node, self.recording)
+        if found["module"] is None and self.namespaces.get(node):
+            found["module"] = self.namespaces[node].replace("/", ".")
+        return found

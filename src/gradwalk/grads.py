@@ -12,7 +12,7 @@ import torch
 from .capture import Capture
 from .kept import LARGEST_COPY, Kept
 from .nodes import leaf_tensor, set_version
-from .statistics import norm_of
+from .statistics import has_norm, norm_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ class Timeline:
             return False
         if grad is None:
             return True
-        return grad._version == expected.version and (not closely or _is_as(grad, expected))
+        # Two leaves that were joined by cat() share one memory, and so one count of changes.
+        changed = grad._version != expected.version
+        return _is_as(grad, expected) if closely or changed else True
 
     def go(self, index: int) -> None:
         """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
@@ -94,8 +96,8 @@ class Timeline:
         if tensor is None:
             return
         grad = moment.grad
-        if grad is not None and grad._version != moment.version:
-            assert moment.values is not None
+        shared = sum(other.grad is grad for other in self.moments) > 1  # it was added to in place
+        if grad is not None and shared and moment.values is not None:
             with torch.no_grad():
                 grad.copy_(moment.values)
             # With its values the version returns too: who saved this tensor finds it unchanged.
@@ -137,6 +139,12 @@ class Grads:
             if _is_nested(timeline.tensor()):
                 self.fixed = f"{timeline.name} is a nested tensor, whose .grad torch cannot set"
             self._by_node.setdefault(timeline.node, []).append(timeline)
+        # torch may have given one memory to the .grad of several leaves, in the pass before (the
+        # backward of stack().sum(0) does): then a step of one changes them all.
+        self._sharing: dict[tuple[int, ...], list[Timeline]] = {}
+        for timeline in self.timelines:
+            if (memory := _memory(timeline.moments[0].grad)) is not None:
+                self._sharing.setdefault(memory, []).append(timeline)
         self._moved = self.timelines
 
     def _add(self, captured: Capture, i: int, tensor: Callable[[], torch.Tensor | None]) -> None:
@@ -163,6 +171,10 @@ class Grads:
         """A node's step is over: remember the ``.grad`` it may have changed."""
         for timeline in self._by_node.get(node, ()):
             timeline.note(step, arrived)
+            memory = _memory(timeline.moments[-1].grad)
+            for other in self._sharing.get(memory, ()) if memory is not None else ():
+                if other is not timeline:
+                    other.note(step)
 
     def finish(self, steps: int) -> None:
         """The pass is over: remember also what hooks of the user's changed after a step."""
@@ -194,6 +206,12 @@ class Grads:
             if index != timeline.now:
                 timeline.go(index)
         return True
+
+
+def _memory(grad: torch.Tensor | None) -> tuple[int, ...] | None:
+    if grad is None or not has_norm(grad) or not grad.numel():
+        return None
+    return grad.data_ptr(), grad.numel()
 
 
 def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:

@@ -49,11 +49,8 @@ class LossGraph:
         """The id of the node that made a tensor, or accumulates into it; None for no such node."""
         if self.captured is None:
             return None
-        if not tensor.requires_grad:
-            for i, node in enumerate(self.captured.nodes):
-                if leaf_tensor(node) is tensor:  # it required grad when the graph was recorded
-                    return i
-            return None
+        if tensor.is_leaf:  # also one that needs no grad now, but did when the graph was recorded
+            return self._leaves.get(id(tensor))
         return self._ids.get(gradient_edge(tensor)[0])
 
     def cuts_from(self, tensor: torch.Tensor) -> list[Cut]:
@@ -81,6 +78,12 @@ class LossGraph:
     @functools.cached_property
     def _ids(self) -> dict[Node, int]:
         return {node: i for i, node in enumerate(self.captured.nodes)} if self.captured else {}
+
+    @functools.cached_property
+    def _leaves(self) -> dict[int, int]:
+        nodes = self.captured.nodes if self.captured is not None else []
+        leaves = {i: leaf_tensor(node) for i, node in enumerate(nodes)}
+        return {id(leaf): i for i, leaf in leaves.items() if leaf is not None}
 
     @property
     def _cuts(self) -> Iterator[Cut]:
@@ -136,8 +139,10 @@ def _began_at(cut: Cut, tensor: torch.Tensor) -> bool:
     source = cut.source()
     if source is tensor or any(leaf() is tensor for leaf in cut.leaves):
         return True
-    if source is None or not source.requires_grad or not tensor.requires_grad:
+    if source is None or source.is_leaf or not tensor.requires_grad:
         return False
     # As a capture, which sees to it that what was walked can be freed.
     behind = capture_nodes(read_outputs((source,), "explain_grad"), Names()).nodes
+    if tensor.is_leaf:
+        return any(leaf_tensor(node) is tensor for node in behind)
     return gradient_edge(tensor)[0] in set(behind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
@@ -28,16 +28,18 @@ from .wire import (
 _FEW = 4  # numbers that still fit on an edge
 
 
-def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
+def graph_model(graph: nx.MultiDiGraph, namespaces: Mapping[int, str] | None = None) -> GraphModel:
     """The wire model of a captured graph.
 
     Args:
         graph: What `gradwalk.capture` gave, with or without annotations.
+        namespaces: The modules of its nodes as far as they are inferred.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
         in the order in which the graph without annotations has them.
     """
+    inferred = namespaces or {}
     nodes: list[NodeModel] = [
         {
             "id": node,
@@ -47,9 +49,9 @@ def graph_model(graph: nx.MultiDiGraph) -> GraphModel:
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
             "no_grad_inputs": data["no_grad_inputs"],
-            "namespace": data.get("namespace"),
+            "namespace": inferred.get(node, data.get("namespace")),
             "value": data.get("value"),
-            "inferred": data.get("inferred", False),
+            "inferred": data.get("inferred", node in inferred),
         }
         for node, data in graph.nodes(data=True)
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .module_tree import module_classes
 from .nodes import Edge, gradient_edge
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
@@ -30,12 +31,14 @@ class Names:
         tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
         known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
             itself while it lives.
+        modules: Dotted path of a module -> its class.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
     edges: dict[Edge, str] = field(default_factory=dict)
     tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
         """What the user calls a tensor, of any kind; None for no name."""
@@ -142,6 +145,8 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
+    for path, kind in module_classes({prefix: module}).items():
+        found.modules.setdefault(path, kind)
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
             found.add(f"{prefix}.{name}" if prefix else name, tensor)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from .capture import Capture
 from .module_edges import Edges, End
 from .module_tree import ModuleTree, ancestors, common_ancestor
+from .names import Names
 from .program_order import Program, module_of, read_program
 
 
@@ -79,6 +80,22 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, str] | None = None
             users = [by_node[user] for user in captured.graph._pred[node] if user in by_node]
             by_node[node] = common_ancestor(users) if users else ""
     return {node: by_node[node].replace(".", "/") for node in captured.graph}
+
+
+def inferred_namespaces(captured: Capture, names: Names) -> dict[int, str]:
+    """Where no `watch` saw the modules, and the leaves' names tell of some: `infer_namespaces`.
+
+    Args:
+        captured: The graph, annotated or not.
+        names: What the user calls tensors and modules.
+
+    Returns:
+        Node id -> namespace; empty where modules were watched or none is known.
+    """
+    if not names.modules or any(space for _, space in captured.drawn.nodes(data="namespace")):
+        return {}
+    found = infer_namespaces(captured, names.modules)
+    return found if any(found.values()) else {}
 
 
 def _gaps(program: Program, tree: ModuleTree) -> list[Gap]:

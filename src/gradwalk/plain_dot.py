@@ -50,7 +50,7 @@ def _label(node: NodeModel) -> str:
     if node["kind"] == "op" and node["name"] is not None:
         rows.append(node["name"])
     if shape is not None:
-        rows.append("scalar" if not shape else f"({', '.join(map(str, shape))})")
+        rows.append("scalar" if not shape else str(tuple(shape)))
     return "\n".join(rows)
 
 

@@ -126,7 +126,7 @@ class Replay:
         return {
             "owned": False,
             "note": None if self.recording is None else note,
-            "blocked": NO_LIVE_GRAPH,
+            "blocked": NO_LIVE_GRAPH if self.recording is None else None,
         }
 
     def describe(self, node: int | None) -> DetailsModel | None:

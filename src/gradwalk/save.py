@@ -25,15 +25,13 @@ if TYPE_CHECKING:
     from .widget import GraphWidget
 
 MOST_AT_EVERY_CURSOR = 500
-"""Nodes of a graph whose details are saved at every cursor; of a larger one, at the one it is at."""
+"""Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
 
 MOST_DETAILED = 2_000
 """Nodes whose details are saved: of a larger graph the first ones from the outputs."""
 
 
-def save(
-    outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
-) -> Path:
+def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | None = None) -> Path:
     """Save a graph, and what a widget has recorded of it, to a file.
 
     The file holds plain values: structure, names, modules and source lines, the recorded pass, and
@@ -58,6 +56,7 @@ def save(
     Example::
 
         >>> import tempfile
+        >>> from gradwalk import GraphWidget
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> widget = GraphWidget(x**2)
         >>> widget.backward()
@@ -98,11 +97,11 @@ def saved_graph(widget: GraphWidget) -> SavedGraph:
         ValueError: The widget is closed.
     """
     follower = widget._open()
-    if isinstance(follower, Replay):
-        saved = follower.saved()
+    opened = getattr(follower, "saved", None)
+    if opened is not None:
         moved = {"cursor": widget.cursor, "selected": widget.selected}
         shown = {"direction": widget.direction, "constants": widget.constants}
-        return cast(SavedGraph, {**saved, **moved, **shown})
+        return cast(SavedGraph, {**opened(), **moved, **shown})
     with widget._lock:
         return _saved_live(widget, follower)
 
@@ -124,7 +123,7 @@ def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
         "version": VERSION,
         "graph": data,  # type: ignore[typeddict-item]
         "watched": captured.annotated is not None and bool(captured.annotated.annotations),
-        "direction": widget.direction,
+        "direction": widget.direction,  # type: ignore[typeddict-item]
         "constants": widget.constants,
         "selected": widget.selected,
         "cursor": widget.cursor,
@@ -141,7 +140,8 @@ def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     """Open a file that `gradwalk.save` wrote.
 
     Args:
-        path: Its name.
+        cls: The class of the widget.
+        path: The file's name.
 
     Returns:
         A widget that shows what was saved. Its cursor moves over what was recorded and never

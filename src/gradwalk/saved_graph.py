@@ -92,11 +92,14 @@ class _EdgeFields(TypedDict):
     kind: EdgeKind
 
 
-_MORE_NODE_FIELDS = {
+_NODE_FIELDS = _NodeFields.__annotations__.keys()
+_EDGE_FIELDS = _EdgeFields.__annotations__.keys()
+_MORE_NODE_FIELDS: dict[str, Any] = {
     "sequence_nr": int | None,
     "source": str | None,
     "namespace": str | None,
     "call": str | None,
+    "how": str | None,
     "value": str | None,
     "inplace": bool,
     "inferred": bool,
@@ -212,16 +215,15 @@ def _check_graph(graph: dict[str, Any]) -> None:
     total = len(graph["nodes"])
     for i, node in enumerate(graph["nodes"]):
         where = f"node {i}"
-        extra = {name: node[name] for name in _MORE_NODE_FIELDS if name in node}
-        check({k: v for k, v in node.items() if k not in extra}, _NodeFields, where)
-        for name, value in extra.items():
-            check(value, _MORE_NODE_FIELDS[name], f"{where}.{name}")
+        check({name: node[name] for name in _NODE_FIELDS if name in node}, _NodeFields, where)
+        for name in node.keys() - _NODE_FIELDS:
+            check(node[name], _MORE_NODE_FIELDS.get(name, Any), f"{where}.{name}")
         _same(node["id"], i, f"{where}.id")
         if i and _is_autograd(node) and not _is_autograd(graph["nodes"][i - 1]):
             raise ValueError(f"{where} is an autograd node after one that is none")
     for i, edge in enumerate(graph["edges"]):
-        extra = {name: edge[name] for name in ("inferred",) if name in edge}
-        check({k: v for k, v in edge.items() if k not in extra}, _EdgeFields, f"edge {i}")
+        check({name: edge[name] for name in _EDGE_FIELDS if name in edge}, _EdgeFields, f"edge {i}")
+        check(edge, Any, f"edge {i}")
         _within(edge["source"], total, f"edge {i}.source")
         _within(edge["target"], total, f"edge {i}.target")
     for root in graph["graph"]["roots"]:
@@ -231,10 +233,26 @@ def _check_graph(graph: dict[str, Any]) -> None:
 
 
 def _check_rest(saved: dict[str, Any]) -> None:
+    """Everything else that speaks of nodes and edges speaks of those that are there."""
     nodes, edges = saved["graph"]["nodes"], saved["graph"]["edges"]
     own = sum(map(_is_autograd, nodes))
     flowing = sum(edge["kind"] == "gradient" for edge in edges)
-    steps, run = saved["steps"], saved["run"]
+    _check_steps(saved["steps"], own)
+    _within(saved["cursor"], len(saved["steps"]) + 1, "the cursor")
+    if saved["selected"] is not None:
+        _within(saved["selected"], len(nodes), "the selection")
+    for name, limit in (("reached", own), ("freed", own), ("flowed", flowing)):
+        for each in saved["state"][name]:
+            _within(each, limit, f"state.{name}")
+    if saved["run"] is not None:
+        _check_run(saved["run"], own, flowing)
+    _same(len(saved["details"]), len(nodes), "the number of details")
+    for i, stages in enumerate(saved["details"]):
+        if stages is not None:
+            _check_stages(stages, i)
+
+
+def _check_steps(steps: list[StepModel], own: int) -> None:
     seen: set[int] = set()
     for i, step in enumerate(steps):
         _same(step["step"], i + 1, f"steps[{i}].step")
@@ -243,24 +261,16 @@ def _check_rest(saved: dict[str, Any]) -> None:
         if step["node"] in seen:
             raise ValueError(f"steps[{i}] runs a node again")
         seen.add(step["node"])
-    _within(saved["cursor"], len(steps) + 1, "the cursor")
-    if saved["selected"] is not None:
-        _within(saved["selected"], len(nodes), "the selection")
-    for name, limit in (("reached", own), ("freed", own), ("flowed", flowing)):
-        for each in saved["state"][name]:
-            _within(each, limit, f"state.{name}")
-    if run is not None:
-        if not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
-            raise ValueError("the run does not have one gradient for each of its edges")
-        for each in run["edges"]:
-            _within(each, flowing, "run.edges")
-        for part in ("seeds", "grads", "marks"):
-            for each in run[part]:
-                _within(each["node"], own, f"run.{part}")
-    _same(len(saved["details"]), len(nodes), "the number of details")
-    for i, stages in enumerate(saved["details"]):
-        if stages is not None:
-            _check_stages(stages, i)
+
+
+def _check_run(run: RunModel, own: int, flowing: int) -> None:
+    if not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
+        raise ValueError("the run does not have one gradient for each of its edges")
+    for edge in run["edges"]:
+        _within(edge, flowing, "run.edges")
+    for name, parts in (("seeds", run["seeds"]), ("grads", run["grads"]), ("marks", run["marks"])):
+        for part in parts:
+            _within(part["node"], own, f"run.{name}")
 
 
 def _check_stages(stages: list[StageModel], node: int) -> None:

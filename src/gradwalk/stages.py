@@ -71,7 +71,7 @@ def _cursors(captured: Capture, node: int, recording: Recording | None) -> list[
     found = {0}
     own = numbers.get(node)
     if own is not None:
-        found |= {own["ready"], own["step"], own["step"] + 1}
+        found |= {own["step"], own["step"] + 1}
     found |= {numbers[source]["step"] for source in recording.graph.pred[node] if source in numbers}
     for timeline in run.grads.timelines if run.grads is not None else ():
         if timeline.node == node:

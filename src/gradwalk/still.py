@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -28,21 +29,28 @@ def draw_svg(graph: GraphModel, **options: Any) -> str:
         RuntimeError: The graph cannot be drawn; the message is a sentence that says why.
     """
     racer = need("py_mini_racer", "mini-racer", "to_svg")
-    engine = racer.MiniRacer()
-    try:
-        engine.eval(bundle("export.js"))
-        options["css"] = bundle("widget.css")
-        drawn = engine.call("gradwalk.svg", graph, options, timeout_sec=_SECONDS)
-    except Exception as error:
-        raise RuntimeError(
-            f"The picture of this graph of {len(graph['nodes']):,} nodes could not be drawn: "
-            f"{error}. Give whole=False for an overview, or draw a smaller part of the graph."
-        ) from error
-    finally:
-        engine.close()  # its thread would keep Python from ending
+    options["css"] = bundle("widget.css")
+    # In a thread of its own: a notebook's has a running event loop, where the engine cannot wait.
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            drawn = thread.submit(_call, racer, graph, options).result()
+        except Exception as error:
+            raise RuntimeError(
+                f"The picture of this graph of {len(graph['nodes']):,} nodes could not be drawn: "
+                f"{error}. Give whole=False for an overview, or draw a smaller part of the graph."
+            ) from error
     if drawn.get("fault") is not None:
         raise RuntimeError(drawn["fault"])
     return str(drawn["svg"])
+
+
+def _call(racer: ModuleType, graph: GraphModel, options: dict[str, Any]) -> Any:
+    engine = racer.MiniRacer()
+    try:
+        engine.eval(bundle("export.js"))
+        return engine.call("gradwalk.svg", graph, options, timeout_sec=_SECONDS)
+    finally:
+        engine.close()  # its thread would keep Python from ending
 
 
 def need(module: str, package: str, caller: str) -> ModuleType:

@@ -16,15 +16,27 @@ import traitlets
 from . import export, mime, notebook, release, why
 from .annotate import MOST_INFERRED, annotate
 from .capture import capture_nodes
+from .diagnose import diagnose
 from .follower import Follower
+from .html import to_html
 from .kept import DEFAULT_BUDGET
 from .model import graph_model, run_model
 from .names import names_among, read_names
+from .namespaces import inferred_namespaces
 from .outputs import read_outputs
 from .recording import find_node, read_budget, read_count
 from .save import Opener
 from .traits import Cursor, Direction, Fresh, bundle
-from .wire import DetailsModel, GraphModel, RunModel, StateModel, StepModel, TransportModel
+from .wire import (
+    DetailsModel,
+    FindingModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
 
 _MOST_SHOWN = 200  # nodes of a graph whose constants are drawn unasked
 
@@ -51,6 +63,10 @@ class GraphWidget(anywidget.AnyWidget):
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
+        memory: The bytes held for backward (see `gradwalk.wire.MemoryModel`), once the browser has
+            asked for them. Read-only.
+        findings: What `gradwalk.diagnose` found in the pass that is shown (see
+            `gradwalk.wire.FindingModel`), once it was asked. Read-only.
         fault: A sentence when something went wrong that the browser should show, or None.
 
     Example::
@@ -92,6 +108,12 @@ class GraphWidget(anywidget.AnyWidget):
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
     constants = traitlets.Bool(True).tag(sync=True)
+    memory: MemoryModel | None = traitlets.Dict(None, allow_none=True, read_only=True).tag(
+        sync=True
+    )  # type: ignore[assignment]
+    findings: list[FindingModel] | None = traitlets.List(None, allow_none=True, read_only=True).tag(
+        sync=True
+    )  # type: ignore[assignment]
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _follower: Follower | None = None  # None before the widget is made and once it is closed
@@ -143,9 +165,10 @@ class GraphWidget(anywidget.AnyWidget):
         if constants is None:
             constants = len(graph) <= _MOST_SHOWN
 
+        namespaces = inferred_namespaces(captured, found)
         self._begin(
-            Follower(captured, self._refresh, budget),
-            graph_model(graph),
+            Follower(captured, self._refresh, budget, namespaces=namespaces),
+            graph_model(graph, namespaces),
             direction=direction,
             constants=constants,
         )
@@ -274,6 +297,7 @@ class GraphWidget(anywidget.AnyWidget):
     to_svg = export.to_svg
     to_png = export.to_png
     to_pdf = export.to_pdf
+    to_html = to_html
     to_json = export.to_json
     to_dot = export.to_dot
     open = Opener()
@@ -373,14 +397,18 @@ class GraphWidget(anywidget.AnyWidget):
             return True
 
     def _on_message(self, _: Any, content: Any, __: Any) -> None:
-        """What the bar's buttons ask for when there is no backward pass yet."""
-        if not isinstance(content, dict) or content.get("kind") != "start":
-            return
+        """What the browser asks for."""
+        asked = content.get("kind") if isinstance(content, dict) else None
         try:
-            cursor = content.get("cursor")
-            with self.hold_sync():
-                if self._started() and cursor is not None:
-                    self.cursor = min(cursor, len(self.steps))
+            if asked == "start":
+                cursor = content.get("cursor")
+                with self.hold_sync():
+                    if self._started() and cursor is not None:
+                        self.cursor = min(cursor, len(self.steps))
+            elif asked == "diagnose":
+                diagnose(self)
+            elif asked == "memory":
+                self.set_trait("memory", self._open().memory())
         except Exception as error:  # the user's own code, run by a button: shown in the widget
             self.set_trait("fault", why.failure(error))
 
@@ -424,6 +452,9 @@ class GraphWidget(anywidget.AnyWidget):
         shown = follower.recording
         if follower.notice():
             self.set_trait("state", follower.state())
+            self.set_trait("findings", None)  # they were about another pass
+            if self.memory is not None:
+                self.set_trait("memory", follower.memory())
             if follower.recording is not shown and follower.recording is not None:
                 self.set_trait("steps", follower.recording.models)
                 self.set_trait("run", run_model(follower.recording))

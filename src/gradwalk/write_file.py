@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 
-def write_file(path: Any, content: str | bytes, caller: str) -> Path:
+def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -> Path:
     """Write a file so that a failure midway leaves what was there before.
 
     Args:
         path: Where to; ``~`` is the home folder.
         content: Text, which is written as UTF-8, or bytes.
         caller: Who writes, for errors: "to_svg".
+        between: How many functions of ours stand between the user and this one, so that a warning
+            points at the user's line.
 
     Returns:
         Where it was written. An existing file is replaced, with a warning that says so.
@@ -46,7 +48,7 @@ def write_file(path: Any, content: str | bytes, caller: str) -> Path:
             raise _refused(file, caller, error) from error
         raise
     if existed:
-        warnings.warn(f"{caller}() has replaced the file {file}.", stacklevel=4)  # the one who asked the widget
+        warnings.warn(f"{caller}() has replaced the file {file}.", stacklevel=2 + between)
     return file
 
 

@@ -1,0 +1,34 @@
+import type { SceneNode } from "../drawing/scene";
+import { membersOf } from "../drawing/stages";
+import { KINDS } from "./modules";
+
+/** The dtypes of all nodes, each name once. */
+export interface Dtypes {
+  /** "float32", "bfloat16". */
+  names: readonly string[];
+  /** Per graph node, the place of its dtype in `names`; -1 where torch does not tell. */
+  nodes: readonly number[];
+}
+
+/** The class of a box whose nodes differ. */
+export const MIXED = "is-c-mixed";
+
+/** The class of a drawn node: that of its dtype, or of a mixture inside a box. */
+export function dtypeClass(node: SceneNode, { nodes }: Dtypes): string {
+  const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
+  met.delete(-1);
+  const [only] = met;
+  if (met.size > 1) return MIXED;
+  return only === undefined ? "is-c-none" : `is-k${only % KINDS}`;
+}
+
+/** The dtypes that a drawn node stands for; null if none is known. */
+export function dtypeWords(node: SceneNode, { names, nodes }: Dtypes): string | null {
+  const met = new Set(membersOf(node).map((id) => nodes[id] ?? -1));
+  const words = names.filter((_, i) => met.has(i));
+  return words.length === 0 ? null : words.join(", ");
+}
+
+export function dtypeEntries({ names }: Dtypes): { name: string; text: string }[] {
+  return names.slice(0, KINDS).map((text, i) => ({ name: `is-k${i}`, text }));
+}

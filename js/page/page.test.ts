@@ -1,0 +1,82 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { fakeDetails } from "../demo/fake_details";
+import { fakeRun } from "../demo/fake_run";
+import { MODELS } from "../demo/models";
+import { fakeBrowser, nextFrame } from "../testing/browser";
+import type { DetailsModel, StateModel } from "../wire";
+import { type PageModel, showPage, start } from "./page";
+import { detailsAt } from "./stages";
+import { unpack } from "./unpack";
+
+const STATE: StateModel = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+
+beforeEach(() => void fakeBrowser());
+
+afterEach(() => {
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+function model(change: Partial<PageModel> = {}): PageModel {
+  const graph = MODELS["h = w * x + b"]();
+  return {
+    graph,
+    state: STATE,
+    selected: null,
+    direction: "down",
+    constants: true,
+    cursor: 0,
+    ...fakeRun(graph, "fine"),
+    transport: { owned: false, note: null, blocked: null },
+    nodes: graph.nodes.map((_, id) => [
+      { from_step: 0, fields: { ...fakeDetails(graph, id, STATE, null), about: "At the start." } },
+      { from_step: 2, fields: { about: "After two steps." } },
+    ]),
+    ...change,
+  };
+}
+
+async function page(change: Partial<PageModel> = {}) {
+  const host = document.body.appendChild(document.createElement("div"));
+  showPage(host, model(change));
+  await nextFrame();
+  const click = async (selector: string) => {
+    host.querySelector<HTMLElement>(selector)?.click();
+    await nextFrame();
+  };
+  return { host, click, about: () => host.querySelector(".gw-about")?.textContent };
+}
+
+it("shows the details of the selected node at the cursor", async () => {
+  const { about, click } = await page({ selected: 0 });
+  expect(about()).toBe("At the start.");
+  await click("[aria-label='One step']");
+  expect(about()).toBe("At the start.");
+  await click("[aria-label='One step']");
+  expect(about()).toBe("After two steps.");
+});
+
+it("shows the details at the cursor that was saved", async () => {
+  const { about } = await page({ selected: 1, cursor: 3 });
+  expect(about()).toBe("After two steps.");
+});
+
+it("puts later stages over earlier ones, up to the cursor", () => {
+  const stages = [
+    { from_step: 0, fields: { name: "w", state: "waiting" } },
+    { from_step: 3, fields: { state: "running" } },
+    { from_step: 4, fields: { state: "done" } },
+  ] as { from_step: number; fields: Partial<DetailsModel> }[];
+  expect(detailsAt(stages, 0)).toEqual({ name: "w", state: "waiting" });
+  expect(detailsAt(stages, 3)).toEqual({ name: "w", state: "running" });
+  expect(detailsAt(stages, 9)).toEqual({ name: "w", state: "done" });
+});
+
+it("says so when what stands in the page cannot be read", async () => {
+  const host = document.body.appendChild(document.createElement("div"));
+  host.id = "gradwalk";
+  await start();
+  expect(host.querySelector(".gw-fault")?.textContent).toMatch(/./);
+  await expect(unpack("bm90IGd6aXA=")).rejects.toThrow();
+});

@@ -1,0 +1,38 @@
+import { localChannel, type Traits } from "../channel";
+import { element } from "../ui/dom";
+import { faultBox, messageOf } from "../ui/fault";
+import { createView } from "../view";
+import { detailsAt, type StageModel } from "./stages";
+import { unpack } from "./unpack";
+
+/** What Python writes into the page: the widget's traits, and the details of every node at every cursor. */
+export interface PageModel extends Omit<Traits, "details" | "fault"> {
+  nodes: StageModel[][];
+}
+
+/** Shows a saved graph in an element, without a kernel. Returns what takes it away again. */
+export function showPage(host: HTMLElement, { nodes, ...traits }: PageModel): () => void {
+  const channel = localChannel<Traits>({ ...traits, details: null, fault: null }, () =>
+    channel.change("fault", channel.get("transport").blocked),
+  );
+  const answer = () => {
+    const selected = channel.get("selected");
+    const stages = selected === null ? undefined : nodes[selected];
+    channel.change("details", stages ? detailsAt(stages, channel.get("cursor")) : null);
+  };
+  channel.on("selected", answer);
+  channel.on("cursor", answer);
+  answer();
+  return createView(host, channel);
+}
+
+/** Shows what stands in the page. */
+export async function start(): Promise<void> {
+  const host = document.getElementById("gradwalk") as HTMLElement;
+  try {
+    const packed = document.getElementById("gradwalk-model")?.textContent ?? "";
+    showPage(host, await unpack<PageModel>(packed));
+  } catch (error) {
+    host.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
+  }
+}

@@ -1,0 +1,96 @@
+"""The page that `to_html` writes, in Chromium with the network blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Browser, Page, expect
+
+from gradwalk import GraphWidget
+
+AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def widget() -> Iterator[GraphWidget]:
+    x = torch.tensor(3.0, requires_grad=True)
+    made = GraphWidget((x + 1 - 2 * x) ** 2, names={"<b>x</b></script>": x})
+    made.backward()
+    made.reset()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(
+    request: pytest.FixtureRequest, browser: Browser, widget: GraphWidget, tmp_path: Path
+) -> Iterator[Page]:
+    file = tmp_path / "graph.html"
+    widget.to_html(file)
+    context = browser.new_context(offline=True, color_scheme=request.param)
+    opened, wrong = context.new_page(), []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("console", lambda message: wrong.append(message.text))
+    opened.on("request", lambda r: r.url.startswith(("file:", "data:")) or wrong.append(r.url))
+    opened.goto(file.as_uri())
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def test_it_draws_selects_and_steps(page: Page, widget: GraphWidget) -> None:
+    nodes = page.locator(".gw-node")
+    expect(nodes.first).to_be_visible()
+    drawn = page.locator("[data-kind=op], [data-kind=leaf]")
+    expect(drawn).to_have_count(widget.to_networkx().number_of_nodes())
+    page.locator("[data-node='0']").click()
+    expect(page.locator(".gw-title")).to_have_text("PowBackward0")
+    page.locator("[data-kind=leaf]").click()
+    expect(page.locator(".gw-title")).to_have_text("<b>x</b></script>")
+    expect(page.locator(".gw-state")).to_contain_text("waiting")
+    for _ in widget.steps:
+        page.get_by_label("One step", exact=True).click()
+    expect(page.locator(".gw-state")).to_contain_text("step 5 of 5")
+    expect(page.locator(".gw-panel")).to_contain_text("4.0")  # x.grad, which torch says is 4
+
+
+def test_it_zooms(page: Page) -> None:
+    before = page.locator(".gw-scale").inner_text()
+    page.get_by_label("Zoom in").click()
+    expect(page.locator(".gw-scale")).not_to_have_text(before)
+
+
+def test_axe_finds_nothing_serious(page: Page) -> None:
+    page.locator("[data-kind=leaf]").click()
+    page.get_by_label("One step", exact=True).click()
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(v["id"], v["nodes"]) for v in found if v["impact"] in {"serious", "critical"}] == []
+    assert len(page.evaluate("axe.run()")["passes"]) > 10
+
+
+def test_a_still_picture_fits_its_words(browser: Browser, tmp_path: Path) -> None:
+    """Its boxes are sized by a table; here Chromium sets the words in the fonts asked for."""
+    names = ["lower_case", "WIDE_MM_WW", "Grüße", "x.weight", "θ", "l'il|i1"]
+    leaves = {name: torch.ones(3, 4, requires_grad=True) for name in names}
+    drawn = GraphWidget(torch.stack(list(leaves.values())).logsumexp(0).sum(), names=leaves)
+    file = tmp_path / "graph.svg"
+    drawn.to_svg(file, whole=True)
+    drawn.close()
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    words = page.evaluate("""() => Array.from(document.querySelectorAll('g[role=img]'), (node) => {
+        const box = node.querySelector(':scope > rect:last-of-type').getBBox();
+        return Array.from(node.querySelectorAll(':scope > text'), (text) => {
+            const { x, width } = text.getBBox();
+            return [text.textContent, x - box.x, box.x + box.width - x - width];
+        });
+    })""")
+    context.close()
+    assert len(words) == len(names) + 3
+    for text, left, right in (each for node in words for each in node):
+        assert min(left, right) >= 6, (text, left, right)
