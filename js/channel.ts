@@ -1,8 +1,8 @@
 import type { AnyModel } from "@anywidget/types";
-import type { Dtypes } from "./colours/dtypes";
 import type { Direction } from "./drawing/direction";
 import type {
   DetailsModel,
+  DtypesModel,
   FindingModel,
   GraphModel,
   MemoryModel,
@@ -31,7 +31,7 @@ export interface Traits {
   /** The bytes held for backward; null or left out while they are not known. */
   memory?: MemoryModel | null;
   /** The dtypes of the nodes; null or left out while they are not known. */
-  dtypes?: Dtypes | null;
+  dtypes?: DtypesModel | null;
   /** What a diagnosis found; null or left out while none was made. */
   findings?: FindingModel[] | null;
 }
@@ -45,6 +45,13 @@ export interface StartMessage {
   cursor: number | null;
 }
 
+/** Asks for what is not told unasked, because it takes a while on a large graph. */
+export interface AskMessage {
+  kind: "memory" | "diagnose";
+}
+
+export type Message = StartMessage | AskMessage;
+
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   get<K extends keyof T>(trait: K): T[K];
@@ -52,7 +59,7 @@ export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   /** Calls back after each change of the trait, from either side, until the returned function is called. */
   on(trait: keyof T, changed: () => void): () => void;
   /** Asks Python to do something. */
-  send(message: StartMessage): void;
+  send(message: Message): void;
 }
 
 /** The channel to Python. This file is the only one that knows anywidget. */
@@ -80,7 +87,7 @@ export function channelOf<T extends object = Traits>(
 /** A channel without a kernel: the values live here. `change` and `receive` play Python's part. */
 export function localChannel<T = Traits>(
   traits: T,
-  receive: (message: StartMessage) => void = () => {},
+  receive: (message: Message) => void = () => {},
 ): Channel<T, Settable & keyof T> & {
   change<K extends keyof T>(trait: K, value: T[K]): void;
 } {

@@ -250,6 +250,22 @@ describe("a hidden node", () => {
     expect(node("h31")).not.toBeNull();
   });
 
+  it("stays once it is selected, when the search goes on", async () => {
+    const { channel, one, node, idOf } = await view(blocks(60));
+    const field = one<HTMLInputElement>(".gw-search-field");
+    const type = async (text: string) => {
+      field.value = text;
+      field.dispatchEvent(new Event("input"));
+      await nextFrame();
+    };
+    await type("h30");
+    channel.change("selected", idOf("h30"));
+    await nextFrame();
+    await type("h12");
+    expect(node("h12").classList).toContain("is-current-hit");
+    expect(node("h30").classList).toContain("is-selected");
+  });
+
   it("is selected while its box is closed: the box shows it", async () => {
     const { channel, mouse, one, idOf } = await view(blocks(2));
     channel.change("selected", idOf("w0"));

@@ -46,7 +46,7 @@ export interface NodeModel {
   namespace: string | null;
   /** The numbers of a small constant, "[1, 2.5]". */
   value: string | null;
-  /** Whether it was inferred from what its operation saved, rather than watched. */
+  /** Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather than watched. */
   inferred: boolean;
 }
 
@@ -215,6 +215,13 @@ export interface NumberModel {
 }
 
 /** The bytes held for backward; nodes and namespaces that hold none are left out. */
+export interface DtypesModel {
+  /** "float32", "bfloat16". */
+  names: string[];
+  /** Per graph node, the place of its dtype in `names`; -1 where torch does not tell. */
+  nodes: number[];
+}
+
 export interface MemoryModel {
   nodes: number[];
   /** One per entry of `nodes`. */

@@ -47,7 +47,7 @@ def test_it_works_in_a_clean_environment(wheel, tmp_path):
     code = (
         "import gradwalk, torch; print(gradwalk.__file__); "
         "w = gradwalk.GraphWidget(torch.ones(1, requires_grad=True) * 2); "
-        "print(w, len(w._esm) > 10_000)"
+        "print(repr(w), len(w._esm) > 10_000)"
     )
     borrowed = str(Path(torch.__file__).parents[1])
     run = f"import sys; sys.path.append({borrowed!r}); {code}"

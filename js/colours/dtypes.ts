@@ -1,14 +1,10 @@
 import type { SceneNode } from "../drawing/scene";
 import { membersOf } from "../drawing/stages";
+import type { DtypesModel } from "../wire";
 import { KINDS } from "./modules";
 
 /** The dtypes of all nodes, each name once. */
-export interface Dtypes {
-  /** "float32", "bfloat16". */
-  names: readonly string[];
-  /** Per graph node, the place of its dtype in `names`; -1 where torch does not tell. */
-  nodes: readonly number[];
-}
+export type Dtypes = DtypesModel;
 
 /** The class of a box whose nodes differ. */
 export const MIXED = "is-c-mixed";

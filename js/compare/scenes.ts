@@ -153,10 +153,10 @@ function paneScene(
   };
 }
 
-/** At the top left of a box, clear of the middle, where edges arrive and leave. */
+/** At the bottom right of a box: clear of the middle, where edges leave, and of the step on its top. */
 function tagAt({ x, y, shape }: SceneNode, words: string): Tag {
   const width = CHARACTER * words.length + TAG_ENDS;
-  const left = Math.min(x - shape.width / 2 - 12, x - 8 - width);
-  const top = y - shape.height / 2 - shape.outline - HALO;
-  return { words, x: left + width / 2, y: top, width, height: TAG_HEIGHT };
+  const right = Math.max(x + shape.width / 2 + 12, x + 8 + width);
+  const bottom = y + shape.height / 2 + shape.outline + HALO;
+  return { words, x: right - width / 2, y: bottom, width, height: TAG_HEIGHT };
 }

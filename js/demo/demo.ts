@@ -47,7 +47,11 @@ function show(): void {
     dtypes: fakeDtypes(graph),
     findings: null,
   };
-  const channel = localChannel(traits, ({ cursor }) => setTimeout(() => backward(cursor), 150));
+  const channel = localChannel(traits, (message) => {
+    if (message.kind === "start") setTimeout(() => backward(message.cursor), 150);
+    else if (message.kind === "diagnose")
+      channel.change("findings", fakeFindings(graph, channel.get("run")));
+  });
   const answer = () => {
     const selected = channel.get("selected");
     // Python answers a moment later.

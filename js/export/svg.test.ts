@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+/// <reference types="vite/client" />
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MODELS } from "../demo/models";
@@ -7,9 +7,12 @@ import { escapeText } from "./markup";
 import { readSelectors, type Styled } from "./selector";
 import { svg } from "./svg";
 
-const sheet = (name: string) =>
-  readFileSync(new URL(`../styles/${name}.css`, import.meta.url), "utf8");
-const css = ["theme", "drawing", "steps"].map(sheet).join("\n");
+const sheets = import.meta.glob<string>("../styles/{theme,drawing,groups,steps}.css", {
+  eager: true,
+  query: "?raw",
+  import: "default",
+});
+const css = Object.values(sheets).join("\n");
 
 function element(tag: string, classes: string, parent: Styled | null = null): Styled {
   return { tag, classes: new Set(classes.split(" ")), attributes: {}, parent };
@@ -85,6 +88,7 @@ describe("svg", () => {
       const text = svg(graph, { css, theme, whole: true });
       expect(text).not.toMatch(/var\(|NaN|undefined|Infinity/);
       expect(balanced(text)).toBe(true);
+      expect(text).toContain(theme === "dark" ? "fill:#131518" : "fill:#fbfbfc"); // the ground
     }
   });
 

@@ -98,6 +98,8 @@ export class Folder {
     if (!grouped || node >= grouped.graph.nodes.length) return;
     const drawn = drawing.scene?.drawn[node] ?? [];
     const isHidden = drawn.length === 0 || drawing.scene?.nodes[drawn[0]].group !== undefined;
+    // A node that is selected while it is only peeked at stays.
+    if (how === "stay") this.keep();
     if (isHidden) this.change((folding) => revealNode(grouped.tree, folding, node, how));
   }
 

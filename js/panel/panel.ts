@@ -195,7 +195,7 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
   const found = [
     element("span", { class: `gw-chip gw-chip-${kind}` }, kind === "op" ? "operation" : kind),
   ];
-  if (graph.nodes[id]?.inferred)
+  if (kind !== "op" && kind !== "leaf" && graph.nodes[id]?.inferred)
     found.push(element("span", { class: "gw-chip gw-chip-inferred" }, "inferred"));
   if (graph.roots.some((root) => root.node === id))
     found.push(element("span", { class: "gw-chip gw-chip-root" }, "output"));
@@ -219,7 +219,13 @@ function heading(
     name !== null && element("div", { class: "gw-mono gw-dim gw-op-name" }, op),
     module !== null &&
       module !== undefined &&
-      element("div", { class: "gw-dim gw-module" }, "in ", element("b", {}, oneLine(module))),
+      element(
+        "div",
+        { class: "gw-dim gw-module" },
+        "in ",
+        element("b", {}, oneLine(module)),
+        (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
+      ),
   );
 }
 

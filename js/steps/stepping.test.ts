@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { localChannel, type StartMessage, type Traits } from "../channel";
+import { localChannel, type Message, type Traits } from "../channel";
 import { fakeRun } from "../demo/fake_run";
 import { fakeBrowser, nextFrame } from "../testing/browser";
 import { MODELS } from "../testing/graphs";
@@ -24,7 +24,7 @@ afterEach(() => {
 });
 
 function shown(change: Partial<Traits> = {}, views = 1) {
-  const sent: StartMessage[] = [];
+  const sent: Message[] = [];
   const channel = localChannel(
     {
       graph,
@@ -93,7 +93,8 @@ describe("the bar without a run", () => {
     channel.change("fault", null);
     press("End", button("One step"));
     press("ArrowLeft", button("One step"));
-    expect(sent.map((message) => message.cursor)).toEqual([null, 1, null]);
+    const start = (cursor: number | null) => ({ kind: "start", cursor });
+    expect(sent).toEqual([start(null), start(1), start(null)]);
   });
 
   it("keeps the keyboard where it is while one starts", () => {

@@ -13,7 +13,7 @@ import type { Scene } from "../drawing/scene";
 import { createFoldingControls } from "../groups/controls";
 import type { Folder } from "../groups/folder";
 import type { RunModel } from "../wire";
-import { element } from "./dom";
+import { button, element } from "./dom";
 
 export interface ViewBar {
   element: HTMLElement;
@@ -25,11 +25,12 @@ export interface ViewBar {
 export function createViewBar(
   drawing: Drawing,
   folder: Folder,
-  channel: Pick<Channel, "get">,
+  channel: Pick<Channel, "get" | "send">,
 ): ViewBar {
   let by: ColourBy = "none";
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   let coloured: unknown[] = [];
+  let asked = false;
   const folding = createFoldingControls(folder);
   const colours = createColourControls((choice) => {
     by = choice;
@@ -40,6 +41,16 @@ export function createViewBar(
     { class: "gw-view-bar", role: "toolbar", "aria-label": "How the graph is shown", hidden: true },
     folding.element,
     colours.element,
+    button(
+      {
+        class: "gw-button gw-diagnose",
+        label: "Diagnose",
+        text: "Diagnose",
+        title:
+          "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
+      },
+      () => channel.send({ kind: "diagnose" }),
+    ),
   );
 
   /** Norms are found once per run. */
@@ -62,6 +73,10 @@ export function createViewBar(
     folding.update();
     const known = sources();
     if (!isKnown(by, known)) by = "none";
+    if (!bar.hidden && !asked && known.memory === null) {
+      asked = true;
+      channel.send({ kind: "memory" });
+    }
     const key = [drawing.scene, by, known.norms, known.memory, known.dtypes];
     if (!drawing.scene || key.every((part, i) => part === coloured[i])) return;
     coloured = key;

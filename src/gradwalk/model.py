@@ -15,6 +15,7 @@ from .steps import seeds as seeds_at
 from .summary import json_number, plain_values
 from .wire import (
     WIRE_VERSION,
+    DtypesModel,
     EdgeModel,
     GraphModel,
     JsonNumber,
@@ -73,6 +74,16 @@ def graph_model(graph: nx.MultiDiGraph, namespaces: Mapping[int, str] | None = N
         name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
         roots.append({"node": node, "output_nr": output_nr, "name": name})
     return {"v": WIRE_VERSION, "nodes": nodes, "edges": edges, "roots": roots}
+
+
+def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
+    """The dtype of every node, each name once."""
+    names: dict[str, int] = {}
+    nodes = [
+        -1 if dtype is None else names.setdefault(dtype, len(names))
+        for _, dtype in graph.nodes(data="dtype")
+    ]
+    return {"names": list(names), "nodes": nodes}
 
 
 def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph) -> StateModel:

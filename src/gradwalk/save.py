@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import sys
+import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -174,7 +174,7 @@ class Opener:
     def __get__(self, widget: GraphWidget | None, cls: type[GraphWidget]) -> Callable[..., Any]:
         """The one or the other."""
         if widget is None:
-            return functools.partial(open_widget, cls)
+            return types.MethodType(open_widget, cls)
         return cast(Callable[..., Any], ipywidgets.Widget.open.__get__(widget))
 
 

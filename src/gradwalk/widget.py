@@ -20,7 +20,7 @@ from .diagnose import diagnose
 from .follower import Follower
 from .html import to_html
 from .kept import DEFAULT_BUDGET
-from .model import graph_model, run_model
+from .model import dtypes_model, graph_model, run_model
 from .names import names_among, read_names
 from .namespaces import inferred_namespaces
 from .outputs import read_outputs
@@ -29,6 +29,7 @@ from .save import Opener
 from .traits import Cursor, Direction, Fresh, bundle
 from .wire import (
     DetailsModel,
+    DtypesModel,
     FindingModel,
     GraphModel,
     MemoryModel,
@@ -63,6 +64,7 @@ class GraphWidget(anywidget.AnyWidget):
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
+        dtypes: The dtype of every node (see `gradwalk.wire.DtypesModel`). Read-only.
         memory: The bytes held for backward (see `gradwalk.wire.MemoryModel`), once the browser has
             asked for them. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
@@ -108,12 +110,9 @@ class GraphWidget(anywidget.AnyWidget):
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
     constants = traitlets.Bool(True).tag(sync=True)
-    memory: MemoryModel | None = traitlets.Dict(None, allow_none=True, read_only=True).tag(
-        sync=True
-    )  # type: ignore[assignment]
-    findings: list[FindingModel] | None = traitlets.List(None, allow_none=True, read_only=True).tag(
-        sync=True
-    )  # type: ignore[assignment]
+    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _follower: Follower | None = None  # None before the widget is made and once it is closed
@@ -180,6 +179,7 @@ class GraphWidget(anywidget.AnyWidget):
         self._follower = follower
         try:
             self.set_trait("graph", graph)
+            self.set_trait("dtypes", dtypes_model(follower.captured.drawn))
             self.set_trait("state", follower.state())
             self.set_trait("transport", follower.transport())
             super().__init__(**shown)

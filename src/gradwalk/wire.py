@@ -222,6 +222,13 @@ class NumberModel(TypedDict):
     value: JsonNumber
 
 
+class DtypesModel(TypedDict):
+    """The dtype of every node: its place among the names, -1 where torch does not tell."""
+
+    names: list[str]
+    nodes: list[int]
+
+
 class MemoryModel(TypedDict):
     """The bytes held for backward; nodes and namespaces that hold none are left out.
 

@@ -23,6 +23,7 @@ class Picture:
         then: What is run afterwards, in the notebook's kernel.
         width: Of the browser's window, px.
         scale: Pixels of the picture per pixel of the page.
+        height: Of the window, px.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Picture:
     then: str
     width: int
     scale: float
+    height: int = 900
 
 
 NEURON = Picture(
@@ -73,10 +75,33 @@ graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'y1'
 )
 
 
+COMPARED = Picture(
+    "compare",
+    """\
+import torch
+from gradwalk import compare, watch
+
+def build(x, detach=False):
+    return w * (x.detach() if detach else x) + b
+
+w, b, x = (torch.tensor(n, requires_grad=True) for n in (4.0, 0.5, 3.0))
+constant = torch.tensor(3.0)
+with watch():
+    frozen, cut = build(constant), build(x, detach=True)
+
+graph = compare({"requires_grad=False": frozen, "x.detach()": cut})
+graph""",
+    "graph.backward()",
+    width=1160,
+    scale=1.1,
+    height=1300,
+)
+
+
 def main() -> None:
     """Write every picture, or those that are named on the command line, light and dark."""
     wanted = sys.argv[1:]
-    pictures = [each for each in (NEURON, STEPPING) if not wanted or each.name in wanted]
+    pictures = [each for each in (NEURON, STEPPING, COMPARED) if not wanted or each.name in wanted]
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
         notebooks = Path(folder) / "notebooks"
@@ -89,7 +114,7 @@ def main() -> None:
 
 def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     context = browser.new_context(
-        viewport={"width": picture.width, "height": 900}, device_scale_factor=picture.scale
+        viewport={"width": picture.width, "height": picture.height}, device_scale_factor=picture.scale
     )
     page = context.new_page()
     open_notebook(lab, page, lab.write(f"{picture.name}.ipynb", picture.program))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,3 +95,47 @@ def test_a_still_picture_fits_its_words(browser: Browser, tmp_path: Path) -> Non
     assert len(words) == len(names) + 3
     for text, left, right in (each for node in words for each in node):
         assert min(left, right) >= 6, (text, left, right)
+
+
+LOOKS = """(selector) => Array.from(document.querySelectorAll(selector), (group) =>
+  Array.from(group.querySelectorAll('rect, path, circle, text'), (shape) => {
+    const style = getComputedStyle(shape);
+    const hidden = !shape.getClientRects().length;
+    const { fill, stroke, strokeDasharray, fontSize, fontWeight, opacity } = style;
+    const width = stroke === 'none' ? '' : style.strokeWidth;
+    return hidden ? null : [shape.tagName, shape.getAttribute('d') ?? shape.textContent, fill,
+      stroke, width, strokeDasharray, opacity,
+      ...(shape.tagName === 'text' ? [fontSize, fontWeight, style.textAnchor] : [])].join(' ');
+  }).filter((look) => look !== null && !look.includes('rgba(0, 0, 0, 0) none')))"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_still_picture_looks_as_the_widget_does(
+    browser: Browser, tmp_path: Path, theme: str
+) -> None:
+    """Chromium's own cascade against ours: every shape of every node, edge and gradient."""
+    x = torch.tensor([2.0], requires_grad=True)
+    constant = torch.tensor([3.0])
+    drawn = GraphWidget(((x * constant).relu() + x.exp()).sum(), names={"x": x, "c": constant})
+    drawn.step(3)
+    drawn.selected = 1
+    drawn.to_html(tmp_path / "page.html")
+    drawn.to_svg(tmp_path / "still.svg", theme="auto")
+    drawn.close()
+    context = browser.new_context(
+        offline=True, color_scheme=theme, viewport={"width": 1400, "height": 1400}
+    )
+    page, still = context.new_page(), context.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    expect(page.locator(".gw-node").first).to_be_visible()
+    still.goto((tmp_path / "still.svg").as_uri())
+    there = page.evaluate(LOOKS, ".gw-nodes > g, .gw-edges > g, .gw-gradients > g")
+    here = still.evaluate(LOOKS, "svg > g > g")
+    context.close()
+    assert len(there) > 12
+    assert [_without_places(each) for each in here] == [_without_places(each) for each in there]
+
+
+def _without_places(looks: list[str]) -> list[str]:
+    """Fonts are measured differently, so lines run elsewhere: their colours are compared."""
+    return [re.sub(r"^path M\S*( [^a-z]\S*)*", "path", look) for look in looks]
