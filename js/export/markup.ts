@@ -29,11 +29,6 @@ export class MarkupWriter {
     return parts.map((one) => this.writePart(one, this.root, "")).join("");
   }
 
-  /** A rectangle of the drawing's ground. */
-  get ground(): Part {
-    return { tag: "rect", attributes: { class: "gw-ground" }, content: [] };
-  }
-
   /** The rules for the classes written so far, all below `scope`. */
   rules(scope: string): string {
     const rule = (css: string, i: number) => (css === "" ? "" : `.${scope} .${nameAt(i)}{${css}}`);
