@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
-from gradwalk.annotate import annotate
-from gradwalk.capture import capture_nodes
-from gradwalk.names import Names, names_among, read_names
-from gradwalk.outputs import read_outputs
+from gradwalk.annotating.annotate import annotate
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import Names, names_among, read_names
+from gradwalk.graph.outputs import read_outputs
 
 ATTRIBUTES = {"source", "namespace", "call", "inplace"}
 

@@ -9,7 +9,7 @@ import torch
 from programs import PROGRAMS, backward, outputs_of
 
 from gradwalk import GraphWidget, wire
-from gradwalk.saved import is_freed, read_saved
+from gradwalk.graph.saved import is_freed, read_saved
 
 CONTRACT = {
     *("id", "kind", "op", "name", "shape", "dtype", "device", "requires_grad", "is_leaf"),
@@ -104,7 +104,9 @@ def test_freed_is_what_torch_refuses():
         assert not any(map(is_freed, widget._follower.captured.nodes)), name
         backward(outputs)
         marked = set(widget.state["freed"])
-        assert marked == {i for i, n in enumerate(widget._follower.captured.nodes) if is_freed(n)}, name
+        assert marked == {
+            i for i, n in enumerate(widget._follower.captured.nodes) if is_freed(n)
+        }, name
         widget.close()
 
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradwalk import GraphWidget, record, watch
-from gradwalk.depth import arriving_norms, layers_of
-from gradwalk.diagnose import diagnose, in_bytes
-from gradwalk.finding import Finding, finding_models
+from gradwalk.diagnosing.depth import arriving_norms, layers_of
+from gradwalk.diagnosing.diagnose import diagnose, in_bytes
+from gradwalk.diagnosing.finding import Finding, finding_models
 
 
 def only(findings: list[Finding], kind: str) -> Finding:

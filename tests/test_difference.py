@@ -12,8 +12,8 @@ from programs import PROGRAMS, leaf, outputs_of
 from test_matching import EDITS, built, network
 
 from gradwalk import capture
-from gradwalk.difference import difference
-from gradwalk.matching import match
+from gradwalk.comparing.difference import difference
+from gradwalk.comparing.matching import match
 
 
 def three():

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from programs import PROGRAMS, outputs_of
 
-from gradwalk import GraphWidget, capture, still, write_file
+from gradwalk import GraphWidget, capture
+from gradwalk.exporting import still, write_file
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydot calls its parser by deprecated names
@@ -254,7 +255,8 @@ def test_the_text_of_a_large_graph_is_cut_and_it_has_no_picture():
 def test_python_ends_after_a_picture_that_fails():
     code = """
 import torch
-from gradwalk import GraphWidget, still
+from gradwalk import GraphWidget
+from gradwalk.exporting import still
 widget = GraphWidget(torch.ones(1, requires_grad=True) * 2)
 try:
     still.draw_svg({**widget.graph, "v": 99}, theme="light")

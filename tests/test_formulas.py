@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch.autograd.graph import GradientEdge, save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.derivatives import DERIVATIVES
-from gradwalk.formulas import evaluate, formulas, with_numbers
-from gradwalk.nodes import AccumulateGrad
-from gradwalk.signatures import signature
+from gradwalk.derivatives.formulas import evaluate, formulas, with_numbers
+from gradwalk.derivatives.table import DERIVATIVES
+from gradwalk.graph.nodes import AccumulateGrad
+from gradwalk.graph.signatures import signature
 
 
 def nodes_behind(*outputs):

@@ -16,7 +16,7 @@ from torch.fx.node import map_arg
 from torch.fx.passes.shape_prop import ShapeProp
 
 from gradwalk import capture
-from gradwalk.fx_graph import capture_fx
+from gradwalk.exporting.fx_graph import capture_fx
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),

@@ -13,7 +13,7 @@ from programs import PROGRAMS, leaf, outputs_of
 from torch import nn
 
 from gradwalk import capture
-from gradwalk.matching import match
+from gradwalk.comparing.matching import match
 
 
 def built(program, *arguments, named=True, **options):

@@ -16,11 +16,11 @@ from torch.autograd.graph import save_on_cpu
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk import release
-from gradwalk.capture import capture_nodes
-from gradwalk.memory import Memory, memory_model, saved_memory
-from gradwalk.names import read_names
-from gradwalk.outputs import read_outputs
+from gradwalk.diagnosing.memory import Memory, memory_model, saved_memory
+from gradwalk.graph import release
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import read_names
+from gradwalk.graph.outputs import read_outputs
 
 # What they keep has no one memory, or stands where Python cannot see it; each says so.
 UNMEASURED = {"recomputed", "nested", "in_place_and_views", "meta_tensors"}

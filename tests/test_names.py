@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from gradwalk import GraphWidget, capture
-from gradwalk.names import names_among
+from gradwalk.graph.names import names_among
 
 
 def names_in(widget):

@@ -9,13 +9,13 @@ from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradwalk.annotations import annotation_of
-from gradwalk.capture import Capture, capture_nodes
-from gradwalk.module_tree import module_classes
-from gradwalk.names import read_names
-from gradwalk.namespaces import infer_namespaces
-from gradwalk.outputs import read_outputs
-from gradwalk.watch import watch
+from gradwalk.diagnosing.module_tree import module_classes
+from gradwalk.diagnosing.namespaces import infer_namespaces
+from gradwalk.graph.capture import Capture, capture_nodes
+from gradwalk.graph.names import read_names
+from gradwalk.graph.outputs import read_outputs
+from gradwalk.watching.annotations import annotation_of
+from gradwalk.watching.watch import watch
 
 # Nothing but the parameters' names is known: these nets have no modules without parameters.
 PLAIN = [

@@ -12,7 +12,8 @@ import torch
 from programs import MultiplyAdd
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from gradwalk import GraphWidget, capture, release
+from gradwalk import GraphWidget, capture
+from gradwalk.graph import release
 
 
 def test_after_close_and_del_tensors_and_nodes_are_gone():
@@ -216,7 +217,8 @@ def test_a_hundred_thousand_deep_chain_is_freed_without_a_crash(order, threaded)
 
 _PARTS = """
 import gc, threading, torch
-from gradwalk import capture, release
+from gradwalk import capture
+from gradwalk.graph import release
 
 def leaf():
     return torch.ones(1, requires_grad=True)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
 
 from gradwalk import GraphWidget, save, watch
-from gradwalk import saved_graph as saved_file
+from gradwalk.exporting import saved_graph as saved_file
 
 
 def recorded(outputs) -> GraphWidget:

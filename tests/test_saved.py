@@ -8,8 +8,8 @@ from programs import PROGRAMS, MultiplyAdd, backward, outputs_of
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.saved import is_freed, read_saved, saved_models
-from gradwalk.summary import summarise
+from gradwalk.graph.saved import is_freed, read_saved, saved_models
+from gradwalk.graph.summary import summarise
 
 
 def nodes_of(outputs):

@@ -8,8 +8,8 @@ import pytest
 import torchgen
 from torchgen.packaged.autograd.load_derivatives import load_derivatives
 
-from gradwalk import signatures
-from gradwalk.signatures import argument_names, parse_derivatives, signature
+from gradwalk.graph import signatures
+from gradwalk.graph.signatures import argument_names, parse_derivatives, signature
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged"
 

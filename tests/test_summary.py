@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.summary import MOST_VALUES, evenly_spread, json_number, summarise
+from gradwalk.graph.summary import MOST_VALUES, evenly_spread, json_number, summarise
 
 
 def plain(tensor):

@@ -1,15 +1,15 @@
 """gradwalk: an interactive explorer for PyTorch's autograd graph."""
 
-from .capture import capture
-from .compare import compare
-from .compare_widget import CompareWidget
-from .diagnose import diagnose
-from .dot import make_dot
-from .explain import explain_grad
-from .recording import Recording, record
-from .save import save
-from .tensorboard import to_tensorboard
-from .watch import watch
+from .comparing.compare import compare
+from .comparing.compare_widget import CompareWidget
+from .diagnosing.diagnose import diagnose
+from .explaining.explain import explain_grad
+from .exporting.dot import make_dot
+from .exporting.save import save
+from .exporting.tensorboard import to_tensorboard
+from .graph.capture import capture
+from .recording.recording import Recording, record
+from .watching.watch import watch
 from .widget import GraphWidget
 
 __all__ = [

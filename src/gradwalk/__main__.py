@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from .text import text_tree
+from .exporting.text import text_tree
 from .widget import GraphWidget
 
 

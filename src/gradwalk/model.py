@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from .extra_details import label
-from .grads import Moment, Timeline
-from .kept import Kept, norms
-from .observe import Observer, Run
-from .recording import Recording
-from .steps import seeds as seeds_at
-from .summary import json_number, plain_values
+from .graph.summary import json_number, plain_values
+from .panel.extra_details import label
+from .recording.grads import Moment, Timeline
+from .recording.kept import Kept, norms
+from .recording.observe import Observer, Run
+from .recording.recording import Recording
+from .recording.steps import seeds as seeds_at
 from .wire import (
     WIRE_VERSION,
     DtypesModel,

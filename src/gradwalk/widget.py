@@ -13,19 +13,22 @@ import networkx as nx
 import torch
 import traitlets
 
-from . import export, mime, notebook, release, why
-from .annotate import MOST_INFERRED, annotate
-from .capture import capture_nodes
-from .diagnose import diagnose
-from .follower import Follower
-from .html import to_html
-from .kept import DEFAULT_BUDGET
+from . import notebook
+from .annotating.annotate import MOST_INFERRED, annotate
+from .diagnosing.diagnose import diagnose
+from .diagnosing.namespaces import inferred_namespaces
+from .explaining import why
+from .exporting import export, mime
+from .exporting.html import to_html
+from .exporting.save import Opener
+from .graph import release
+from .graph.capture import capture_nodes
+from .graph.names import names_among, read_names
+from .graph.outputs import read_outputs
 from .model import dtypes_model, graph_model, run_model
-from .names import names_among, read_names
-from .namespaces import inferred_namespaces
-from .outputs import read_outputs
-from .recording import find_node, read_budget, read_count
-from .save import Opener
+from .recording.follower import Follower
+from .recording.kept import DEFAULT_BUDGET
+from .recording.recording import find_node, read_budget, read_count
 from .traits import Cursor, Direction, Fresh, bundle
 from .wire import (
     DetailsModel,

@@ -114,7 +114,8 @@ def main() -> None:
 
 def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     context = browser.new_context(
-        viewport={"width": picture.width, "height": picture.height}, device_scale_factor=picture.scale
+        viewport={"width": picture.width, "height": picture.height},
+        device_scale_factor=picture.scale,
     )
     page = context.new_page()
     open_notebook(lab, page, lab.write(f"{picture.name}.ipynb", picture.program))

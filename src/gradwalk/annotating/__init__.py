@@ -1,0 +1,1 @@
+"""The captured graph with what is known beyond autograd: constants, cuts, modules."""

@@ -1,0 +1,1 @@
+"""`compare`: several graphs side by side."""

@@ -1,0 +1,53 @@
+"""`compare`: the graphs behind several tensors, side by side in a notebook."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .. import notebook
+from ..graph.names import Names, names_among
+from .compare_input import read_graphs
+from .compare_widget import CompareWidget
+
+
+def compare(graphs: Any, names: Any = None) -> CompareWidget:
+    """Draw two to four graphs side by side, what they have in common at the same place.
+
+    What only some of them have is marked; selecting, moving and stepping through backward go
+    together; a table sets ``requires_grad``, ``is_leaf`` and ``.grad`` of the leaves side by side.
+
+    Args:
+        graphs: A mapping from labels to what `gradwalk.capture` takes (tensors that require grad,
+            or lists and dicts of them), or a list of tensors. The first is the one that the others
+            are compared with.
+        names: What to call tensors: a mapping from names to tensors or modules, or one module, for
+            all graphs; or a mapping from each label to such, for each graph its own. By default
+            names are looked up among the caller's variables.
+
+    Returns:
+        The widget. It keeps the graphs alive, so `close` it when done with large ones.
+
+    Raises:
+        TypeError: ``graphs`` or ``names`` is of the wrong kind, or a label is not a string.
+        ValueError: There are fewer than two graphs or more than four, a label is empty, or a
+            tensor does not require grad.
+
+    Example::
+
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> widget = compare({"all": w * x, "x.detach()": w * x.detach()})
+        >>> widget
+        CompareWidget('all' and 'x.detach()': 2 nodes in common, 3 only in some)
+        >>> widget.backward()
+        >>> [cell["now"] for cell in widget.table["rows"][0]["cells"]]
+        [{'values': [1.0], 'norm': 1.0}, {'values': [1.0], 'norm': 1.0}]
+        >>> widget.close()
+    """
+    found = Names()
+    if names is None:
+        variables = notebook.caller_variables(sys._getframe(1))
+        # The labels are written above the graphs; as names of the outputs they would say it twice.
+        found = names_among({k: value for k, value in variables.items() if value is not graphs})
+    return CompareWidget(read_graphs(graphs, names, found))

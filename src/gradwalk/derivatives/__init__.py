@@ -1,0 +1,1 @@
+"""The derivative behind each operation, as Python that can be read and run."""

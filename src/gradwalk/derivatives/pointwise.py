@@ -1,0 +1,265 @@
+"""Derivatives of operations that work number by number, with operands broadcast.
+
+`derivatives.derivative` sums the result over the dimensions along which an operand was broadcast.
+"""
+
+from __future__ import annotations
+
+from .case import Case, Table
+
+
+def _divided(case: Case) -> str:
+    return "torch.zeros_like(grad)" if case.saved["rounding_mode"] else "grad / other.conj()"
+
+
+def _divided_by_number(case: Case) -> str:
+    return "torch.zeros_like(grad)" if case.saved["rounding_mode"] else "grad / other.conjugate()"
+
+
+def _divisor(case: Case) -> str:
+    rounded = case.saved["rounding_mode"]
+    return "torch.zeros_like(grad)" if rounded else "-grad * (self / other ** 2).conj()"
+
+
+def _power_of_number(case: Case) -> str:
+    if case.saved["exponent"] == 0:
+        return "torch.zeros_like(grad)"
+    return "grad * (exponent * self ** (exponent - 1)).conj()"
+
+
+def _exponent(case: Case) -> str:
+    slope = "grad * (result * self.log()).conj()"
+    if case.is_complex:
+        return slope
+    return f"torch.where((self == 0) & (exponent >= 0), 0, {slope})"
+
+
+def _exponent_of_number(case: Case) -> str:
+    base = case.saved["self"]
+    if isinstance(base, complex) or base < 0:
+        return "grad * (result * result.new_tensor(self).log()).conj()"
+    if base == 0:
+        return "grad * torch.where(exponent >= 0, 0, -math.inf * result)"
+    return "grad * result.conj() * math.log(self)"
+
+
+def _gelu(case: Case) -> str:
+    if case.saved["approximate"] == "tanh":
+        return (
+            "inner = math.sqrt(2 / math.pi) * (self + 0.044715 * self ** 3)\n"
+            "inner_slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * self ** 2)\n"
+            "grad * 0.5 * (1 + inner.tanh() + self * (1 - inner.tanh() ** 2) * inner_slope)"
+        )
+    return (
+        "below = 0.5 * (1 + torch.erf(self / math.sqrt(2)))\n"
+        "density = torch.exp(-self ** 2 / 2) / math.sqrt(2 * math.pi)\n"
+        "grad * (below + self * density)"
+    )
+
+
+def _clamp(case: Case) -> str:
+    if case.has("min") and case.has("max"):
+        return "grad * ((self >= min) & (self <= max))"
+    return "grad * (self >= min)" if case.has("min") else "grad * (self <= max)"
+
+
+def _clamp_min(case: Case) -> str:
+    return "grad * ((self < min) & (min < max))" if case.has("max") else "grad * (self < min)"
+
+
+def _clamp_max(case: Case) -> str:
+    return "grad * ((self > max) | (max < min))" if case.has("min") else "grad * (self > max)"
+
+
+def _dropped(case: Case) -> str | None:
+    if case.saved["p"] == 1:
+        return "torch.zeros_like(grad)"
+    # A node made outside of training scales nothing, and shows it only by dropping nothing.
+    kept = case.saved.get("result1")
+    return None if kept is not None and bool(kept.all()) else "grad * result1 / (1 - p)"
+
+
+_ZERO: Table = {
+    f"{name}Backward0": {"self": "torch.zeros_like(grad)"}
+    for name in ("Sign", "Round", "Floor", "Ceil", "Trunc", "Zero")
+}
+
+_ARITHMETIC: Table = {
+    "AddBackward0": {"self": "grad", "other": "grad * alpha.conjugate()"},
+    "AddBackward1": {"self": "grad"},
+    "SubBackward0": {"self": "grad", "other": "-grad * alpha.conjugate()"},
+    "SubBackward1": {"self": "grad"},
+    "RsubBackward0": {"self": "-grad * alpha.conjugate()", "other": "grad"},
+    "RsubBackward1": {"self": "-grad * alpha.conjugate()"},
+    "MulBackward0": {"self": "grad * other.conj()", "other": "grad * self.conj()"},
+    "MulBackward1": {"self": "grad * other.conjugate()"},
+    "DivBackward0": {
+        "self": "grad / other.conj()",
+        "other": "-grad * (self / other ** 2).conj()",
+    },
+    "DivBackward1": {"self": "grad / other.conjugate()"},
+    "DivBackward2": {"self": _divided, "other": _divisor},
+    "DivBackward3": {"self": _divided_by_number},
+    "FmodBackward0": {"self": "grad"},
+    "RemainderBackward0": {"self": "grad"},
+    "NegBackward0": {"self": "-grad"},
+    "ReciprocalBackward0": {"self": "-grad * (result ** 2).conj()"},
+    "AddcmulBackward0": {
+        "self": "grad",
+        "tensor1": "grad * tensor2.conj() * value.conjugate()",
+        "tensor2": "grad * tensor1.conj() * value.conjugate()",
+    },
+    "AddcdivBackward0": {
+        "self": "grad",
+        "tensor1": "grad * value.conjugate() / tensor2.conj()",
+        "tensor2": "-grad * value.conjugate() * (tensor1 / tensor2 ** 2).conj()",
+    },
+    "LerpBackward0": {
+        "self": "grad * (1 - weight).conjugate()",
+        "end": "grad * weight.conjugate()",
+    },
+    "LerpBackward1": {
+        "self": "grad * (1 - weight).conj()",
+        "end": "grad * weight.conj()",
+        "weight": "grad * (end - self).conj()",
+    },
+}
+
+_POWERS: Table = {
+    "PowBackward0": {"self": _power_of_number},
+    "PowBackward1": {
+        "self": "torch.where(exponent == 0, 0, grad * (exponent * self ** (exponent - 1)).conj())",
+        "exponent": _exponent,
+    },
+    "PowBackward2": {"exponent": _exponent_of_number},
+    "SqrtBackward0": {"self": "grad / (2 * result.conj())"},
+    "RsqrtBackward0": {"self": "-0.5 * grad * (result ** 3).conj()"},
+    "ExpBackward0": {"self": "grad * result.conj()"},
+    "Exp2Backward0": {"self": "grad * result.conj() * math.log(2)"},
+    "Expm1Backward0": {"self": "grad * (result + 1).conj()"},
+    "LogBackward0": {"self": "grad / self.conj()"},
+    "Log2Backward0": {"self": "grad / (self.conj() * math.log(2))"},
+    "Log10Backward0": {"self": "grad / (self.conj() * math.log(10))"},
+    "Log1PBackward0": {"self": "grad / (self + 1).conj()"},
+    "HypotBackward0": {"self": "grad * self / result", "other": "grad * other / result"},
+    "LogaddexpBackward0": {
+        "self": "grad / (1 + torch.exp(other - self)).conj()",
+        "other": "grad / (1 + torch.exp(self - other)).conj()",
+    },
+    "XlogyBackward0": {
+        "self": "torch.xlogy(grad, other).masked_fill((self == 0) & (other <= 0), 0)",
+        "other": "grad * self / other",
+    },
+}
+
+_TRIGONOMETRY: Table = {
+    "SinBackward0": {"self": "grad * self.cos().conj()"},
+    "CosBackward0": {"self": "-grad * self.sin().conj()"},
+    "TanBackward0": {"self": "grad * (1 + result ** 2).conj()"},
+    "AsinBackward0": {"self": "grad / (1 - self ** 2).sqrt().conj()"},
+    "AcosBackward0": {"self": "-grad / (1 - self ** 2).sqrt().conj()"},
+    "AtanBackward0": {"self": "grad / (1 + self ** 2).conj()"},
+    "Atan2Backward0": {
+        "self": "grad * other / (self ** 2 + other ** 2)",
+        "other": "-grad * self / (self ** 2 + other ** 2)",
+    },
+    "SinhBackward0": {"self": "grad * self.cosh().conj()"},
+    "CoshBackward0": {"self": "grad * self.sinh().conj()"},
+    "TanhBackward0": {"self": "grad * (1 - result ** 2).conj()"},
+    "ErfBackward0": {"self": "grad * 2 / math.sqrt(math.pi) * torch.exp(-self ** 2)"},
+}
+
+_ACTIVATIONS: Table = {
+    "SigmoidBackward0": {"self": "grad * (result * (1 - result)).conj()"},
+    "LogSigmoidBackward0": {"self": "grad * torch.sigmoid(-self)"},
+    "ReluBackward0": {"self": "grad * (result > 0)"},
+    "LeakyReluBackward0": {"self": "torch.where(self > 0, grad, grad * negative_slope)"},
+    "LeakyReluBackward1": {"self": "torch.where(result > 0, grad, grad * negative_slope)"},
+    "PreluKernelBackward0": {
+        "self": "torch.where(self > 0, grad, grad * weight)",
+        "weight": "torch.where(self > 0, 0, grad * self)",
+    },
+    "EluBackward0": {
+        "self": "grad * scale * torch.where(self > 0, 1, "
+        "torch.exp(self * input_scale) * alpha * input_scale)"
+    },
+    "EluBackward1": {
+        "self": "grad * torch.where(result > 0, scale, (result + alpha * scale) * input_scale)"
+    },
+    "CeluBackward0": {"self": "grad * torch.where(self > 0, 1, torch.exp(self / alpha))"},
+    "GeluBackward0": {"self": _gelu},
+    "SiluBackward0": {"self": "grad * self.sigmoid() * (1 + self * (1 - self.sigmoid()))"},
+    "MishBackward0": {
+        "self": "inner = torch.nn.functional.softplus(self).tanh()\n"
+        "grad * (inner + self * self.sigmoid() * (1 - inner ** 2))"
+    },
+    "SoftplusBackward0": {
+        "self": "torch.where(self * beta > threshold, grad, grad * torch.sigmoid(self * beta))"
+    },
+    "SoftshrinkBackward0": {"self": "grad * (self.abs() > lambd)"},
+    "HardtanhBackward0": {"self": "grad * ((self > min_val) & (self < max_val))"},
+    "HardsigmoidBackward0": {"self": "grad / 6 * ((self > -3) & (self < 3))"},
+    "HardswishBackward0": {
+        "self": "torch.where(self < 3, grad * (self / 3 + 0.5) * (self > -3), grad)"
+    },
+}
+
+_CHOICES: Table = {
+    "AbsBackward0": {"self": "grad * self.sgn()"},
+    "ClampBackward0": {"self": _clamp, "min": _clamp_min, "max": _clamp_max},
+    "ClampBackward1": {"self": _clamp},
+    "ClampMinBackward0": {"self": "grad * (self >= min)"},
+    "ClampMinBackward1": {"self": "grad * (self >= min)", "min": "grad * (self < min)"},
+    "ClampMaxBackward0": {"self": "grad * (self <= max)"},
+    "ClampMaxBackward1": {"self": "grad * (self <= max)", "max": "grad * (self > max)"},
+    "MaximumBackward0": {
+        "self": "torch.where(self == other, grad / 2, grad * (self > other))",
+        "other": "torch.where(self == other, grad / 2, grad * (self < other))",
+    },
+    "MinimumBackward0": {
+        "self": "torch.where(self == other, grad / 2, grad * (self < other))",
+        "other": "torch.where(self == other, grad / 2, grad * (self > other))",
+    },
+    "FmaxBackward0": {
+        "self": "grad * ((self >= other) | other.isnan())",
+        "other": "grad * ~((self >= other) | other.isnan())",
+    },
+    "FminBackward0": {
+        "self": "grad * ((self <= other) | other.isnan())",
+        "other": "grad * ~((self <= other) | other.isnan())",
+    },
+    "WhereBackward0": {
+        "self": "torch.where(condition, grad, 0)",
+        "other": "torch.where(condition, 0, grad)",
+    },
+    "MaskedFillBackward0": {"self": "grad.masked_fill(mask, 0)"},
+    "MaskedFillBackward1": {
+        "self": "grad.masked_fill(mask, 0)",
+        "value": "torch.where(mask, grad, 0)",
+    },
+    "NanToNumBackward0": {"self": "grad * self.isfinite()"},
+    "NativeDropoutBackward0": {"input": _dropped},
+}
+
+_COPIES: Table = {
+    "CloneBackward0": {"self": "grad"},
+    "AliasBackward0": {"self": "grad"},
+    "ToCopyBackward0": {"self": "grad"},
+    "CopyBackwards": {"self": "torch.zeros_like(grad)", "src": "grad"},
+    "FillBackward0": {"self": "torch.zeros_like(grad)"},
+    "FillBackward1": {"self": "torch.zeros_like(grad)", "value": "grad"},
+    "FillBackward2": {"self": "torch.zeros_like(grad)"},
+    "FillBackward3": {"self": "torch.zeros_like(grad)", "value": "grad"},
+    "ConjBackward0": {"self": "grad.conj()"},
+}
+
+POINTWISE: Table = {
+    **_ARITHMETIC,
+    **_POWERS,
+    **_TRIGONOMETRY,
+    **_ACTIVATIONS,
+    **_CHOICES,
+    **_ZERO,
+    **_COPIES,
+}
+"""Backward class -> forward argument -> derivative, before broadcasting is undone."""

@@ -1,0 +1,1 @@
+"""Questions about a large model: its modules, its memory, its gradients."""

@@ -1,0 +1,52 @@
+"""A finding: something that may be wrong, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..graph.summary import json_number
+from ..wire import FindingModel
+
+FindingKind = Literal[
+    "vanishing", "exploding", "dead", "nan", "no grad", "cut", "memory", "no backward"
+]
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a graph or its gradients that may be wrong.
+
+    Attributes:
+        kind: "vanishing", "exploding", "dead" (a ReLU), "nan", "no grad" (a parameter),
+            "cut", "memory", or "no backward": there was no pass to judge by.
+        severity: "error", "warning", or "info" for what is only worth knowing.
+        nodes: The nodes it is about, the most important first.
+        message: Whole sentences with the numbers that it rests on.
+        numbers: These numbers, by what they are.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    nodes: list[int]
+    message: str
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
+    """Findings as plain JSON values."""
+    return [
+        {
+            "kind": finding.kind,
+            "severity": finding.severity,
+            "nodes": finding.nodes,
+            "message": finding.message,
+            "numbers": [
+                {"name": name, "value": json_number(value)}
+                for name, value in finding.numbers.items()
+            ],
+        }
+        for finding in findings
+    ]

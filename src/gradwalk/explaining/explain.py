@@ -1,0 +1,82 @@
+"""`explain_grad`: why a tensor's ``.grad`` is None, or zero, or what it is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import notebook
+from ..graph.names import names_among
+from .loss_graph import LossGraph, read_loss
+from .reasons import KINDS, Reason, reason_of
+
+_MOST_NAMED = 8
+
+
+def explain_grad(tensor: torch.Tensor | nn.Module, loss: Any = None) -> str:
+    """Why the ``.grad`` of a tensor is None, or why it is not.
+
+    Asking changes nothing: no gradient is computed, and no random number is drawn.
+
+    Args:
+        tensor: A tensor; or a module, for an account of all its parameters.
+        loss: What backward starts from: a tensor, or several in lists, tuples and dicts. Without
+            it only what the tensor itself tells can be told. When the forward pass ran under
+            `gradwalk.watch`, the line where gradient was cut can be named.
+
+    Returns:
+        One sentence with the remedy; where something is inferred it says so. For a module, the
+        parameters without a gradient by reason, each reason with the sentence about the first.
+
+    Raises:
+        TypeError: ``tensor`` is neither a tensor nor a module, or ``loss`` is of a kind that has no
+            autograd graph.
+
+    Example::
+
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> x = torch.tensor([2.0])
+        >>> explain_grad(w * x)
+        'This tensor is not a leaf, so torch drops its gradient once it has been used: call \
+retain_grad() on it before backward() to keep it in .grad.'
+        >>> print(explain_grad(x, loss=w * x))
+        x.requires_grad is False, so backward computes no gradient for it: call \
+x.requires_grad_() before the forward pass.
+    """
+    names = names_among(notebook.caller_variables(sys._getframe(1)))
+    if not isinstance(tensor, (torch.Tensor, nn.Module)):
+        raise TypeError(
+            f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
+            "tensor, or a module to learn about all its parameters."
+        )
+    graph = None if loss is None else read_loss(loss, names)
+    with torch.no_grad():
+        if isinstance(tensor, nn.Module):
+            return _account(tensor, graph)
+        return reason_of(tensor, names.name_of(tensor), graph).sentence
+
+
+def _account(module: nn.Module, graph: LossGraph | None) -> str:
+    """All parameters of a module, by reason."""
+    kind = type(module).__name__
+    groups: dict[str, list[tuple[str, Reason]]] = {}
+    count = 0
+    for name, parameter in module.named_parameters():
+        count += 1
+        reason = reason_of(parameter, name, graph)
+        groups.setdefault(reason.kind, []).append((name, reason))
+    if count == 0:
+        return f"{kind} has no parameters, so there is no .grad to explain."
+    good = groups.pop("gradient", [])
+    if not groups:
+        return f"Every parameter of {kind} has a gradient ({count} of {count})."
+    lines = [f"{len(good)} of the {count} parameters of {kind} have a gradient that is not zero."]
+    for of_kind in sorted(groups, key=list(KINDS).index):
+        group = groups[of_kind]
+        shown = ", ".join(name for name, _ in group[:_MOST_NAMED])
+        more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
+        lines.append(f"- {KINDS[of_kind]} ({len(group)}): {shown}{more}. {group[0][1].sentence}")
+    return "\n".join(lines)

@@ -1,0 +1,185 @@
+"""Saving a graph and its recording to a file, and opening it far from where it was made."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import ipywidgets
+import torch
+
+from .. import notebook
+from ..graph.names import read_names
+from ..model import graph_model
+from ..recording.follower import Follower
+from .graph_json import graph_to_data
+from .replay import Replay
+from .saved_graph import FORMAT, VERSION, SavedGraph, pack, read_saved
+from .stages import StageModel, stage_now, stages
+from .write_file import read_path, write_file
+
+if TYPE_CHECKING:
+    from ..widget import GraphWidget
+
+MOST_AT_EVERY_CURSOR = 500
+"""Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
+
+MOST_DETAILED = 2_000
+"""Nodes whose details are saved: of a larger graph the first ones from the outputs."""
+
+
+def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | None = None) -> Path:
+    """Save a graph, and what a widget has recorded of it, to a file.
+
+    The file holds plain values: structure, names, modules and source lines, the recorded pass, and
+    of every node what the panel shows, tensors with at most 64 of their numbers. It is read without
+    the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
+    save gradients, call ``widget.backward()`` first.
+
+    Args:
+        outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, also in
+            lists, tuples and dicts.
+        path: Where to, such as "run.gw.json.gz"; an existing file is replaced, with a warning.
+        names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
+
+    Returns:
+        The path. `GraphWidget.open` opens it.
+
+    Raises:
+        TypeError: ``outputs`` is of a kind that carries no autograd graph.
+        ValueError: An output does not require grad, the widget is closed, or it comes with names.
+        OSError: The file cannot be written.
+
+    Example::
+
+        >>> import tempfile
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> widget = GraphWidget(x**2)
+        >>> widget.backward()
+        >>> path = save(widget, Path(tempfile.mkdtemp()) / "run.gw.json.gz")
+        >>> GraphWidget.open(path).run["grads"][0]["values"]
+        6.0
+    """
+    from ..widget import GraphWidget  # noqa: PLC0415  it has `open`, which is in this file
+
+    read_path(path, "save")
+    if isinstance(outputs, GraphWidget):
+        if names is not None:
+            raise ValueError(
+                "save() was given names along with a widget, which has its own. Leave them out."
+            )
+        return write_file(path, pack(saved_graph(outputs)), "save")
+    if names is None:
+        names = _tensors_among(notebook.caller_variables(sys._getframe(1)))
+    else:
+        read_names(names, "save")
+    widget = GraphWidget(outputs, names=names)
+    try:
+        return write_file(path, pack(saved_graph(widget)), "save")
+    finally:
+        widget.close()
+
+
+def saved_graph(widget: GraphWidget) -> SavedGraph:
+    """Everything that goes into the file.
+
+    Args:
+        widget: What to save.
+
+    Returns:
+        Plain values.
+
+    Raises:
+        ValueError: The widget is closed.
+    """
+    follower = widget._open()
+    opened = getattr(follower, "saved", None)
+    if opened is not None:
+        moved = {"cursor": widget.cursor, "selected": widget.selected}
+        shown = {"direction": widget.direction, "constants": widget.constants}
+        return cast(SavedGraph, {**opened(), **moved, **shown})
+    with widget._lock:
+        return _saved_live(widget, follower)
+
+
+def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
+    state = widget.state  # brings everything up to date
+    captured, recording = follower.captured, follower.recording
+    data = graph_to_data(captured.drawn)
+    for edge in data["edges"]:
+        edge.setdefault("kind", "gradient")
+    every = len(data["nodes"]) <= MOST_AT_EVERY_CURSOR
+    describe = stages if every else stage_now
+    details: list[list[StageModel] | None] = [
+        describe(captured, node, recording) if node < MOST_DETAILED else None
+        for node in range(len(data["nodes"]))
+    ]
+    return {
+        "format": FORMAT,  # type: ignore[typeddict-item]
+        "version": VERSION,
+        "graph": data,  # type: ignore[typeddict-item]
+        "watched": captured.annotated is not None and bool(captured.annotated.annotations),
+        "direction": widget.direction,  # type: ignore[typeddict-item]
+        "constants": widget.constants,
+        "selected": widget.selected,
+        "cursor": widget.cursor,
+        "state": state,
+        "steps": widget.steps,
+        "run": widget.run,
+        "note": None if recording is None else recording.note,
+        "details": details,
+        "all_cursors": every,
+    }
+
+
+def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
+    """Open a file that `gradwalk.save` wrote.
+
+    Args:
+        cls: The class of the widget.
+        path: The file's name.
+
+    Returns:
+        A widget that shows what was saved. Its cursor moves over what was recorded and never
+        touches a ``.grad``; what needs the live graph raises an error that says so.
+
+    Raises:
+        TypeError: ``path`` is no path.
+        OSError: The file cannot be read.
+        ValueError: It is damaged, cut off, of another version, or not a file of ours.
+    """
+    saved = read_saved(path)
+    replay = Replay(saved)
+    widget = cls.__new__(cls)
+    widget._begin(
+        cast(Follower, replay),
+        graph_model(replay.captured.drawn),
+        direction=saved["direction"],
+        constants=saved["constants"],
+    )
+    widget.set_trait("steps", saved["steps"])
+    widget.set_trait("run", saved["run"])
+    widget.cursor = saved["cursor"]
+    widget.selected = saved["selected"]
+    return widget
+
+
+class Opener:
+    """``GraphWidget.open(path)``; on a widget, what ipywidgets calls so: opening its channel."""
+
+    def __get__(self, widget: GraphWidget | None, cls: type[GraphWidget]) -> Callable[..., Any]:
+        """The one or the other."""
+        if widget is None:
+            return types.MethodType(open_widget, cls)
+        return cast(Callable[..., Any], ipywidgets.Widget.open.__get__(widget))
+
+
+def _tensors_among(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that have a name to give, public ones first."""
+    kinds = (torch.Tensor, torch.nn.Module)
+    named = [(name, value) for name, value in variables.items() if isinstance(value, kinds)]
+    return dict(sorted(named, key=lambda item: item[0].startswith("_")))

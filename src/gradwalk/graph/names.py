@@ -1,0 +1,152 @@
+"""Names for the tensors of a graph, from the user's own variables and modules."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..diagnosing.module_tree import module_classes
+from .nodes import Edge, gradient_edge
+
+# Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
+_HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
+
+# A container with more items than this is data, not a handful of named tensors.
+_MOST_ITEMS = 1000
+
+
+@dataclass
+class Names:
+    """What the user calls the tensors of a graph.
+
+    Attributes:
+        leaves: ``id`` of a leaf tensor -> its name.
+        edges: (node, output_nr) of an intermediate tensor -> its name.
+        tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
+        known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
+            itself while it lives.
+        modules: Dotted path of a module -> its class.
+    """
+
+    leaves: dict[int, str] = field(default_factory=dict)
+    edges: dict[Edge, str] = field(default_factory=dict)
+    tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+    known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+
+    def name_of(self, tensor: torch.Tensor) -> str | None:
+        """What the user calls a tensor, of any kind; None for no name."""
+        name, reference = self.known.get(id(tensor), (None, None))
+        if reference is not None and reference() is tensor:
+            return name
+        if tensor.requires_grad and not tensor.is_leaf:
+            return self.edges.get(gradient_edge(tensor))
+        return None
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Note a tensor's name. The first name given to a tensor stays."""
+        try:
+            if tensor.is_leaf:
+                self.known.setdefault(id(tensor), (name, weakref.ref(tensor)))
+                if tensor.requires_grad:
+                    self.leaves.setdefault(id(tensor), name)
+                return
+            edge = gradient_edge(tensor)
+        except Exception:
+            return  # a view whose base was changed beyond repair, a broken tensor subclass, ...
+        self.edges.setdefault(edge, name)
+        known = self.tensors.get(edge)
+        if known is None or known() is None:
+            self.tensors[edge] = weakref.ref(tensor)
+
+
+def read_names(names: Any, caller: str) -> Names:
+    """Names from what the user passed as ``names=``.
+
+    Args:
+        names: A mapping name -> tensor or ``nn.Module`` (its parameters get dotted names), a
+            module, or None.
+        caller: The public name to use in messages.
+
+    Returns:
+        The names found.
+
+    Raises:
+        TypeError: ``names`` is neither, or maps a name to something else.
+    """
+    found = Names()
+    if names is None:
+        return found
+    if isinstance(names, torch.nn.Module):
+        _add_module(found, "", names)
+        return found
+    if not isinstance(names, Mapping):
+        raise TypeError(
+            f"{caller}() was given names={names!r}, of type {type(names).__name__}. Pass a mapping "
+            "from names to tensors or modules, such as {'w': w, 'model': model}, or one module."
+        )
+    for name, value in names.items():
+        if isinstance(value, torch.nn.Module):
+            _add_module(found, str(name), value)
+        elif isinstance(value, torch.Tensor):
+            found.add(str(name), value)
+        else:
+            raise TypeError(
+                f"{caller}() was given names={{{name!r}: ...}} with a value of type "
+                f"{type(value).__name__}. Map each name to a tensor or an nn.Module."
+            )
+    return found
+
+
+def names_among(variables: Mapping[str, Any]) -> Names:
+    """Names from the variables of a program: tensors, modules, and flat containers of them.
+
+    A variable's own name wins over a place in a module or a container, so that ``w`` is called
+    ``w`` even when it also stands in ``params[0]``.
+
+    Args:
+        variables: Name -> value, as in ``locals()`` or a notebook's namespace.
+
+    Returns:
+        The names found.
+    """
+    found = Names()
+    own = [(name, value) for name, value in list(variables.items()) if not _HISTORY.fullmatch(name)]
+    own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
+    items = [item for name, value in own for item in _items(name, value)]
+    for places in (own, items):
+        for kind in (torch.Tensor, torch.nn.Module):
+            for place, value in places:
+                # Any object may stand in a variable, also one that raises when it is looked at.
+                with contextlib.suppress(Exception):
+                    if isinstance(value, kind):
+                        _add(found, place, value)
+    return found
+
+
+def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> None:
+    if isinstance(value, torch.Tensor):
+        found.add(place, value)
+    else:
+        _add_module(found, place, value)
+
+
+def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+    elif type(value) is dict and len(value) <= _MOST_ITEMS:
+        yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items()))
+
+
+def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
+    for path, kind in module_classes({prefix: module}).items():
+        found.modules.setdefault(path, kind)
+    for named in (module.named_parameters, module.named_buffers):
+        for name, tensor in named(remove_duplicate=False):
+            found.add(f"{prefix}.{name}" if prefix else name, tensor)

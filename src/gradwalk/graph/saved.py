@@ -1,0 +1,139 @@
+"""What an autograd node keeps for backward, read without unpacking anything by a user's hook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..wire import SavedModel
+from .nodes import keeps_tensors, node_class, saved_names
+from .summary import json_number, summarise
+
+_FREED = (
+    "Freed by the last backward: torch drops what a node saved as soon as its backward has run, "
+    "unless retain_graph=True."
+)
+_PACKED = (
+    "Packed by a saved-tensor hook (activation checkpointing, save_on_cpu, ...). It is left "
+    "packed, because unpacking may recompute part of the forward pass."
+)
+_CHANGED = (
+    "Changed in place since it was saved, so backward through this node will raise an error; the "
+    "values shown are the changed ones."
+)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One thing a node keeps for backward.
+
+    Attributes:
+        name: torch's name for it: "self", "other", "result", "dim"; "tensors[1]" in a list.
+        value: The tensor, or a plain value; None when it was freed or is packed.
+        freed: Whether torch has dropped it.
+        note: A sentence when the value needs one.
+    """
+
+    name: str
+    value: Any
+    freed: bool = False
+    note: str | None = None
+
+
+def read_saved(node: Node) -> Iterator[Saved]:
+    """What ``node`` keeps for backward, tensors first.
+
+    Args:
+        node: An autograd node, of torch's own or of an ``autograd.Function``.
+
+    Yields:
+        One entry per saved tensor or value; operands that were not needed are left out.
+    """
+    if node_class(type(node)).is_function:
+        yield from _of_function(node)
+    else:
+        for name in saved_names(type(node)):
+            yield from _of_attribute(node, name)
+
+
+def is_freed(node: Node) -> bool:
+    """Whether a second backward through ``node`` fails because its saved tensors are gone."""
+    return keeps_tensors(type(node)) and any(saved.freed for saved in read_saved(node))
+
+
+def saved_models(node: Node) -> list[SavedModel]:
+    """`read_saved` as plain JSON values."""
+    return [_model(saved) for saved in read_saved(node)]
+
+
+def _of_function(node: Any) -> Iterator[Saved]:
+    try:
+        packed = node._raw_saved_tensors
+    except RuntimeError:  # torch raises here once the tensors are gone
+        yield Saved("saved_tensors", None, freed=True, note=_FREED)
+        return
+    for i, raw in enumerate(packed):
+        yield from _unpacked(f"saved_tensors[{i}]", raw, lambda i=i: node.saved_tensors[i])
+
+
+def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
+    try:
+        packed = getattr(node, f"_raw_saved_{name}", None)
+    except RuntimeError:
+        yield Saved(name, None, freed=True, note=_FREED)
+        return
+    if packed is None:
+        value = getattr(node, f"_saved_{name}")
+        if value is not None:
+            yield Saved(name, value)
+    elif isinstance(packed, tuple):
+        for i, raw in enumerate(packed):
+            yield from _unpacked(
+                f"{name}[{i}]", raw, lambda i=i: getattr(node, f"_saved_{name}")[i]
+            )
+    else:
+        yield from _unpacked(name, packed, lambda: getattr(node, f"_saved_{name}"))
+
+
+def _unpacked(name: str, raw: Any, unpack: Any) -> Iterator[Saved]:
+    # torch before 2.13 cannot tell whether a hook packed a tensor: there it is simply unpacked.
+    if getattr(raw, "unpack_hook", None) is not None:
+        yield Saved(name, None, note=_PACKED)
+        return
+    try:
+        value = unpack()
+    except RuntimeError as error:
+        changed = getattr(raw, "data", None)
+        if "modified by an inplace operation" in str(error):
+            yield Saved(name, changed, note=_CHANGED)
+        else:
+            yield Saved(name, None, freed=True, note=_FREED)
+        return
+    if value is not None:
+        yield Saved(name, value)
+
+
+def _model(saved: Saved) -> SavedModel:
+    tensor = isinstance(saved.value, torch.Tensor)
+    return {
+        "name": saved.name,
+        "summary": summarise(saved.value) if tensor else None,
+        "scalar": None if tensor else _plain(saved.value),
+        "freed": saved.freed,
+        "note": saved.note,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        # torch stores an absent dimension or size as the largest 64-bit number.
+        return json_number(value if value < 2**63 else value - 2**64)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value)

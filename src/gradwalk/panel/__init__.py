@@ -1,0 +1,1 @@
+"""What the panel shows of one node."""

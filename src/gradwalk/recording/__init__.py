@@ -1,0 +1,1 @@
+"""Backward as it ran: watched, kept, recorded, travelled through."""

@@ -1,0 +1,150 @@
+"""Where backward went wrong: the node that raised, and the node that made the first NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import networkx as nx
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor
+from ..graph.saved import read_saved
+from .kept import Kept, norms
+from .observe import Run
+
+
+def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: Run) -> int | None:
+    """The node whose turn it was when a run stopped.
+
+    The engine runs, of the nodes whose gradients have all arrived, the one with the highest
+    sequence number; leaves come before all others.
+
+    Args:
+        graph: The captured graph.
+        nodes: The autograd nodes, by id.
+        run: A run that stopped.
+
+    Returns:
+        The node's id; None when none was ready (the error came from outside the graph).
+    """
+    roots = [node for node, _ in graph.graph["roots"]]
+    if run.seeds is None:  # only watched: it may have started at some of the outputs only
+        roots = list(run.steps)[:1]
+    within = _reachable(graph, roots)
+    ready = [
+        node
+        for node in within
+        if node not in run.steps
+        and all(source in run.steps for source in graph.pred[node] if source in within)
+    ]
+    return max(ready, key=lambda node: (*_turn(nodes[node]), -node), default=None)
+
+
+def _turn(node: Node) -> tuple[bool, bool, int]:
+    """The larger, the sooner the engine runs a node."""
+    leaf = leaf_tensor(node)
+    if leaf is None:
+        return False, False, node._sequence_nr()
+    # Leaves raise only in their hooks, so of several one with hooks is meant.
+    return True, bool(leaf._backward_hooks or leaf._post_accumulate_grad_hooks), 0
+
+
+def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:
+    """The nodes that gradients reach from some roots; a dict, so that the order is fixed."""
+    found = dict.fromkeys(roots)
+    waiting = list(found)
+    for node in waiting:
+        new = [target for target in graph.succ[node] if target not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return found
+
+
+def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
+    """Where a run stopped and why, in a sentence or two."""
+    why = (
+        f"The error was {run.error.rstrip('.')}."
+        if run.error
+        else "The error is the one your cell shows."
+    )
+    if failed is None:
+        return f"Backward stopped after {len(run.steps)} steps. {why}"
+    return f"Backward stopped at {described(graph, failed)}. {why}"
+
+
+def described(graph: nx.MultiDiGraph, node: int) -> str:
+    """A node in words: its name, its operation and its number."""
+    data = graph.nodes[node]
+    name = f" of {data['name']}" if data["name"] else ""
+    return f"{data['op']}{name} (node {node})"
+
+
+def nan_birth(captured: Capture, run: Run) -> tuple[int, str] | None:
+    """The first node, in the engine's order, that made NaN or Inf out of finite gradients.
+
+    Args:
+        captured: The graph.
+        run: A run.
+
+    Returns:
+        The node's id and a sentence; None when every gradient was finite, or the first that was
+        not came from outside.
+    """
+    steps = list(run.steps.values())
+    passed = [kept for step in steps for kept in step.grad_inputs]
+    suspicious = iter([norm is not None and not math.isfinite(norm) for norm in norms(passed)])
+    for step in steps:
+        flags = [next(suspicious) for _ in step.grad_inputs]
+        bad = [
+            kept
+            for kept, flag in zip(step.grad_inputs, flags, strict=True)
+            if flag and kept is not None and not is_finite(kept)
+        ]
+        if bad and all(kept is None or is_finite(kept) for kept in step.grad_outputs):
+            return step.node, _birth_note(captured, step.node, bad[0])
+    return None
+
+
+def is_finite(kept: Kept) -> bool:
+    """Whether a gradient has neither NaN nor Inf in it."""
+    if kept.tensor is None:
+        summary = kept.summarise()
+        return not summary["nan"] and not summary["inf"]
+    values = kept.tensor.detach()
+    if values.layout is torch.sparse_coo:
+        values = values.coalesce()
+    if values.layout is not torch.strided:
+        values = values.values()
+    return bool(values.isfinite().all())
+
+
+def _birth_note(captured: Capture, node: int, kept: Kept) -> str:
+    summary = kept.summarise()
+    counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf")]
+    made = " and ".join(f"{count} {what}" for count, what in counts if count)
+    among = f" among its {summary['numel']} numbers" if summary["numel"] > 1 else ""
+    note = (
+        f"{'NaN' if summary['nan'] else 'Inf'} is born here: the gradient that came to "
+        f"{described(captured.graph, node)} was finite, what it passed on has {made}{among}."
+    )
+    odd = [_odd(saved.name, saved.value) for saved in read_saved(captured.nodes[node])]
+    return " ".join([note, *filter(None, odd)])
+
+
+def _odd(name: str, value: object) -> str | None:
+    """What may be behind it: zeros, NaN or Inf in what the node had saved."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    if not (value.is_floating_point() or value.is_complex()) or value.device.type == "meta":
+        return None
+    with torch.no_grad():
+        found = [value.isnan().sum(), value.isinf().sum(), (value == 0).sum()]
+        counts = torch.stack(found).tolist()
+    parts = [f"{n} {what}" for n, what in zip(counts, ("NaN", "Inf", "zero"), strict=True) if n]
+    if not parts:
+        return None
+    where = f"Among the {value.numel()} numbers of" if value.numel() > 1 else "In"
+    return f"{where} its saved {name}: {', '.join(parts)}."

@@ -1,0 +1,258 @@
+"""The `.grad` of tensors during a backward pass that gradwalk runs, and travelling in its time."""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import torch
+
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor, set_version
+from .kept import LARGEST_COPY, Kept
+from .statistics import has_norm, norm_of
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a tensor's ``.grad`` was from some step on.
+
+    Attributes:
+        step: After how many steps it was so.
+        grad: The ``.grad`` itself, the very object.
+        version: How often it had been changed in place.
+        values: A copy of what it held. None for a large ``.grad`` that was not there before the
+            pass, so that no other moment can change it.
+        norm: What its norm was, where there is no copy to compare with.
+    """
+
+    step: int
+    grad: torch.Tensor | None
+    version: int
+    values: torch.Tensor | None
+    norm: torch.Tensor | None = None
+
+
+@dataclass
+class Timeline:
+    """The ``.grad`` of one tensor through a backward pass.
+
+    Attributes:
+        node: The node that accumulates into the tensor or, of an intermediate one, that made it.
+        name: What to call the tensor.
+        tensor: Gives the tensor, or None once it is gone.
+        moments: What its ``.grad`` was, in the order of steps; the first is from before the pass.
+        now: Which of the moments the tensor is in.
+    """
+
+    node: int
+    name: str
+    tensor: Callable[[], torch.Tensor | None]
+    moments: list[Moment] = field(default_factory=list)
+    now: int = 0
+
+    def note(self, step: int, arrived: Kept | None = None) -> None:
+        """Add a moment: what ``.grad`` is now.
+
+        Args:
+            step: After how many steps.
+            arrived: What arrived at the leaf. When ``.grad`` was empty that is now in it, unless
+                a hook has changed it, and its copy serves here too.
+        """
+        tensor = self.tensor()
+        if tensor is None:
+            return
+        # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
+        last = arrived is not None and all(moment.grad is None for moment in self.moments)
+        hooked = tensor.is_leaf and bool(tensor._post_accumulate_grad_hooks)
+        known = arrived.tensor if last and not hooked and arrived and arrived.owned else None
+        self.moments.append(_moment(step, tensor, last, known))
+        self.now = len(self.moments) - 1
+
+    def at(self, step: int) -> int:
+        """Which moment is the one after ``step`` steps."""
+        return bisect_right([moment.step for moment in self.moments], step) - 1
+
+    def is_untouched(self, closely: bool) -> bool:
+        """Whether ``.grad`` is as this timeline left it; ``closely`` compares every value."""
+        tensor, expected = self.tensor(), self.moments[self.now]
+        if tensor is None:
+            return True
+        grad = _grad(tensor)
+        if grad is not expected.grad:
+            return False
+        if grad is None:
+            return True
+        # Two leaves that were joined by cat() share one memory, and so one count of changes.
+        changed = grad._version != expected.version
+        return _is_as(grad, expected) if closely or changed else True
+
+    def go(self, index: int) -> None:
+        """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
+        tensor, moment = self.tensor(), self.moments[index]
+        self.now = index
+        if tensor is None:
+            return
+        grad = moment.grad
+        shared = sum(other.grad is grad for other in self.moments) > 1  # it was added to in place
+        if grad is not None and shared and moment.values is not None:
+            with torch.no_grad():
+                grad.copy_(moment.values)
+            # With its values the version returns too: who saved this tensor finds it unchanged.
+            set_version(grad, moment.version)
+        tensor.grad = grad
+
+
+class Grads:
+    """Every ``.grad`` that a backward pass may change.
+
+    Attributes:
+        timelines: One per leaf, and per intermediate tensor that retains its gradient.
+        fixed: A sentence why travelling leaves every ``.grad`` alone; None as long as it moves
+            them.
+    """
+
+    def __init__(self, captured: Capture, inputs: Iterable[torch.Tensor] = ()) -> None:
+        """Remember what every ``.grad`` is before the pass.
+
+        Args:
+            captured: The graph and its tensors.
+            inputs: Tensors that the pass was asked to accumulate into; intermediate ones among
+                them retain their gradient for it.
+        """
+        asked = {id(tensor) for tensor in inputs}
+        self.fixed: str | None = None
+        self.timelines: list[Timeline] = []
+        for i, node in enumerate(captured.nodes):
+            leaf = leaf_tensor(node)
+            if leaf is not None:
+                self._add(captured, i, _always(leaf))
+        for (i, _), reference in captured.tensors.items():
+            tensor = reference()
+            if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
+                self._add(captured, i, weakref.ref(tensor))
+        self._by_node: dict[int, list[Timeline]] = {}
+        for timeline in self.timelines:
+            timeline.note(0)
+            if _is_nested(timeline.tensor()):
+                self.fixed = f"{timeline.name} is a nested tensor, whose .grad torch cannot set"
+            self._by_node.setdefault(timeline.node, []).append(timeline)
+        # torch may have given one memory to the .grad of several leaves, in the pass before (the
+        # backward of stack().sum(0) does): then a step of one changes them all.
+        self._sharing: dict[tuple[int, ...], list[Timeline]] = {}
+        for timeline in self.timelines:
+            if (memory := _memory(timeline.moments[0].grad)) is not None:
+                self._sharing.setdefault(memory, []).append(timeline)
+        self._moved = self.timelines
+
+    def _add(self, captured: Capture, i: int, tensor: Callable[[], torch.Tensor | None]) -> None:
+        name = captured.graph.nodes[i]["name"] or f"the tensor of node {i}"
+        self.timelines.append(Timeline(i, name, tensor))
+
+    def lend(self, tensors: Iterable[torch.Tensor]) -> list[Timeline]:
+        """Leave the ``.grad`` of some tensors to another pass: travelling moves it no more.
+
+        What it was stays in the timelines.
+
+        Args:
+            tensors: The tensors; those that this pass does not know are passed over.
+
+        Returns:
+            The timelines of those that it does know.
+        """
+        given = {id(tensor) for tensor in tensors}
+        lent = [timeline for timeline in self._moved if id(timeline.tensor()) in given]
+        self._moved = [timeline for timeline in self._moved if timeline not in lent]
+        return lent
+
+    def note(self, node: int, step: int, arrived: Kept | None = None) -> None:
+        """A node's step is over: remember the ``.grad`` it may have changed."""
+        for timeline in self._by_node.get(node, ()):
+            timeline.note(step, arrived)
+            memory = _memory(timeline.moments[-1].grad)
+            for other in self._sharing.get(memory, ()) if memory is not None else ():
+                if other is not timeline:
+                    other.note(step)
+
+    def finish(self, steps: int) -> None:
+        """The pass is over: remember also what hooks of the user's changed after a step."""
+        for timeline in self.timelines:
+            if not timeline.is_untouched(closely=False):
+                timeline.note(steps)
+
+    def changed_by(self, node: int) -> Timeline | None:
+        """The timeline that a node's step added a moment to."""
+        return next((t for t in self._by_node.get(node, ()) if len(t.moments) > 1), None)
+
+    def go(self, step: int) -> bool:
+        """Make every ``.grad`` what it was after ``step`` steps.
+
+        Returns:
+            Whether it did. It does nothing, now and ever after, when something else has changed
+            one of them: ``fixed`` then says so.
+        """
+        moves = [(timeline, timeline.at(step)) for timeline in self._moved]
+        for timeline, index in moves:
+            if self.fixed is None and not timeline.is_untouched(closely=index != timeline.now):
+                self.fixed = (
+                    f"{timeline.name}.grad was changed by something else since this backward pass "
+                    "ran"
+                )
+        if self.fixed is not None:
+            return False
+        for timeline, index in moves:
+            if index != timeline.now:
+                timeline.go(index)
+        return True
+
+
+def _memory(grad: torch.Tensor | None) -> tuple[int, ...] | None:
+    if grad is None or not has_norm(grad) or not grad.numel():
+        return None
+    return grad.data_ptr(), grad.numel()
+
+
+def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    return lambda: tensor
+
+
+def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
+    # torch warns when the .grad of a tensor is read that never keeps one.
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def _is_nested(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.is_nested
+
+
+def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | None) -> Moment:
+    grad = _grad(tensor)
+    if grad is None:
+        return Moment(step, None, 0, None)
+    if known is not None:
+        return Moment(step, grad, grad._version, known)
+    values = grad.detach()
+    if stays and values.numel() * values.element_size() > LARGEST_COPY:
+        norm = norm_of(values)
+        if norm is not None:
+            return Moment(step, grad, grad._version, None, norm)
+    return Moment(step, grad, grad._version, values.clone())
+
+
+def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
+    """Whether a ``.grad`` still holds what it did, also when it was changed behind torch's back."""
+    with torch.no_grad():
+        if moment.values is None:
+            return _equal(norm_of(grad), moment.norm)
+        return _equal(grad, moment.values)
+
+
+def _equal(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    try:
+        return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+    except (RuntimeError, NotImplementedError):
+        return True  # sparse and other layouts cannot be compared; their version was

@@ -1,0 +1,196 @@
+"""A backward pass as a list of steps: order, readiness, and what arrived from whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+import torch
+
+from ..wire import NodeState, StepModel
+from .kept import Kept
+from .observe import Run
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One consumer's share of the gradient that arrives at a node.
+
+    Attributes:
+        step: The consumer's step, from 1; 0 for the gradient that backward started from.
+        consumer: The id of the node that passed it on; None for what backward started from.
+        input_nr: Which input of the consumer it is the gradient of; None without a consumer.
+        output_nr: Which output of the receiving node it is the gradient of.
+        grad: The share; None when the consumer passed None, or its values were not kept.
+        total: The sum of all shares for this output up to this one, added in the engine's order.
+    """
+
+    step: int
+    consumer: int | None
+    input_nr: int | None
+    output_nr: int
+    grad: torch.Tensor | None
+    total: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One node's backward.
+
+    Attributes:
+        step: Its place in the engine's order, from 1.
+        node: The node's id in the graph.
+        op: The Node's class name, "MulBackward0".
+        name: What the user calls the tensor, or None.
+        accumulated: What grew by it, "x.grad"; None when nothing did.
+        ready: After how many steps all its gradients had arrived.
+        grad_outputs: The gradients that came in, one per output of the node; detached.
+        grad_inputs: The gradients it passed on, one per entry of ``next_functions``; detached.
+        contributions: What each consumer's share of the incoming gradient was.
+
+    A gradient is None where torch passed None. It is also None where its values were not kept,
+    because the pass exceeded the budget; ``kept`` says so.
+    """
+
+    step: int
+    node: int
+    op: str
+    name: str | None
+    accumulated: str | None
+    ready: int
+    grad_outputs: list[torch.Tensor | None]
+    grad_inputs: list[torch.Tensor | None]
+    contributions: list[Contribution]
+    kept: bool
+
+
+def numbered(run: Run) -> dict[int, int]:
+    """Each node that ran, and the number of its step."""
+    return {node: i for i, node in enumerate(run.steps, 1)}
+
+
+def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
+    """The steps of a run, with the tensors that flowed."""
+    models = step_models(graph, run)
+    return [
+        RecordedStep(
+            **model,
+            grad_outputs=[_tensor(kept) for kept in step.grad_outputs],
+            grad_inputs=[_tensor(kept) for kept in step.grad_inputs],
+            contributions=list(contributions(graph, run, step.node)),
+            kept=all(
+                k is None or k.tensor is not None for k in step.grad_outputs + step.grad_inputs
+            ),
+        )
+        for model, step in zip(models, run.steps.values(), strict=True)
+    ]
+
+
+def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
+    """The steps of a run, as plain JSON values."""
+    numbers = numbered(run)
+    nodes = graph.nodes
+    return [
+        {
+            "step": number,
+            "node": node,
+            "op": nodes[node]["op"],
+            "name": nodes[node]["name"],
+            "accumulated": _accumulated(graph, run, node),
+            "ready": max((numbers.get(source, 0) for source in graph.pred[node]), default=0),
+        }
+        for node, number in numbers.items()
+    ]
+
+
+def _accumulated(graph: nx.MultiDiGraph, run: Run, node: int) -> str | None:
+    """What grew by a node's step."""
+    data = graph.nodes[node]
+    timeline = run.grads.changed_by(node) if run.grads is not None else None
+    grew = timeline is not None or (
+        data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]
+    )
+    if not grew:
+        return None
+    return f"{data['name']}.grad" if data["name"] else f"the .grad of node {node}"
+
+
+def state_at(step: StepModel | None, cursor: int) -> NodeState:
+    """The state of a node when the cursor stands after ``cursor`` steps."""
+    if step is None:
+        return "not reached"
+    if cursor > step["step"]:
+        return "done"
+    if cursor == step["step"]:
+        return "running"
+    return "ready" if cursor >= step["ready"] else "waiting"
+
+
+def contributions(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Contribution]:
+    """What arrived at a node, in the order in which the engine added it up.
+
+    Args:
+        graph: The captured graph.
+        run: The backward pass.
+        node: The receiving node.
+
+    Yields:
+        What backward started from, if the node is an output; then each consumer's share. Without
+        hooks on the tensor the last total is bitwise the node's incoming gradient.
+    """
+    totals: dict[int, torch.Tensor | None] = {}
+    unknown: set[int] = set()  # outputs to which something came whose values were not kept
+    for step, consumer, input_nr, output_nr, kept in _arrivals(graph, run, node):
+        grad, total = _tensor(kept), totals.get(output_nr)
+        if kept is not None and grad is None:
+            unknown.add(output_nr)
+        if output_nr in unknown:
+            total = None
+        elif grad is not None:
+            total = grad if total is None else _sum(total, grad)
+        totals[output_nr] = total
+        yield Contribution(step, consumer, input_nr, output_nr, grad, total)
+
+
+Arrival = tuple[int, int | None, int | None, int, Kept | None]
+
+
+def _arrivals(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Arrival]:
+    numbers = numbered(run)
+    for output_nr, seed in seeds(graph, run, node):
+        yield 0, None, None, output_nr, Kept(seed)
+    edges = [
+        (numbers[source], edge["input_nr"], source, edge["output_nr"])
+        for source, _, edge in graph.in_edges(node, data=True)
+        if source in numbers
+    ]
+    for number, input_nr, source, output_nr in sorted(edges):
+        yield number, source, input_nr, output_nr, run.steps[source].grad_inputs[input_nr]
+
+
+def seeds(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[tuple[int, torch.Tensor]]:
+    """What backward started from at one node: (output_nr, gradient).
+
+    Of a pass that was only watched this is known for an output that nothing else consumes.
+    """
+    roots = graph.graph["roots"]
+    if run.seeds is not None:
+        for (root, output_nr), seed in zip(roots, run.seeds, strict=True):
+            if root == node:
+                yield output_nr, seed
+    elif node in run.steps and not graph.pred[node]:
+        arrived = run.steps[node].grad_outputs
+        for root, output_nr in dict.fromkeys(roots):
+            kept = arrived[output_nr] if output_nr < len(arrived) else None
+            if root == node and kept is not None and kept.tensor is not None:
+                yield output_nr, kept.tensor
+
+
+def _sum(before: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return grad + before if before.is_sparse else before + grad
+
+
+def _tensor(kept: Kept | None) -> torch.Tensor | None:
+    return None if kept is None else kept.tensor

@@ -1,0 +1,84 @@
+"""Which line of the user's program is running: the innermost one outside torch and gradwalk."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+_LIBRARIES = tuple(
+    f"{folder}{separator}"
+    for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
+    for separator in ("/", "\\")
+)
+_GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's program.
+
+    Attributes:
+        file: The file, or the name that the notebook gave to a cell.
+        line: The line number, from 1.
+        text: The line itself without indentation; empty where Python does not know it.
+        function: The function it stands in, "<module>" at the top level.
+    """
+
+    file: str
+    line: int
+    text: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{shown_file(self.file)}:{self.line}"
+
+
+class SourceLines:
+    """Finds the running line; reads the text of each line once, when it runs."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, str], SourceLine] = {}
+        self._files: set[str] = set()
+
+    def here(self) -> SourceLine | None:
+        """The innermost line of the user's that is running in this thread."""
+        return self.at(sys._getframe(1))
+
+    def at(self, frame: FrameType | None) -> SourceLine | None:
+        """The innermost line of the user's in ``frame`` or in what called it."""
+        while frame is not None and is_library(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        code = frame.f_code
+        key = code.co_filename, frame.f_lineno, code.co_name
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(*key)
+        return found
+
+    def _read(self, file: str, line: int, function: str) -> SourceLine:
+        if file not in self._files:
+            self._files.add(file)
+            linecache.checkcache(file)  # the file may have changed since Python last read it
+        return SourceLine(file, line, linecache.getline(file, line).strip(), function)
+
+
+@functools.lru_cache(4096)
+def is_library(file: str) -> bool:
+    """Whether code of this file belongs to torch or to gradwalk rather than to the user."""
+    return file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
+
+
+def shown_file(file: str) -> str:
+    """What to call a file: "Cell In[3]" when the running notebook made it up for a cell."""
+    ipython = sys.modules.get("IPython")  # not imported yet means not running
+    shell = ipython.get_ipython() if ipython is not None else None
+    label = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    return " ".join(label(file) or (file,)) if label is not None else file
