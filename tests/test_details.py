@@ -188,3 +188,19 @@ def test_what_a_node_is():
     leaf.selected = 0
     assert leaf.details["about"].startswith("x is a leaf")
     assert leaf.details["value"]["values"] == [1.0, 1.0, 1.0]
+
+
+def test_a_hook_that_changed_what_arrived_is_told():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda grad: grad * 10)
+    widget = GraphWidget(y.sum(), names={"x": x, "y": y})
+    widget.backward()
+    notes = {}
+    for node in range(3):
+        widget.selected = node
+        notes[widget.details["op"]] = [grad["note"] for grad in widget.details["grad_output"]]
+    (changed,) = notes["MulBackward0"]
+    assert "A hook on this tensor changed" in changed
+    assert f"its norm was {3**0.5:.6g}" in changed
+    assert notes["SumBackward0"] == notes["AccumulateGrad"] == [None]

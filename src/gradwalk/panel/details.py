@@ -59,7 +59,7 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
     state, step = _at_cursor(recording, node_id)
     inputs = _inputs(graph, node_id)
     grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
-    grad_output = [_summary(kept) for kept in step.grad_outputs] if step else None
+    grad_output = _arrived(graph, recording, step)
     grad_input = None
     if step and inputs:
         grad_input = [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
@@ -108,6 +108,35 @@ def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step 
         return "waiting", None
     state = recording.state(node)
     return state, recording.run.steps[node] if state in {"running", "done"} else None
+
+
+def _arrived(
+    graph: nx.MultiDiGraph, recording: Recording | None, step: Step | None
+) -> list[TensorSummary | None] | None:
+    """What came into a node; where a hook has changed what had arrived, it says so."""
+    if recording is None or step is None:
+        return None
+    found = [_summary(kept) for kept in step.grad_outputs]
+    sums = {
+        share.output_nr: share.total for share in contributions(graph, recording.run, step.node)
+    }
+    for nr, total in sums.items():
+        summary, kept = found[nr], step.grad_outputs[nr]
+        if summary is None or kept is None or total is None or kept.changed:
+            continue
+        if kept.tensor is not None and not _alike(total, kept.tensor):
+            summary["note"] = (
+                "A hook on this tensor changed the gradient that had arrived (its norm was "
+                f"{total.norm().item():.6g}) before the node ran with it."
+            )
+    return found
+
+
+def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
+    try:  # loosely: devices may add up in another order than we do
+        return torch.allclose(total, came, rtol=1e-3, atol=0, equal_nan=True)
+    except (RuntimeError, NotImplementedError):  # sparse and other layouts
+        return True
 
 
 def _contributions(
