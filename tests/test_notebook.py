@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import sys
 import weakref
@@ -38,6 +39,7 @@ def cells(monkeypatch, tmp_path):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # the shell makes its own
     monkeypatch.setattr(notebook, "_made_in", {})
+    monkeypatch.delattr(builtins, "_", raising=False)  # which doctests leave, and IPython minds
     ipywidgets.Widget.close_all()  # those that other tests have left open
     made = Cells()
     made.run("setup", SETUP)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import operator
 import sys
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-import anywidget
 import networkx as nx
 import torch
 import traitlets
@@ -17,19 +15,18 @@ from . import notebook
 from .annotating.annotate import MOST_INFERRED, annotate
 from .diagnosing.diagnose import diagnose
 from .diagnosing.namespaces import inferred_namespaces
-from .explaining import why
 from .exporting import export, mime
 from .exporting.html import to_html
 from .exporting.save import Opener
-from .graph import release
 from .graph.capture import capture_nodes
 from .graph.names import names_among, read_names
 from .graph.outputs import read_outputs
 from .model import dtypes_model, graph_model, run_model
 from .recording.follower import Follower
 from .recording.kept import DEFAULT_BUDGET
-from .recording.recording import find_node, read_budget, read_count
-from .traits import Cursor, Direction, Fresh, bundle
+from .recording.recording import find_node, read_budget
+from .stepping import SteppingWidget
+from .traits import Direction, Fresh
 from .wire import (
     DetailsModel,
     DtypesModel,
@@ -45,7 +42,7 @@ from .wire import (
 _MOST_SHOWN = 200  # nodes of a graph whose constants are drawn unasked
 
 
-class GraphWidget(anywidget.AnyWidget):
+class GraphWidget(SteppingWidget):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -99,24 +96,16 @@ class GraphWidget(anywidget.AnyWidget):
         tensor(7.)
     """
 
-    # As text: a path would make anywidget keep every widget alive through its file watcher.
-    _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
-    _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
-
     graph: GraphModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     details: DetailsModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
     steps: list[StepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     run: RunModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    cursor = Cursor(0).tag(sync=True)
-    direction = Direction("down").tag(sync=True)
     constants = traitlets.Bool(True).tag(sync=True)
     dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _follower: Follower | None = None  # None before the widget is made and once it is closed
 
@@ -168,31 +157,24 @@ class GraphWidget(anywidget.AnyWidget):
             constants = len(graph) <= _MOST_SHOWN
 
         namespaces = inferred_namespaces(captured, found)
-        self._begin(
+        self._show(
             Follower(captured, self._refresh, budget, namespaces=namespaces),
             graph_model(graph, namespaces),
             direction=direction,
             constants=constants,
         )
 
-    def _begin(self, follower: Follower, graph: GraphModel, **shown: Any) -> None:
+    def _show(self, follower: Follower, graph: GraphModel, **shown: Any) -> None:
         """Show a graph, and what its follower has seen."""
-        self._lock = threading.RLock()
-        self._refreshing = False
         self._follower = follower
-        try:
+
+        def fill() -> None:
             self.set_trait("graph", graph)
             self.set_trait("dtypes", dtypes_model(follower.captured.drawn))
             self.set_trait("state", follower.state())
             self.set_trait("transport", follower.transport())
-            super().__init__(**shown)
-        except BaseException:
-            self._let_go()
-            raise
-        self.on_msg(self._on_message)
-        self._stop_refreshing = notebook.after_each_cell(self._refresh)
-        for replaced in notebook.replaced_by(self):
-            replaced.close()
+
+        self._begin(fill, **shown)
 
     def backward(
         self,
@@ -233,34 +215,6 @@ class GraphWidget(anywidget.AnyWidget):
             finally:
                 self._refresh()
 
-    def step(self, n: int = 1) -> None:
-        """Move ``n`` steps on, at most to the end; the first call runs the real backward.
-
-        Args:
-            n: How many.
-
-        Raises:
-            TypeError: ``n`` is no whole number.
-            ValueError: ``n`` is negative.
-            Exception: What `backward` raises.
-        """
-        count = read_count(n, "step")
-        with self.hold_sync():  # the picture goes there at once, not by way of the end
-            start = 0 if self._started() else self.cursor
-            self.cursor = min(start + count, len(self.steps))
-
-    def step_back(self, n: int = 1) -> None:
-        """Move ``n`` steps back, at most to the start.
-
-        Args:
-            n: How many.
-
-        Raises:
-            TypeError: ``n`` is no whole number.
-            ValueError: ``n`` is negative.
-        """
-        self.cursor = max(self.cursor - read_count(n, "step_back"), 0)
-
     def run_to(self, node: int | str) -> None:
         """Move to where a node has just run; runs the real backward if there was none yet.
 
@@ -278,10 +232,6 @@ class GraphWidget(anywidget.AnyWidget):
             self._started()
             assert follower.recording is not None
             self.cursor = follower.recording.find(node)
-
-    def reset(self) -> None:
-        """Move to the start: every ``.grad`` as before the pass."""
-        self.cursor = 0
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -304,28 +254,6 @@ class GraphWidget(anywidget.AnyWidget):
     to_json = export.to_json
     to_dot = export.to_dot
     open = Opener()
-
-    def send_state(self, key: Any = None) -> None:
-        """Send traits to the browser (for ipywidgets).
-
-        Args:
-            key: Which, a name or several; None for all.
-        """
-        if key is None:
-            self._refresh()
-        with self._lock:
-            # Reading a trait refreshes it, which would change what is just being sent.
-            before, self._refreshing = self._refreshing, True
-            try:
-                super().send_state(key)
-            finally:
-                self._refreshing = before
-
-    def close(self) -> None:
-        """Let go of the graph, remove every hook and take the views away. Closing twice is fine."""
-        self._let_go()
-        super().close()
-        release.sweep()
 
     def __repr__(self) -> str:
         if self._follower is None:
@@ -360,37 +288,7 @@ class GraphWidget(anywidget.AnyWidget):
             )
         return node
 
-    @traitlets.validate("cursor")
-    def _check_cursor(self, proposal: Any) -> int:
-        value, total = proposal["value"], len(self.steps)
-        try:
-            cursor = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"cursor was given {value!r}, of type {type(value).__name__}. Give it a number of "
-                f"steps, 0 to {total}."
-            ) from None
-        if not 0 <= cursor <= total:
-            raise ValueError(
-                f"cursor was given {cursor}, but "
-                + (
-                    f"this backward pass has {total} steps: give a number from 0 to {total}."
-                    if self._open().recording is not None
-                    else "no backward pass has been seen yet: call step() or backward() first."
-                )
-            )
-        return cursor
-
-    @traitlets.observe("cursor")
-    def _on_cursor(self, _: Any) -> None:
-        with self._lock:
-            recording = None if self._follower is None else self._follower.recording
-            if recording is not None and recording.cursor != self.cursor:
-                recording.go(self.cursor)
-            self._refresh()
-
     def _started(self) -> bool:
-        """Run backward if none has been seen yet; whether it did."""
         follower = self._open()
         with self._lock:
             self._refresh()
@@ -399,25 +297,18 @@ class GraphWidget(anywidget.AnyWidget):
             self.backward()
             return True
 
-    def _on_message(self, _: Any, content: Any, __: Any) -> None:
-        """What the browser asks for."""
-        asked = content.get("kind") if isinstance(content, dict) else None
-        try:
-            if asked == "start":
-                cursor = content.get("cursor")
-                with self.hold_sync():
-                    if self._started() and cursor is not None:
-                        self.cursor = min(cursor, len(self.steps))
-            elif asked == "diagnose":
-                diagnose(self)
-            elif asked == "memory":
-                self.set_trait("memory", self._open().memory())
-        except Exception as error:  # the user's own code, run by a button: shown in the widget
-            self.set_trait("fault", why.failure(error))
+    def _answer(self, asked: dict[str, Any]) -> None:
+        if asked.get("kind") == "diagnose":
+            diagnose(self)
+        elif asked.get("kind") == "memory":
+            self.set_trait("memory", self._open().memory())
+        else:
+            super()._answer(asked)
 
-    @traitlets.observe("selected")
-    def _on_selected(self, _: Any) -> None:
-        self._refresh()
+    def _go(self, cursor: int) -> None:
+        recording = None if self._follower is None else self._follower.recording
+        if recording is not None and recording.cursor != cursor:
+            recording.go(cursor)
 
     def _open(self) -> Follower:
         if self._follower is None:
@@ -438,7 +329,6 @@ class GraphWidget(anywidget.AnyWidget):
             self.set_trait("selected", None)
 
     def _refresh(self) -> None:
-        """Bring ``details`` and ``state`` up to date with the tensors as they are now."""
         if self._follower is None or self._refreshing:
             return
         with self._lock:

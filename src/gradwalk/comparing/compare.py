@@ -35,6 +35,7 @@ def compare(graphs: Any, names: Any = None) -> CompareWidget:
 
     Example::
 
+        >>> import torch
         >>> x = torch.tensor([1.0], requires_grad=True)
         >>> w = torch.tensor([4.0], requires_grad=True)
         >>> widget = compare({"all": w * x, "x.detach()": w * x.detach()})

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-import anywidget
 import traitlets
 
-from .. import notebook
-from ..explaining import why
-from ..graph import release
 from ..graph.capture import Capture
 from ..model import graph_model, run_model
 from ..recording.follower import Follower
 from ..recording.kept import DEFAULT_BUDGET
-from ..recording.recording import read_count
-from ..traits import Direction, Fresh, bundle
+from ..stepping import SteppingWidget
+from ..traits import Fresh
 from ..wire import (
     DetailsModel,
     GraphModel,
@@ -32,7 +27,7 @@ from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked import LinkedPasses
 
 
-class CompareWidget(anywidget.AnyWidget):
+class CompareWidget(SteppingWidget):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     Looking never changes a gradient, the random state or a graph; `backward` and `step` run the
@@ -59,20 +54,12 @@ class CompareWidget(anywidget.AnyWidget):
         fault: A sentence when something went wrong that the browser should show, or None.
     """
 
-    # As text: a path would make anywidget keep every widget alive through its file watcher.
-    _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
-    _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
-
     panes: list[PaneModel] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     details: list[DetailsModel | None] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     passes: list[PassModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     steps: list[MergedStepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     table: LeafTableModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    cursor = traitlets.Any(0).tag(sync=True)
-    direction = Direction("down").tag(sync=True)
-    fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
@@ -90,8 +77,6 @@ class CompareWidget(anywidget.AnyWidget):
             for label in captures
         }
         self._rows = rows_shown(self.difference["leaves"], graphs)
-        self._lock = threading.RLock()
-        self._refreshing = False
         self._columns = {
             label: LeafColumn(captured, [row["graphs"][label]["node"] for row in self._rows])
             for label, captured in captures.items()
@@ -101,20 +86,15 @@ class CompareWidget(anywidget.AnyWidget):
             for label, captured in captures.items()
         }
         self._linked = linked = LinkedPasses(followers, self._places)
-        try:
+
+        def fill() -> None:
             self.set_trait("panes", [_pane(label, graph_model(graphs[label])) for label in graphs])
             self.set_trait("members", [list(node.values()) for node in united])
             self.set_trait("details", [None] * len(captures))
             self.set_trait("passes", [_pass(linked, label) for label in followers])
             self._refresh_table(linked)
-            super().__init__()
-        except BaseException:
-            self._let_go()
-            raise
-        self.on_msg(self._on_message)
-        self._stop_refreshing = notebook.after_each_cell(self._refresh)
-        for replaced in notebook.replaced_by(self):
-            replaced.close()
+
+        self._begin(fill)
 
     def backward(
         self, gradient: Any = None, retain_graph: bool = True, create_graph: bool = False
@@ -142,33 +122,6 @@ class CompareWidget(anywidget.AnyWidget):
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
         self._run(linked, list(linked.followers), gradient, **asked)
 
-    def step(self, n: int = 1) -> None:
-        """Move ``n`` steps on, at most to the end; the first call runs the real backward.
-
-        Args:
-            n: How many.
-
-        Raises:
-            TypeError: ``n`` is no whole number.
-            ValueError: ``n`` is negative.
-            Exception: What `backward` raises.
-        """
-        count = read_count(n, "step")
-        start = 0 if self._started() else self.cursor
-        self.cursor = min(start + count, len(self.steps))
-
-    def step_back(self, n: int = 1) -> None:
-        """Move ``n`` steps back, at most to the start.
-
-        Args:
-            n: How many.
-
-        Raises:
-            TypeError: ``n`` is no whole number.
-            ValueError: ``n`` is negative.
-        """
-        self.cursor = max(self.cursor - read_count(n, "step_back"), 0)
-
     def run_to(self, node: int | str) -> None:
         """Move to where a node has just run; runs the real backward if there was none yet.
 
@@ -189,16 +142,6 @@ class CompareWidget(anywidget.AnyWidget):
             )
         self.cursor = found[-1]
 
-    def reset(self) -> None:
-        """Move to the start: every ``.grad`` as before the passes."""
-        self.cursor = 0
-
-    def close(self) -> None:
-        """Let go of the graphs, remove every hook and take the views away. Twice is fine."""
-        self._let_go()
-        super().close()
-        release.sweep()
-
     def __repr__(self) -> str:
         if self._linked is None:
             return "CompareWidget(closed: make a new one to see the graphs, as in compare([a, b]))"
@@ -214,49 +157,6 @@ class CompareWidget(anywidget.AnyWidget):
     def _check_selected(self, proposal: Any) -> int | None:
         value = proposal["value"]
         return None if value is None else self._read_place(value, "selected")
-
-    @traitlets.validate("cursor")
-    def _check_cursor(self, proposal: Any) -> int:
-        value, total = proposal["value"], len(self.steps)
-        try:
-            cursor = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"cursor was given {value!r}, of type {type(value).__name__}. Give it a number of "
-                f"steps, 0 to {total}."
-            ) from None
-        if not 0 <= cursor <= total:
-            raise ValueError(
-                f"cursor was given {cursor}, but "
-                + (
-                    f"these backward passes have {total} steps: give a number from 0 to {total}."
-                    if total
-                    else "no backward pass has been seen yet: call step() or backward() first."
-                )
-            )
-        return cursor
-
-    @traitlets.observe("cursor")
-    def _on_cursor(self, _: Any) -> None:
-        with self._lock:
-            if self._linked is not None and self._linked.cursor != self.cursor:
-                self._linked.go(self.cursor)
-            self._refresh()
-
-    @traitlets.observe("selected")
-    def _on_selected(self, _: Any) -> None:
-        self._refresh()
-
-    def _on_message(self, _: Any, content: Any, __: Any) -> None:
-        """What the bar's buttons ask for when there is no backward pass yet."""
-        if not isinstance(content, dict) or content.get("kind") != "start":
-            return
-        try:
-            cursor = content.get("cursor")
-            if self._started() and cursor is not None:
-                self.cursor = min(cursor, len(self.steps))
-        except Exception as error:  # the user's own code, run by a button: shown in the widget
-            self.set_trait("fault", why.failure(error))
 
     def _read_place(self, node: Any, caller: str) -> int:
         """A node by its place in ``members`` or by a name."""
@@ -286,8 +186,11 @@ class CompareWidget(anywidget.AnyWidget):
             )
         return place
 
+    def _go(self, cursor: int) -> None:
+        if self._linked is not None and self._linked.cursor != cursor:
+            self._linked.go(cursor)
+
     def _started(self) -> bool:
-        """Run backward in every graph that has seen none yet; whether there was one."""
         linked = self._open()
         with self._lock:
             self._refresh()
@@ -324,7 +227,6 @@ class CompareWidget(anywidget.AnyWidget):
             self.set_trait("selected", None)
 
     def _refresh(self) -> None:
-        """Bring everything that may have changed up to date with the tensors as they are now."""
         linked = self._linked
         if linked is None or self._refreshing:
             return

@@ -155,7 +155,7 @@ def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     saved = read_saved(path)
     replay = Replay(saved)
     widget = cls.__new__(cls)
-    widget._begin(
+    widget._show(
         cast(Follower, replay),
         graph_model(replay.captured.drawn),
         direction=saved["direction"],
