@@ -52,7 +52,8 @@ graph""",
 loss.backward()
 graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'w')""",
     width=1220,
-    scale=2,
+    scale=1.4,
+    height=1150,
 )
 
 STEPPING = Picture(
@@ -85,9 +86,9 @@ def build(x, detach=False):
     return w * (x.detach() if detach else x) + b
 
 w, b, x = (torch.tensor(n, requires_grad=True) for n in (4.0, 0.5, 3.0))
-constant = torch.tensor(3.0)
+frozen_x = torch.tensor(3.0)
 with watch():
-    frozen, cut = build(constant), build(x, detach=True)
+    frozen, cut = build(frozen_x), build(x, detach=True)
 
 graph = compare({"requires_grad=False": frozen, "x.detach()": cut})
 graph""",
