@@ -5,7 +5,7 @@ import type { Scene } from "./drawing/scene";
 import { hasConstants, shownGraph } from "./drawing/shown_graph";
 import { foldedIn } from "./drawing/stages";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
-import { createFindingsList } from "./findings/findings_list";
+import { createFindingsList, labelInModule } from "./findings/findings_list";
 import { Folder } from "./groups/folder";
 import { keyToFold, pressToFold } from "./groups/gestures";
 import { checkGraph } from "./guard";
@@ -99,7 +99,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       folder.reveal(node);
       drawing.reveal(node, true);
     },
-    (node) => graph?.nodes[node]?.label ?? `node ${node}`,
+    (node) => (graph ? labelInModule(graph.nodes[node]) : `node ${node}`),
   );
   const stepper = new Stepper(channel, showStepping);
   const bar = createTransportBar({

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -72,6 +74,21 @@ def test_a_deep_sigmoid_net_vanishes_by_torchs_own_hooks():
     assert finding.numbers["ratio"] < 1e-4
     assert f"{finding.numbers['ratio']:.3g}" in finding.message
     assert [norms[node] for node in finding.nodes] == pytest.approx([seen[-1], seen[0]])
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_finding_says_in_which_module_it_is(watched: bool):
+    net = deep(nn.Sigmoid)
+    with watch() if watched else contextlib.nullcontext():
+        loss = net(torch.randn(8, 16)).square().mean()
+    widget = GraphWidget(loss, names=net)
+    widget.backward()
+    finding = only(diagnose(widget), "vanishing")
+    assert f"AddmmBackward0 in 0 (node {finding.nodes[0]})" in finding.message
+    memory = diagnose(loss, names=net)[-1]
+    widget.close()
+    assert memory.kind == "memory"
+    assert re.search(r"SigmoidBackward0 in \d+ \(node \d+\)", memory.message)
 
 
 def test_its_relu_twin_beside_it_does_not_hide_it():

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
-import type { FindingModel } from "../wire";
-import { bySeverity, createFindingsList } from "./findings_list";
+import type { FindingModel, NodeModel } from "../wire";
+import { bySeverity, createFindingsList, labelInModule } from "./findings_list";
 
 const finding = (
   severity: FindingModel["severity"],
@@ -38,6 +38,15 @@ describe("the list of findings", () => {
     expect(buttons.map((one) => one.textContent)).toEqual(["It vanishes.", "node 7", "node 9"]);
     for (const one of buttons) one.click();
     expect(show.mock.calls).toEqual([[7], [7], [9]]);
+  });
+
+  it("says in which module a node without a name of its own is", () => {
+    const node = { label: "AddmmBackward0", name: null, namespace: "stem/0" } as NodeModel;
+    expect(labelInModule(node)).toBe("AddmmBackward0 in stem.0");
+    expect(labelInModule({ ...node, namespace: null })).toBe("AddmmBackward0");
+    expect(labelInModule({ ...node, namespace: "" })).toBe("AddmmBackward0");
+    const weight = { ...node, label: "stem.0.weight", name: "stem.0.weight" };
+    expect(labelInModule(weight)).toBe("stem.0.weight");
   });
 
   it("shows hostile words as text, and a finding without nodes without a link", () => {

@@ -1,7 +1,7 @@
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import { button, element, KEEP_KEYS } from "../ui/dom";
-import type { FindingModel } from "../wire";
+import type { FindingModel, NodeModel } from "../wire";
 
 export interface FindingsList {
   element: HTMLElement;
@@ -41,6 +41,11 @@ export function createFindingsList(
       list.replaceChildren(...inOrder.map((finding) => entry(finding, show, labelOf)));
     },
   };
+}
+
+/** The label of a node; where that is but its operation, with the module that ran it. */
+export function labelInModule({ label, name, namespace }: NodeModel): string {
+  return name === null && namespace ? `${label} in ${namespace.replaceAll("/", ".")}` : label;
 }
 
 /** Worst first; those alike stay in Python's order. */

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import nn
 from traitlets import HasTraits
 
 from .. import notebook
+from ..annotating.annotate import annotate
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names, names_among, read_names
 from ..graph.nodes import leaf_tensor
@@ -23,6 +24,7 @@ from .dead_units import dead_units
 from .depth import Decline, declines
 from .finding import Finding, finding_models
 from .memory import saved_memory
+from .namespaces import inferred_namespaces
 
 _MOST_LISTED = 8  # names in one sentence
 
@@ -69,18 +71,22 @@ def diagnose(
         called = names_among(notebook.caller_variables(sys._getframe(1)))
     else:
         called = read_names(names, "diagnose")
-    captured, recording = _read(what, called)
+    captured, recording, namespaces = _read(what, called)
+
+    def words(node: int) -> str:
+        return _in_module(described(captured.graph, node), namespaces.get(node))
+
     found: list[Finding] = []
     if recording is None:
         found.append(_no_backward())
     else:
         run = recording.run
         found += _nan(captured, run)
-        found += _depth(captured, run, vanishing, exploding)
-    found += _dead(captured, recording, dead)
+        found += _depth(captured, run, vanishing, exploding, words)
+    found += _dead(captured, recording, dead, words)
     found += _without_gradient(captured, recording, called, is_explicit=names is not None)
     found += cuts_inside(captured)
-    found += _memory(captured, largest)
+    found += _memory(captured, largest, words)
     gravity = ("error", "warning", "info")
     found.sort(key=lambda finding: gravity.index(finding.severity))
     if isinstance(what, HasTraits):
@@ -108,16 +114,30 @@ def _check(*, vanishing: float, exploding: float, dead: float, largest: int) -> 
         raise ValueError(f"largest was given {largest}. Give a number of nodes from 0.")
 
 
-def _read(what: Any, called: Names) -> tuple[Capture, Recording | None]:
+def _read(what: Any, called: Names) -> tuple[Capture, Recording | None, Mapping[int, str]]:
+    """The graph, the pass to judge if there is one, and the modules of the nodes."""
     from ..widget import GraphWidget  # noqa: PLC0415  the widget may show findings
 
-    if isinstance(what, Recording):
-        return what._captured, what
     if isinstance(what, GraphWidget):
         what._refresh()
         follower = what._open()
-        return follower.captured, follower.recording
-    return capture_nodes(read_outputs((what,), "diagnose"), called), None
+        return follower.captured, follower.recording, follower.namespaces
+    recording = what if isinstance(what, Recording) else None
+    if recording is not None:
+        captured = recording._captured
+    else:
+        given = read_outputs((what,), "diagnose")
+        captured = annotate(capture_nodes(given, called), given, called, infer=False)
+    watched = {node: space for node, space in captured.drawn.nodes(data="namespace") if space}
+    return captured, recording, watched or inferred_namespaces(captured, called)
+
+
+def _in_module(words: str, namespace: str | None) -> str:
+    """A node in words, as `described` has them, with the module that ran it."""
+    if not namespace:
+        return words
+    before, number = words.rsplit(" (", 1)
+    return f"{before} in {namespace.replace('/', '.')} ({number}"
 
 
 def _no_backward() -> Finding:
@@ -143,9 +163,14 @@ def _nan(captured: Capture, run: Run) -> Iterator[Finding]:
     yield Finding("nan", "error", [node], note, numbers)
 
 
-def _depth(captured: Capture, run: Run, vanishing: float, exploding: float) -> Iterator[Finding]:
-    graph = captured.graph
-    changes = declines(graph, run, run.steps)
+def _depth(
+    captured: Capture,
+    run: Run,
+    vanishing: float,
+    exploding: float,
+    words: Callable[[int], str],
+) -> Iterator[Finding]:
+    changes = declines(captured.graph, run, run.steps)
     worst: dict[tuple[int, bool], Decline] = {}
     mildest: dict[tuple[int, bool], float] = {}  # over the starts from which a layer is reached
     for change in changes:
@@ -169,14 +194,16 @@ def _depth(captured: Capture, run: Run, vanishing: float, exploding: float) -> I
             "warning",
             [change.far, near],
             f"The gradient {'explodes' if grows else 'vanishes'} on its way to "
-            f"{described(graph, change.far)}: its norm there is {change.far_norm:.3g}, after "
-            f"{change.near_norm:.3g} at {described(graph, near)}, which is "
+            f"{words(change.far)}: its norm there is {change.far_norm:.3g}, after "
+            f"{change.near_norm:.3g} at {words(near)}, which is "
             f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g}).",
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
 
 
-def _dead(captured: Capture, recording: Recording | None, dead: float) -> Iterator[Finding]:
+def _dead(
+    captured: Capture, recording: Recording | None, dead: float, words: Callable[[int], str]
+) -> Iterator[Finding]:
     run = recording.run if recording is not None else None
     for node, zero, units in dead_units(captured, run):
         share = zero / units
@@ -187,7 +214,7 @@ def _dead(captured: Capture, recording: Recording | None, dead: float) -> Iterat
             "error" if zero == units else "warning",
             [node],
             f"{'All' if zero == units else f'{zero}'} of the {units} units of "
-            f"{described(captured.graph, node)} are zero for every example of this batch "
+            f"{words(node)} are zero for every example of this batch "
             f"({share:.0%}), so no gradient goes through them and what is before them does not "
             "learn from it.",
             {"share": share, "dead units": zero, "units": units},
@@ -251,12 +278,12 @@ def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
-def _memory(captured: Capture, largest: int) -> Iterator[Finding]:
+def _memory(captured: Capture, largest: int, words: Callable[[int], str]) -> Iterator[Finding]:
     memory = saved_memory(captured)
     nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
     if not nodes:
         return
-    held = [f"{described(captured.graph, i)} {in_bytes(memory.nodes[i])}" for i in nodes]
+    held = [f"{words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
     yield Finding(
         "memory",
