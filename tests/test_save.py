@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
 
-from gradwalk import GraphWidget, save, watch
+from gradwalk import GraphWidget, diagnose, save, watch
 from gradwalk.exporting import saved_graph as saved_file
 
 
@@ -103,6 +103,30 @@ def test_what_was_watched_is_saved(tmp_path):
     widget = recorded([loss])
     opened = GraphWidget.open(save(widget, tmp_path / "run.gw.json.gz"))
     assert_same(opened, widget, [0, len(widget.steps)])
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_modules_memory_and_findings_are_saved(watched, tmp_path):
+    layers = [each for _ in range(12) for each in (torch.nn.Linear(8, 8), torch.nn.Sigmoid())]
+    model = torch.nn.Sequential(*layers)
+    with watch() if watched else contextlib.nullcontext():
+        loss = model(torch.ones(1, 8)).sum()
+    widget = GraphWidget(loss, names=model)
+    widget.backward()
+    opened = GraphWidget.open(save(widget, tmp_path / "run.gw.json.gz"))
+    assert opened.graph == widget.graph
+    assert {node["namespace"] for node in opened.graph["nodes"]} >= {"0", "22"}
+    for kind in ("memory", "diagnose"):
+        widget._on_message(None, {"kind": kind}, None)
+        opened._on_message(None, {"kind": kind}, None)
+    assert opened.fault is None
+    assert opened.memory == widget.memory
+    assert opened.memory["total"] > 0
+    assert opened.findings == widget.findings
+    assert [finding.kind for finding in diagnose(opened)] == ["vanishing", "memory"]
+    assert diagnose(opened) == diagnose(widget)
+    again = GraphWidget.open(save(opened, tmp_path / "again.gw.json.gz"))
+    assert diagnose(again) == diagnose(widget)
 
 
 def test_saving_moves_nothing(tmp_path):
@@ -223,7 +247,7 @@ def test_damaged_and_foreign_files_get_a_sentence(good):
 
 def test_versions(good):
     value = json.loads(gzip.decompress(good))
-    assert "Update gradwalk" in refused(packed({**value, "version": 2}))
+    assert "Update gradwalk" in refused(packed({**value, "version": saved_file.VERSION + 1}))
     assert "Save the graph again" in refused(packed({**value, "version": 0}))
     assert "version True" in refused(packed({**value, "version": True}))
 
@@ -258,6 +282,12 @@ def test_a_bomb_is_not_unpacked(good, monkeypatch):
         (["run", "edges"], [0], "one gradient for each"),
         (["run", "marks"], [{"node": 5, "kind": "nan", "note": ""}], "run.marks is 5"),
         (["state", "freed"], [123], "state.freed is 123"),
+        (["memory", "nodes"], [44], "memory.nodes is 44"),
+        (["memory", "bytes"], [1, 2, 3, 4, 5], "the number of memory.bytes"),
+        (["memory", "namespaces"], ["a", "b"], "the number of memory.namespace_bytes"),
+        (["findings", 0, "nodes"], [99], "findings.nodes is 99"),
+        (["findings", 0, "kind"], "rumour", "none of its values"),
+        (["inferred_namespaces"], ["a"], "the number of inferred_namespaces is 1"),
         (["details"], [], "number of details"),
         (["details", 0], [], "do not begin"),
         (["details", 0, 0, "fields", "saved"], 5, "details of node 0.saved is 5"),

@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { fakeDetails } from "../demo/fake_details";
+import { fakeFindings, fakeMemory } from "../demo/fake_diagnosis";
 import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
@@ -33,6 +34,7 @@ function model(change: Partial<PageModel> = {}): PageModel {
       { from_step: 0, fields: { ...fakeDetails(graph, id, STATE, null), about: "At the start." } },
       { from_step: 2, fields: { about: "After two steps." } },
     ]),
+    answers: { memory: fakeMemory(graph), findings: fakeFindings(graph, null) },
     ...change,
   };
 }
@@ -71,6 +73,14 @@ it("puts later stages over earlier ones, up to the cursor", () => {
   expect(detailsAt(stages, 0)).toEqual({ name: "w", state: "waiting" });
   expect(detailsAt(stages, 3)).toEqual({ name: "w", state: "running" });
   expect(detailsAt(stages, 9)).toEqual({ name: "w", state: "done" });
+});
+
+it("answers the questions that Python would answer", async () => {
+  const { host, click } = await page();
+  expect(host.querySelector<HTMLElement>(".gw-findings")?.hidden).toBe(true);
+  await click("[aria-label='Diagnose']");
+  expect(host.querySelector(".gw-finding-message")?.textContent).toContain("bytes for backward");
+  expect(host.querySelector(".gw-fault")).toBeNull();
 });
 
 it("says so when what stands in the page cannot be read", async () => {

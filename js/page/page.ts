@@ -2,19 +2,24 @@ import { localChannel, type Traits } from "../channel";
 import { element } from "../ui/dom";
 import { faultBox, messageOf } from "../ui/fault";
 import { createView } from "../view";
+import type { FindingModel, MemoryModel } from "../wire";
 import { detailsAt, type StageModel } from "./stages";
 import { unpack } from "./unpack";
 
-/** What Python writes into the page: the widget's traits, and the details of every node at every cursor. */
+/** What Python writes into the page: the widget's traits, the details of every node at every cursor, and answers. */
 export interface PageModel extends Omit<Traits, "details" | "fault"> {
   nodes: StageModel[][];
+  /** What Python would answer when it is asked. */
+  answers: { memory: MemoryModel; findings: FindingModel[] };
 }
 
 /** Shows a saved graph in an element, without a kernel. Returns what takes it away again. */
-export function showPage(host: HTMLElement, { nodes, ...traits }: PageModel): () => void {
-  const channel = localChannel<Traits>({ ...traits, details: null, fault: null }, () =>
-    channel.change("fault", channel.get("transport").blocked),
-  );
+export function showPage(host: HTMLElement, { nodes, answers, ...traits }: PageModel): () => void {
+  const channel = localChannel<Traits>({ ...traits, details: null, fault: null }, ({ kind }) => {
+    if (kind === "memory") channel.change("memory", answers.memory);
+    else if (kind === "diagnose") channel.change("findings", answers.findings);
+    else channel.change("fault", channel.get("transport").blocked);
+  });
   const answer = () => {
     const selected = channel.get("selected");
     const stages = selected === null ? undefined : nodes[selected];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -22,7 +23,7 @@ from ..recording.recording import Recording
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
 from .depth import Decline, declines
-from .finding import Finding, finding_models
+from .finding import Finding, finding_models, findings_from
 from .memory import saved_memory
 from .namespaces import inferred_namespaces
 
@@ -41,8 +42,9 @@ def diagnose(
     """Look for what commonly goes wrong with gradients. Runs no backward by itself.
 
     Args:
-        what: A ``GraphWidget`` (the backward pass that it shows is judged), a `Recording`, or
-            outputs as for `gradwalk.capture`, of which only the graph can be judged.
+        what: A ``GraphWidget`` (the backward pass that it shows is judged; of one that was opened
+            from a file, what was found when it was saved), a `Recording`, or outputs as for
+            `gradwalk.capture`, of which only the graph can be judged.
         names: What the program calls its parameters, as for `gradwalk.capture`; those of them that
             are not in the graph are found by it. By default the caller's variables.
         vanishing: A gradient whose norm falls below this share of what it was at the layer nearest
@@ -66,12 +68,80 @@ def diagnose(
         >>> [finding.kind for finding in diagnose(record(x.sqrt().sum()), names={"x": x})]
         ['nan', 'memory']
     """
-    _check(vanishing=vanishing, exploding=exploding, dead=dead, largest=largest)
+    limits = Limits(vanishing, exploding, dead, largest)
     if names is None:
         called = names_among(notebook.caller_variables(sys._getframe(1)))
     else:
         called = read_names(names, "diagnose")
-    captured, recording, namespaces = _read(what, called)
+    saved = getattr(getattr(what, "_follower", None), "findings", None)
+    if saved is not None:  # opened from a file: what was found where it was made
+        found = findings_from(saved())
+    else:
+        captured, recording, namespaces = _read(what, called)
+        is_explicit = names is not None
+        found = judge(
+            captured, recording, namespaces, called, limits=limits, is_explicit=is_explicit
+        )
+    if isinstance(what, HasTraits):
+        what.set_trait("findings", finding_models(found))  # the widget lists them
+    return found
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From where on something is a finding, as `diagnose` describes it.
+
+    Raises:
+        ValueError: A threshold makes no sense.
+    """
+
+    vanishing: float = 1e-4
+    exploding: float = 1e4
+    dead: float = 0.9
+    largest: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.vanishing < 1:
+            raise ValueError(
+                f"vanishing was given {self.vanishing}, but it is the share of a gradient that is "
+                "left: give a number between 0 and 1, such as 1e-4."
+            )
+        if not self.exploding > 1:
+            raise ValueError(
+                f"exploding was given {self.exploding}, but it is the factor by which a gradient "
+                "grows: give a number above 1, such as 1e4."
+            )
+        if not 0 < self.dead <= 1:
+            raise ValueError(
+                f"dead was given {self.dead}, but it is the share of units that are zero: give a "
+                "number above 0 and up to 1."
+            )
+        if self.largest < 0:
+            raise ValueError(f"largest was given {self.largest}. Give a number of nodes from 0.")
+
+
+def judge(
+    captured: Capture,
+    recording: Recording | None,
+    namespaces: Mapping[int, str],
+    called: Names,
+    *,
+    limits: Limits,
+    is_explicit: bool,
+) -> list[Finding]:
+    """What `diagnose` returns.
+
+    Args:
+        captured: The graph.
+        recording: The pass to judge, if there was one.
+        namespaces: Node id -> the module that ran it, as far as it is known.
+        called: What the program calls its parameters.
+        limits: The thresholds.
+        is_explicit: Whether all that is called so belongs to the model.
+
+    Returns:
+        The findings, the gravest first.
+    """
 
     def words(node: int) -> str:
         return _in_module(described(captured.graph, node), namespaces.get(node))
@@ -80,38 +150,14 @@ def diagnose(
     if recording is None:
         found.append(_no_backward())
     else:
-        run = recording.run
-        found += _nan(captured, run)
-        found += _depth(captured, run, vanishing, exploding, words)
-    found += _dead(captured, recording, dead, words)
-    found += _without_gradient(captured, recording, called, is_explicit=names is not None)
+        found += _nan(captured, recording.run)
+        found += _depth(captured, recording.run, limits, words)
+    found += _dead(captured, recording, limits.dead, words)
+    found += _without_gradient(captured, recording, called, is_explicit=is_explicit)
     found += cuts_inside(captured)
-    found += _memory(captured, largest, words)
+    found += _memory(captured, limits.largest, words)
     gravity = ("error", "warning", "info")
-    found.sort(key=lambda finding: gravity.index(finding.severity))
-    if isinstance(what, HasTraits):
-        what.set_trait("findings", finding_models(found))  # the widget lists them
-    return found
-
-
-def _check(*, vanishing: float, exploding: float, dead: float, largest: int) -> None:
-    if not 0 < vanishing < 1:
-        raise ValueError(
-            f"vanishing was given {vanishing}, but it is the share of a gradient that is left: "
-            "give a number between 0 and 1, such as 1e-4."
-        )
-    if not exploding > 1:
-        raise ValueError(
-            f"exploding was given {exploding}, but it is the factor by which a gradient grows: "
-            "give a number above 1, such as 1e4."
-        )
-    if not 0 < dead <= 1:
-        raise ValueError(
-            f"dead was given {dead}, but it is the share of units that are zero: give a number "
-            "above 0 and up to 1."
-        )
-    if largest < 0:
-        raise ValueError(f"largest was given {largest}. Give a number of nodes from 0.")
+    return sorted(found, key=lambda finding: gravity.index(finding.severity))
 
 
 def _read(what: Any, called: Names) -> tuple[Capture, Recording | None, Mapping[int, str]]:
@@ -164,12 +210,9 @@ def _nan(captured: Capture, run: Run) -> Iterator[Finding]:
 
 
 def _depth(
-    captured: Capture,
-    run: Run,
-    vanishing: float,
-    exploding: float,
-    words: Callable[[int], str],
+    captured: Capture, run: Run, limits: Limits, words: Callable[[int], str]
 ) -> Iterator[Finding]:
+    vanishing, exploding = limits.vanishing, limits.exploding
     changes = declines(captured.graph, run, run.steps)
     worst: dict[tuple[int, bool], Decline] = {}
     mildest: dict[tuple[int, bool], float] = {}  # over the starts from which a layer is reached

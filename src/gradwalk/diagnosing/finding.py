@@ -50,3 +50,17 @@ def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
         }
         for finding in findings
     ]
+
+
+def findings_from(models: Iterable[FindingModel]) -> list[Finding]:
+    """The findings that were made into plain JSON values."""
+    return [
+        Finding(
+            model["kind"],
+            model["severity"],
+            model["nodes"],
+            model["message"],
+            {number["name"]: float(number["value"]) for number in model["numbers"]},
+        )
+        for model in models
+    ]

@@ -9,7 +9,7 @@ import json
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from ..model import graph_model
+from ..model import dtypes_model, graph_model
 from ..traits import bundle
 from .replay import Replay
 from .save import saved_graph
@@ -102,7 +102,10 @@ def page_model(widget: GraphWidget) -> dict[str, Any]:
         for node, stages in enumerate(saved["details"])
     ]
     return {
-        "graph": graph_model(replay.captured.drawn),
+        "graph": graph_model(replay.captured.drawn, replay.namespaces),
+        "dtypes": dtypes_model(replay.captured.drawn),
+        "memory": None,
+        "findings": None,
         "state": saved["state"],
         "selected": saved["selected"],
         "direction": saved["direction"],
@@ -112,6 +115,7 @@ def page_model(widget: GraphWidget) -> dict[str, Any]:
         "run": saved["run"],
         "transport": replay.transport(),
         "nodes": nodes,
+        "answers": {"memory": saved["memory"], "findings": saved["findings"]},
     }
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import networkx as nx
 
 from ..recording.recording import find_node
-from ..wire import DetailsModel, RunModel, StateModel, StepModel, TransportModel
+from ..static_graph.program import no_backward
+from ..wire import (
+    DetailsModel,
+    FindingModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
 from .graph_json import graph_from_data
 from .saved_graph import SavedGraph
 from .stages import details_at
@@ -83,6 +92,7 @@ class Replay:
         fault: None.
         recording: The saved pass; None if there was none.
         run: What flowed in it.
+        namespaces: The modules of the nodes where they are inferred.
     """
 
     fault = None
@@ -90,9 +100,12 @@ class Replay:
     def __init__(self, saved: SavedGraph) -> None:
         self._saved = saved
         drawn = graph_from_data(dict(saved["graph"]))
+        made_by = drawn.graph.get("made_by")  # of a static graph
+        self._blocked = NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
         own = _autograd_part(drawn)
         self.captured = SavedCapture(own, drawn, SavedNotes(drawn, saved["watched"]))
         self.observer = self
+        self.namespaces = dict(enumerate(saved["inferred_namespaces"]))
         self.freed = set(saved["state"]["freed"])
         self.run: RunModel | None = saved["run"]
         self.recording: SavedRecording | None = None
@@ -108,7 +121,7 @@ class Replay:
         Raises:
             RuntimeError: Always.
         """
-        raise RuntimeError(NO_LIVE_GRAPH)
+        raise RuntimeError(self._blocked)
 
     def notice(self) -> bool:
         """No pass ends here."""
@@ -118,6 +131,14 @@ class Replay:
         """What had been seen of backward."""
         return self._saved["state"]
 
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes held for backward."""
+        return self._saved["memory"]
+
+    def findings(self) -> list[FindingModel]:
+        """What was found in the graph and the pass."""
+        return self._saved["findings"]
+
     def transport(self) -> TransportModel:
         """That travelling moves nothing, and what there was to say about the pass."""
         note = "Opened from a file: stepping shows what was recorded and moves no .grad."
@@ -126,8 +147,11 @@ class Replay:
         return {
             "owned": False,
             "note": None if self.recording is None else note,
-            "blocked": NO_LIVE_GRAPH if self.recording is None else None,
+            "blocked": self._blocked if self.recording is None else None,
         }
+
+    def memory(self) -> None:
+        """What was held for backward is not in the file."""
 
     def describe(self, node: int | None) -> DetailsModel | None:
         """What the panel shows of a node; None for None and for a node without saved details."""
@@ -144,13 +168,16 @@ class Replay:
 
 
 def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """The graph as it was captured, without what is known beyond autograd."""
+    """The graph as it was captured, without what is known beyond it."""
     graph = nx.MultiDiGraph(**drawn.graph)
+    static = drawn.graph.get("static", False)
     for node, data in drawn.nodes(data=True):
-        if data["kind"] in {"op", "leaf"}:
+        if static and data["op"] != "number":
+            graph.add_node(node, **data)
+        elif data["kind"] in {"op", "leaf"}:
             graph.add_node(node, **{k: v for k, v in data.items() if k not in _SEEN})
     for source, target, key, data in drawn.edges(data=True, keys=True):
-        if data.get("kind", "gradient") == "gradient":
+        if target in graph and (static or data.get("kind", "gradient") == "gradient"):
             plain = {k: v for k, v in data.items() if k != "kind"}
             graph.add_edge(source, target, key=key, **plain)
     return graph

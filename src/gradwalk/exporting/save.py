@@ -12,9 +12,13 @@ import ipywidgets
 import torch
 
 from .. import notebook
+from ..diagnosing.diagnose import Limits, judge
+from ..diagnosing.finding import finding_models
 from ..graph.names import read_names
 from ..model import graph_model
 from ..recording.follower import Follower
+from ..static_graph.program import is_program
+from ..static_graph.static_follower import StaticFollower
 from .graph_json import graph_to_data
 from .replay import Replay
 from .saved_graph import FORMAT, VERSION, SavedGraph, pack, read_saved
@@ -34,14 +38,15 @@ MOST_DETAILED = 2_000
 def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | None = None) -> Path:
     """Save a graph, and what a widget has recorded of it, to a file.
 
-    The file holds plain values: structure, names, modules and source lines, the recorded pass, and
-    of every node what the panel shows, tensors with at most 64 of their numbers. It is read without
+    The file holds plain values: structure, names, modules and source lines, the recorded pass, what
+    `gradwalk.diagnose` finds in it, the memory held for backward, and of every node what the panel
+    shows, tensors with at most 64 of their numbers. It is read without
     the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
     save gradients, call ``widget.backward()`` first.
 
     Args:
         outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, also in
-            lists, tuples and dicts.
+            lists, tuples and dicts; or a static graph of torch.export or torch.fx.
         path: Where to, such as "run.gw.json.gz"; an existing file is replaced, with a warning.
         names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
 
@@ -73,7 +78,9 @@ def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | N
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
         return write_file(path, pack(saved_graph(outputs)), "save")
-    if names is None:
+    if is_program(outputs):
+        pass  # it has names of its own
+    elif names is None:
         names = _tensors_among(notebook.caller_variables(sys._getframe(1)))
     else:
         read_names(names, "save")
@@ -114,15 +121,30 @@ def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
         edge.setdefault("kind", "gradient")
     every = len(data["nodes"]) <= MOST_AT_EVERY_CURSOR
     describe = stages if every else stage_now
+    static = isinstance(follower, StaticFollower)
     details: list[list[StageModel] | None] = [
-        describe(captured, node, recording) if node < MOST_DETAILED else None
+        None
+        if node >= MOST_DETAILED
+        else [{"from_step": 0, "fields": dict(follower.describe(node) or {})}]
+        if static
+        else describe(captured, node, recording)
         for node in range(len(data["nodes"]))
     ]
+    findings = widget.findings
+    if findings is None:
+        unnamed = read_names({}, "save")
+        spaces = follower.namespaces
+        limits = Limits()
+        found = judge(captured, recording, spaces, unnamed, limits=limits, is_explicit=False)
+        findings = finding_models(found)
     return {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
         "graph": data,  # type: ignore[typeddict-item]
         "watched": captured.annotated is not None and bool(captured.annotated.annotations),
+        "inferred_namespaces": _inferred(follower),
+        "memory": follower.memory(),
+        "findings": findings,
         "direction": widget.direction,  # type: ignore[typeddict-item]
         "constants": widget.constants,
         "selected": widget.selected,
@@ -134,6 +156,14 @@ def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
         "details": details,
         "all_cursors": every,
     }
+
+
+def _inferred(follower: Follower) -> list[str]:
+    """The module of each autograd node, where no `watch` saw the modules."""
+    spaces = follower.namespaces
+    if not spaces or any(space for _, space in follower.captured.drawn.nodes(data="namespace")):
+        return []
+    return [spaces.get(node, "") for node in follower.captured.graph]
 
 
 def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
@@ -157,7 +187,7 @@ def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     widget = cls.__new__(cls)
     widget._show(
         cast(Follower, replay),
-        graph_model(replay.captured.drawn),
+        graph_model(replay.captured.drawn, replay.namespaces),
         direction=saved["direction"],
         constants=saved["constants"],
     )

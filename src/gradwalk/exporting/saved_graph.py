@@ -7,12 +7,22 @@ import zlib
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from ..wire import DetailsModel, EdgeKind, Kind, NoGradInput, RunModel, StateModel, StepModel
+from ..wire import (
+    DetailsModel,
+    EdgeKind,
+    FindingModel,
+    Kind,
+    MemoryModel,
+    NoGradInput,
+    RunModel,
+    StateModel,
+    StepModel,
+)
 from .check import check
 from .stages import StageModel
 
 FORMAT = "gradwalk"
-VERSION = 1
+VERSION = 2
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
@@ -35,12 +45,20 @@ class SavedRoot(TypedDict):
     torch_version: str
 
 
+class SavedStaticRoot(SavedRoot):
+    """What a static graph says as a whole; see `gradwalk.capture_fx`."""
+
+    root_names: list[str | None]
+    static: bool
+    made_by: Literal["torch.export", "torch.fx"]
+
+
 class SavedNetwork(TypedDict):
     """The graph as networkx's node-link data; nodes and edges are checked one by one."""
 
     directed: bool
     multigraph: bool
-    graph: SavedRoot
+    graph: SavedStaticRoot | SavedRoot
     nodes: list[dict[str, Any]]
     edges: list[dict[str, Any]]
 
@@ -50,12 +68,17 @@ class SavedGraph(TypedDict):
 
     ``details`` has for each node its stages, or None of a node whose details were not saved;
     ``all_cursors`` says whether they are true at every cursor, or only at the one saved.
+    ``inferred_namespaces`` has the module of each node where they are inferred, and is empty where
+    they were watched or none is known.
     """
 
     format: Literal["gradwalk"]
     version: int
     graph: SavedNetwork
     watched: bool
+    inferred_namespaces: list[str]
+    memory: MemoryModel
+    findings: list[FindingModel]
     direction: Literal["down", "right", "up", "left"]
     constants: bool
     selected: int | None
@@ -76,7 +99,7 @@ class _NodeFields(TypedDict):
     shape: list[int] | None
     dtype: str | None
     device: str | None
-    requires_grad: bool
+    requires_grad: bool | None
     is_leaf: bool
     outputs: list[SavedOutput]
     no_grad_inputs: list[NoGradInput]
@@ -246,6 +269,10 @@ def _check_rest(saved: dict[str, Any]) -> None:
             _within(each, limit, f"state.{name}")
     if saved["run"] is not None:
         _check_run(saved["run"], own, flowing)
+    _check_memory(saved["memory"], own)
+    _check_findings(saved["findings"], len(nodes))
+    if saved["inferred_namespaces"]:
+        _same(len(saved["inferred_namespaces"]), own, "the number of inferred_namespaces")
     _same(len(saved["details"]), len(nodes), "the number of details")
     for i, stages in enumerate(saved["details"]):
         if stages is not None:
@@ -271,6 +298,22 @@ def _check_run(run: RunModel, own: int, flowing: int) -> None:
     for name, parts in (("seeds", run["seeds"]), ("grads", run["grads"]), ("marks", run["marks"])):
         for part in parts:
             _within(part["node"], own, f"run.{name}")
+
+
+def _check_memory(memory: MemoryModel, own: int) -> None:
+    for node in memory["nodes"]:
+        _within(node, own, "memory.nodes")
+    _same(len(memory["bytes"]), len(memory["nodes"]), "the number of memory.bytes")
+    spaces = len(memory["namespaces"])
+    _same(len(memory["namespace_bytes"]), spaces, "the number of memory.namespace_bytes")
+
+
+def _check_findings(findings: list[FindingModel], total: int) -> None:
+    for finding in findings:
+        for node in finding["nodes"]:
+            _within(node, total, "findings.nodes")
+        for number in finding["numbers"]:
+            float(number["value"])
 
 
 def _check_stages(stages: list[StageModel], node: int) -> None:
