@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from programs import LeNet
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -36,18 +37,6 @@ def mlp() -> Made:
 def flat_mlp() -> Made:
     layers = [nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 1), nn.Sigmoid()]
     return nn.Sequential(*layers), (torch.randn(5, 8),)
-
-
-class LeNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(256, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(self.conv1(x).relu(), 2)
-        x = F.max_pool2d(self.conv2(x).relu(), 2).flatten(1)
-        return self.fc3(self.fc2(self.fc1(x).relu()).relu())
 
 
 @architecture

@@ -101,6 +101,18 @@ def several_outputs_of_one_node() -> Tensor:
     return a.sum() + c.prod() + left.sum() * right.mean()
 
 
+class Fails(torch.autograd.Function):
+    """Passes everything on, and raises in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        raise ValueError("no gradient today")
+
+
 class LeNet(nn.Module):
     """Two convolutions and three linear layers."""
 

@@ -11,7 +11,7 @@ import torch
 from engine import EngineLog, all_same, copies, nodes_behind, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import PROGRAMS, backward, outputs_of
+from programs import PROGRAMS, Fails, backward, outputs_of
 from test_capture import random_programs
 from torch.utils.checkpoint import checkpoint
 
@@ -415,16 +415,6 @@ def test_record_leaves_no_hook_and_holds_nothing():
     del recording, y
     gc.collect()
     assert run() is None
-
-
-class Fails(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, grad):
-        raise ValueError("no gradient today")
 
 
 class TestFaults:

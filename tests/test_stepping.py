@@ -10,7 +10,7 @@ import traitlets
 from engine import EngineLog, all_same, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import PROGRAMS, outputs_of
+from programs import PROGRAMS, Fails, outputs_of
 from test_capture import random_programs
 
 from gradwalk import GraphWidget
@@ -235,15 +235,6 @@ class TestFromTheBrowser:
         assert cursors == [1]  # not by way of the end, which the picture would follow
 
     def test_an_error_is_told(self):
-        class Fails(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * 1
-
-            @staticmethod
-            def backward(ctx, grad):
-                raise ValueError("no gradient today")
-
         x = torch.tensor(2.0, requires_grad=True)
         x.grad = torch.tensor(7.0)
         widget = GraphWidget(Fails.apply(x) * 2)
