@@ -15,8 +15,7 @@ from torch.fx import Interpreter, symbolic_trace
 from torch.fx.node import map_arg
 from torch.fx.passes.shape_prop import ShapeProp
 
-from gradwalk import capture
-from gradwalk.exporting.fx_graph import capture_fx
+from gradwalk import capture, capture_fx
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),
@@ -82,10 +81,15 @@ def test_nodes_and_edges_are_fxs_own(program):
         node = nodes[data["fx_name"]]
         edges = [(data["input_nr"], called[to]) for _, to, data in graph.out_edges(i, data=True)]
         assert Counter(name for _, name in edges) == used_by(node)
-        numbers = [nr for nr, _ in edges] + [stub["input_nr"] for stub in data["no_grad_inputs"]]
+        numbers = [nr for nr, _ in edges] + [number["input_nr"] for number in data["numbers"]]
         assert sorted(numbers) == list(range(len(numbers)))
-        assert data["kind"] == ("leaf" if node.op in ("placeholder", "get_attr") else "op")
-        assert data["is_leaf"] == (data["kind"] == "leaf")
+        assert data["no_grad_inputs"] == []
+        assert (data["kind"] != "op") == (node.op in ("placeholder", "get_attr"))
+        assert data["is_leaf"] == (data["kind"] != "op" and data["op"] != "subgraph")
+        if data["kind"] != "op":
+            goes_in = data["op"] in ("placeholder", "parameter")
+            is_output = any(root == i for root, _ in graph.graph["roots"])
+            assert data["kind"] == ("leaf" if goes_in or is_output else "constant")
     (output,) = (node for node in program.graph.nodes if node.op == "output")
     roots = [called[node] for node, output_nr in graph.graph["roots"] if output_nr == 0]
     assert Counter(roots) == used_by(output)
@@ -100,7 +104,40 @@ def test_nodes_are_numbered_breadth_first_from_the_outputs(program):
         wanted += [each for each in used_by(nodes[name]) if each not in wanted]
     wanted += [name for name in nodes if name not in wanted]
     found = capture_fx(program).nodes.values()
-    assert [data["fx_name"] for data in found] == wanted[1:]
+    last = [data["fx_name"] for data in found if data["kind"] == "constant"]
+    first = [name for name in wanted[1:] if name not in last]
+    assert [data["fx_name"] for data in found] == [*first, *(n for n in wanted if n in last)]
+
+
+def test_they_say_in_which_order_they_run(program):
+    graph = capture_fx(program)
+    found = sorted(graph.nodes.values(), key=lambda data: data["sequence_nr"])
+    wanted = [node.name for node in program.graph.nodes if node.op != "output"]
+    assert [data["fx_name"] for data in found] == wanted
+
+
+def test_calls_are_written_as_torch_writes_them(program):
+    """Each call is in the code that torch makes of the graph, but for prefixes and spaces."""
+    code = getattr(program, "graph_module", program).code
+    code = re.sub(r"torch\.ops\.|\btorch\.|\s", "", code)
+    for _, data in capture_fx(program).nodes(data=True):
+        if data["op"].startswith("aten."):
+            called = re.sub(r"torch\.|\s", "", data["called"])
+            assert f"{data['fx_name']}={called};" in code
+
+
+def test_a_buffer_that_is_returned_is_drawn_as_what_goes_in():
+    class Returned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(2))
+
+        def forward(self, x):
+            return x + 1, self.table
+
+    graph = capture_fx(export(Returned(), (torch.ones(2),)))
+    (table,) = (data for _, data in graph.nodes(data=True) if data["op"] == "buffer")
+    assert table["kind"] == "leaf"
 
 
 def assert_described(graph, results):
@@ -175,7 +212,7 @@ def test_arguments_are_named_as_torch_normalizes_them(name):
     nodes = {node.name: node for node in exported.graph.nodes}
     for i, data in graph.nodes(data=True):
         node = nodes[data["fx_name"]]
-        if data["kind"] == "leaf" or node.target is operator.getitem:
+        if data["kind"] != "op" or node.target is operator.getitem:
             continue
         normalized = node.normalized_arguments(
             exported.graph_module, normalize_to_only_use_kwargs=True
@@ -212,6 +249,7 @@ def test_leaves_say_what_they_are():
         assert leaves["scale"]["op"] == "parameter"
         assert leaves["scale"]["requires_grad"] is True
         assert leaves["shift"]["op"] == "buffer"
+        assert leaves["shift"]["kind"] == "constant"
         assert leaves["shift"]["requires_grad"] is False
         assert [d["shape"] for d in leaves.values() if d["op"] == "constant"] in ([(1,)], [(3,)])
     assert {n for n, d in leaves.items() if d["op"] == "placeholder"} == {"x", "unused"}
@@ -235,7 +273,7 @@ def test_modules_are_groups():
     assert groups["cat"] is None
     traced = capture_fx(symbolic_trace(Mixed()))
     (norm,) = (data for _, data in traced.nodes(data=True) if data["op"] == "BatchNorm1d")
-    assert (norm["name"], norm["namespace"]) == ("norm.0", "norm/0")
+    assert (norm["name"], norm["namespace"]) == ("norm.0", "norm")
 
 
 def test_getitem_takes_one_of_several_outputs():
@@ -245,16 +283,21 @@ def test_getitem_takes_one_of_several_outputs():
     assert sorted(nr for _, _, nr in graph.in_edges(split, data="output_nr")) == [0, 1, 2]
 
 
-def test_a_number_in_place_of_a_tensor_is_an_operand_without_grad():
+def test_a_number_in_place_of_a_tensor_is_told():
     class Doubled(nn.Module):
         def forward(self, x):
             return (x * 2).flip(0)
 
-    static = capture_fx(export(Doubled(), (torch.ones(2),)))
     dynamic = capture(leaf(2).mul(2).flip(0))
-    assert [data["no_grad_inputs"] for _, data in static.nodes(data=True)] == [
-        data["no_grad_inputs"] for _, data in dynamic.nodes(data=True)
-    ]
+    exported = capture_fx(export(Doubled(), (torch.ones(2),)))
+    # What an autograd graph knows to be no tensor with a gradient, a static one knows the value of.
+    assert [
+        [{"input_nr": n["input_nr"], "argument": n["argument"]} for n in data["numbers"]]
+        for _, data in exported.nodes(data=True)
+    ] == [data["no_grad_inputs"] for _, data in dynamic.nodes(data=True)]
+    for graph in (exported, capture_fx(symbolic_trace(Doubled()))):
+        values = [n["value"] for _, data in graph.nodes(data=True) for n in data["numbers"]]
+        assert values == ["2"]
 
 
 def test_methods_functions_and_modules_name_their_arguments():
@@ -290,7 +333,7 @@ def test_sizes_that_may_vary_leave_the_shape_open():
     assert shapes == {None: None, "input": None, "weight": (4, 3), "bias": (4,)}
 
 
-def test_subgraphs_are_leaves():
+def test_subgraphs_are_constants():
     class Branch(nn.Module):
         def forward(self, x):
             return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
@@ -299,6 +342,7 @@ def test_subgraphs_are_leaves():
     graph = capture_fx(exported)
     ops = Counter(data["op"] for _, data in graph.nodes(data=True))
     assert ops["subgraph"] == 2
+    assert {d["kind"] for _, d in graph.nodes(data=True) if d["op"] == "subgraph"} == {"constant"}
     assert len(graph) == len(exported.graph.nodes) - 1
 
 
@@ -310,6 +354,30 @@ def test_dead_code_and_unused_inputs_come_last():
     found = capture_fx(torch.fx.GraphModule(nn.Module(), graph))
     assert [data["fx_name"] for _, data in found.nodes(data=True)] == ["relu", "a", "b", "add_"]
     assert list(found.edges()) == [(0, 1), (3, 2)]
+
+
+def test_what_an_output_changes_is_told():
+    module = nn.BatchNorm1d(3)
+    exported = export(module.train(), (torch.randn(4, 3),)).run_decompositions()
+    graph = capture_fx(exported)
+    wanted = [
+        None if spec.kind.name == "USER_OUTPUT" else f"updated {spec.target}"
+        for spec in exported.graph_signature.output_specs
+    ]
+    assert graph.graph["root_names"] == wanted
+    assert {f"updated {name}" for name, _ in module.named_buffers()} == {*wanted} - {None}
+
+
+def test_lines_are_those_of_the_program():
+    exported = export(LeNet(), lenet_input())
+    lines = {data["source"] for _, data in capture_fx(exported).nodes(data=True) if data["source"]}
+    file = LeNet.forward.__code__.co_filename
+    first = LeNet.forward.__code__.co_firstlineno
+    assert lines
+    for line in lines:
+        name, _, number = line.rpartition(":")
+        assert name == file
+        assert first < int(number) < first + 10
 
 
 def test_a_long_program():

@@ -19,8 +19,8 @@ def compare(graphs: Any, names: Any = None) -> CompareWidget:
 
     Args:
         graphs: A mapping from labels to what `gradwalk.capture` takes (tensors that require grad,
-            or lists and dicts of them), or a list of tensors. The first is the one that the others
-            are compared with.
+            or lists and dicts of them) or to static graphs of torch.export and torch.fx; or a list
+            of such. The first is the one that the others are compared with.
         names: What to call tensors: a mapping from names to tensors or modules, or one module, for
             all graphs; or a mapping from each label to such, for each graph its own. By default
             names are looked up among the caller's variables.

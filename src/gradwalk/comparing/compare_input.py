@@ -12,6 +12,8 @@ from ..annotating.annotate import annotate
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, read_outputs
+from ..static_graph.program import is_program
+from ..static_graph.static_capture import StaticCapture, capture_static
 
 MOST_GRAPHS = 4
 """More do not fit side by side."""
@@ -20,11 +22,12 @@ MOST_WITH_CONSTANTS = 200
 """In larger graphs operands that need no grad are left out: they would hide the rest."""
 
 
-def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Capture]:
+def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Capture | StaticCapture]:
     """Capture what was given, each under its label.
 
     Args:
-        graphs: A mapping from labels to what `gradwalk.capture` takes, or a list of tensors.
+        graphs: A mapping from labels to what `gradwalk.capture` takes or to static graphs, or a
+            list of tensors and static graphs.
         names: What the user passed as ``names=``: as for `gradwalk.capture`, for all graphs; or a
             mapping from every label to such, for each graph its own; or None.
         found: Names to use when ``names`` is None.
@@ -46,17 +49,24 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Capture]:
     _check_count(len(given))
     outputs = [
         read_outputs((each,), "compare" if label is None else f"compare(), under {label!r},")
+        if not is_program(each)
+        else []
         for label, each in zip(labels, given, strict=True)
     ]
     called = _read_names(names, labels, found)
     names_found = [
-        label if label is not None else _name(output[0], known) or f"graph {i}"
+        label if label is not None else _name(output, known) or f"graph {i}"
         for i, (label, output, known) in enumerate(zip(labels, outputs, called, strict=True), 1)
     ]
-    captures = [capture_nodes(output, known) for output, known in zip(outputs, called, strict=True)]
+    captures: list[Capture | StaticCapture] = [
+        capture_static(each) if is_program(each) else capture_nodes(output, known)
+        for each, output, known in zip(given, outputs, called, strict=True)
+    ]
     if all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in captures):
         captures = [
-            annotate(captured, output, known, infer=True)
+            captured
+            if isinstance(captured, StaticCapture)
+            else annotate(captured, output, known, infer=True)
             for captured, output, known in zip(captures, outputs, called, strict=True)
         ]
     return dict(zip(_apart(names_found), captures, strict=True))
@@ -77,7 +87,7 @@ def _read_labels(graphs: Any) -> tuple[list[str | None], list[Any]]:
                     "give each a few words."
                 )
         return labels, list(graphs.values())
-    if isinstance(graphs, (torch.Tensor, GradientEdge)):
+    if isinstance(graphs, (torch.Tensor, GradientEdge)) or is_program(graphs):
         return [None], [graphs]
     if isinstance(graphs, Sequence) and not isinstance(graphs, (str, bytes)):
         return [None] * len(graphs), list(graphs)
@@ -114,8 +124,11 @@ def _read_names(names: Any, labels: Sequence[str | None], found: Names) -> list[
     return [read_names(names, "compare")] * len(labels)
 
 
-def _name(output: Output, known: Names) -> str | None:
-    """What the user calls an output."""
+def _name(outputs: Sequence[Output], known: Names) -> str | None:
+    """What the user calls the first output; a static graph has none."""
+    if not outputs:
+        return None
+    output = outputs[0]
     if output.tensor is not None and output.tensor.is_leaf:
         return known.leaves.get(id(output.tensor))
     return known.edges.get((output.node, output.output_nr))

@@ -10,10 +10,13 @@ import traitlets
 
 from ..graph.capture import Capture
 from ..model import graph_model, run_model
+from ..packing.comparison import pack_panes, pack_passes, unpack_panes, unpack_passes
 from ..recording.follower import Follower
 from ..recording.kept import DEFAULT_BUDGET
+from ..static_graph.static_capture import StaticCapture
+from ..static_graph.static_follower import StaticFollower
 from ..stepping import SteppingWidget
-from ..traits import Fresh
+from ..traits import Fresh, packed
 from ..wire import (
     DetailsModel,
     GraphModel,
@@ -29,6 +32,8 @@ from .linked import LinkedPasses
 
 class CompareWidget(SteppingWidget):
     """Graphs side by side; `gradwalk.compare` makes it.
+
+    A static graph among them is only looked at: no backward runs through it.
 
     Looking never changes a gradient, the random state or a graph; `backward` and `step` run the
     real backward of every graph once and then travel in their time, all together. Each graph's
@@ -54,16 +59,16 @@ class CompareWidget(SteppingWidget):
         fault: A sentence when something went wrong that the browser should show, or None.
     """
 
-    panes: list[PaneModel] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    panes: list[PaneModel] = traitlets.List(read_only=True).tag(**packed(pack_panes, unpack_panes))  # type: ignore[assignment]
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
     details: list[DetailsModel | None] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-    passes: list[PassModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    passes: list[PassModel] = Fresh([], read_only=True).tag(**packed(pack_passes, unpack_passes))  # type: ignore[assignment]
     steps: list[MergedStepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
     table: LeafTableModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
-    def __init__(self, captures: Mapping[str, Capture]) -> None:
+    def __init__(self, captures: Mapping[str, Capture | StaticCapture]) -> None:
         """Match the graphs and watch them.
 
         Args:
@@ -82,7 +87,9 @@ class CompareWidget(SteppingWidget):
             for label, captured in captures.items()
         }
         followers = {
-            label: Follower(captured, self._refresh, DEFAULT_BUDGET, self._columns[label].begin)
+            label: StaticFollower(captured)
+            if isinstance(captured, StaticCapture)
+            else Follower(captured, self._refresh, DEFAULT_BUDGET, self._columns[label].begin)
             for label, captured in captures.items()
         }
         self._linked = linked = LinkedPasses(followers, self._places)
@@ -120,7 +127,7 @@ class CompareWidget(SteppingWidget):
         """
         linked = self._open()
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
-        self._run(linked, list(linked.followers), gradient, **asked)
+        self._run(linked, linked.running, gradient, **asked)
 
     def run_to(self, node: int | str) -> None:
         """Move to where a node has just run; runs the real backward if there was none yet.
@@ -194,7 +201,9 @@ class CompareWidget(SteppingWidget):
         linked = self._open()
         with self._lock:
             self._refresh()
-            waiting = [label for label, each in linked.followers.items() if each.recording is None]
+            waiting = [
+                label for label in linked.running if linked.followers[label].recording is None
+            ]
             if waiting:
                 self._run(linked, waiting, None)
             return bool(waiting)

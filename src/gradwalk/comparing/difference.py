@@ -38,7 +38,8 @@ def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
           ``output_nr`` as in `gradwalk.capture`, and ``labels``, the graphs that have it.
         - ``leaves``: The leaf table, a row for each leaf, with its ``name`` (or None) and
           ``graphs``, label -> a dict of ``node`` (its number there, or None), ``present`` (whether
-          it is in that graph), ``requires_grad`` and ``is_leaf`` (None where it is not present).
+          it is in that graph), ``requires_grad`` and ``is_leaf`` (None where it is not present,
+          or in a static graph).
           Leaves of different graphs share a row if they are matched, or have the same name.
 
     Raises:
@@ -169,7 +170,9 @@ def _leaf_rows(graphs: Mapping[str, nx.MultiDiGraph], members: Sequence[Members]
 def _leaf(graphs: Mapping[str, nx.MultiDiGraph], members: Members) -> dict[str, Any]:
     row = {}
     for label, node in members.items():
-        data = {} if node is None else graphs[label].nodes[node]
+        graph = graphs[label]
+        # A static graph has no tensors: it can say neither of a node.
+        data = {} if node is None or graph.graph.get("static") else graph.nodes[node]
         row[label] = {
             "node": node,
             "present": node is not None,

@@ -15,6 +15,8 @@ from ..panel.extra_details import label
 from ..recording.follower import Follower
 from ..recording.grads import Timeline
 from ..recording.kept import Kept
+from ..static_graph.static_capture import StaticCapture
+from ..static_graph.static_follower import StaticFollower
 from ..wire import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
@@ -26,7 +28,7 @@ MOST_ROWS = 100
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
-    def __init__(self, captured: Capture, nodes: Iterable[int | None]) -> None:
+    def __init__(self, captured: Capture | StaticCapture, nodes: Iterable[int | None]) -> None:
         """Look at the leaves as they are now.
 
         Args:
@@ -42,7 +44,7 @@ class LeafColumn:
         """A backward pass begins: remember every ``.grad``."""
         self._before = _models({node: self._live(node) for node in self._nodes})
 
-    def cells(self, follower: Follower) -> dict[int, BeforeAndNow]:
+    def cells(self, follower: Follower | StaticFollower) -> dict[int, BeforeAndNow]:
         """For each leaf its ``.grad`` before backward, and now.
 
         Args:
@@ -74,8 +76,10 @@ class LeafColumn:
         return Kept(tensor.grad.detach())
 
 
-def _tensor(captured: Capture, node: int) -> torch.Tensor | None:
+def _tensor(captured: Capture | StaticCapture, node: int) -> torch.Tensor | None:
     """The leaf tensor that a node of the drawn graph stands for, while it lives."""
+    if isinstance(captured, StaticCapture):
+        return None  # the program may keep a tensor, but no ``.grad`` comes of the graph
     if node < len(captured.nodes):
         return leaf_tensor(captured.nodes[node])
     annotated = captured.annotated

@@ -11,8 +11,11 @@ import torch
 from ..graph.nodes import leaf_tensor
 from ..recording.follower import Follower
 from ..recording.recording import Recording
+from ..static_graph.static_follower import StaticFollower
 from ..wire import TransportModel
 from .merging import MergedStep, cursors, merge_steps
+
+NO_PASS = "this graph is static: no backward runs through it."
 
 
 class LinkedPasses:
@@ -24,6 +27,8 @@ class LinkedPasses:
 
     Attributes:
         followers: Label -> graph.
+        running: Labels of the graphs that backward runs through: all but static ones, unless there
+            is nothing else.
         steps: The passes in one order.
         cursor: After how many of the steps we stand.
         changed: Labels of the graphs with news that nobody has taken yet, see `take_news`.
@@ -31,7 +36,9 @@ class LinkedPasses:
     """
 
     def __init__(
-        self, followers: Mapping[str, Follower], places: Mapping[str, Mapping[int, int]]
+        self,
+        followers: Mapping[str, Follower | StaticFollower],
+        places: Mapping[str, Mapping[int, int]],
     ) -> None:
         """Link some graphs.
 
@@ -40,6 +47,8 @@ class LinkedPasses:
             places: Label -> node of that graph -> its number in all graphs laid on each other.
         """
         self.followers = dict(followers)
+        live = [label for label, each in followers.items() if not isinstance(each, StaticFollower)]
+        self.running = live or list(followers)
         self.steps: list[MergedStep] = []
         self.cursor = 0
         self.changed: set[str] = set()
@@ -72,6 +81,8 @@ class LinkedPasses:
     def transport(self, label: str) -> TransportModel:
         """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""
         transport = self.followers[label].transport()
+        if label not in self.running:  # it blocks nobody else
+            return {"owned": False, "note": NO_PASS, "blocked": None}
         names = self.lent.get(label)
         if names and transport["owned"]:
             transport["note"] = " ".join(filter(None, [transport["note"], _about_lent(names)]))
@@ -109,7 +120,9 @@ class LinkedPasses:
             self.notice()
             self.go(len(self.steps) if done else 0)
 
-    def _run_one(self, follower: Follower, lent: Iterable[torch.Tensor], **asked: Any) -> list[str]:
+    def _run_one(
+        self, follower: Follower | StaticFollower, lent: Iterable[torch.Tensor], **asked: Any
+    ) -> list[str]:
         """Run one of them, back at its start afterwards; the names of what it leaves to others."""
         with ExitStack() as pauses:  # other graphs may hold some of the same nodes
             for other in self.followers.values():
@@ -151,7 +164,7 @@ def _about_lent(names: list[str]) -> str:
     )
 
 
-def shared_tensors(followers: Iterable[Follower]) -> list[list[torch.Tensor]]:
+def shared_tensors(followers: Iterable[Follower | StaticFollower]) -> list[list[torch.Tensor]]:
     """For each graph, the tensors that an earlier one accumulates into as well."""
     seen: set[int] = set()
     found: list[list[torch.Tensor]] = []
@@ -162,7 +175,7 @@ def shared_tensors(followers: Iterable[Follower]) -> list[list[torch.Tensor]]:
     return found
 
 
-def _accumulated(follower: Follower) -> Sequence[torch.Tensor]:
+def _accumulated(follower: Follower | StaticFollower) -> Sequence[torch.Tensor]:
     leaves = map(leaf_tensor, follower.captured.nodes)
     others = (reference() for reference in follower.captured.tensors.values())
     return [

@@ -32,6 +32,7 @@ import networkx as nx
 import torch
 
 from .alignment import align, integers, longest_rising, uncrossed
+from .families import in_shared_words
 
 _MOST_CELLS = 30_000_000
 """The largest table that aligning fills: about a second, and a byte for each cell."""
@@ -55,7 +56,8 @@ class Matching:
 def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
     """Match the nodes of two graphs by operation, argument position, names and shapes.
 
-    Only nodes of the same ``kind`` and ``op`` are matched, each at most once. The two graphs laid
+    Only nodes of the same ``kind`` and ``op`` are matched, each at most once; with a
+    static graph, those that `gradwalk.comparing.families` calls the same. The two graphs laid
     on top of each other, matched nodes as one, have no cycle. ``match(b, a)`` is the inverse of
     ``match(a, b)``, and a graph matched with itself gives the identity.
 
@@ -76,7 +78,7 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
         >>> match(capture(w * x + 1, names=names), capture(w * x.detach() + 1, names=names))
         Matching(pairs={0: 0, 1: 1, 2: 2}, only_left=[3], only_right=[])
     """
-    a, b = _read(left), _read(right)
+    a, b = map(_read, in_shared_words(left, right))
     if _rank(a) <= _rank(b):  # always worked out from the same side, so that it is symmetric
         found = _pair(a, b)
     else:
@@ -283,7 +285,9 @@ def _closed(side: _Side) -> set[int]:
     A block is such a subgraph; the first operations of the next block are not, since a residual
     goes around them, and like the same operations of the block after it they say little.
     """
-    graph = nx.DiGraph((-1, node) for node in side.order if side.roots[node])
+    # Of a static graph, what nothing uses is a start as well.
+    starts = [node for node in side.order if side.roots[node] or not side.users[node]]
+    graph = nx.DiGraph((-1, node) for node in starts)
     graph.add_edges_from((user, node) for node in side.order for user, _, _ in side.users[node])
     above = nx.immediate_dominators(graph, -1)
     depth = {-1: 0}

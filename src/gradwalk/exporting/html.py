@@ -74,12 +74,13 @@ def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) 
     graph = widget._open().captured.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{nodes:,} node{'s' * (nodes != 1)}, {edges:,} edge{'s' * (edges != 1)}"
+    kind = "Static" if graph.graph.get("static") else "Autograd"
     script = bundle("page.js")
     style = bundle("widget.css") + _STYLE
     text = _PAGE.format(
         policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; "
-        "style-src 'unsafe-inline'",
-        title=html.escape(title or f"Autograd graph of {counts}"),
+        "worker-src blob:; style-src 'unsafe-inline'",
+        title=html.escape(title or f"{kind} graph of {counts}"),
         style=style,
         text=html.escape(text_tree(graph, most=_MOST_LINES)),
         model=_packed(page_model(widget)),
@@ -102,7 +103,7 @@ def page_model(widget: GraphWidget) -> dict[str, Any]:
         for node, stages in enumerate(saved["details"])
     ]
     return {
-        "graph": graph_model(replay.captured.drawn, replay.namespaces),
+        "graph": graph_model(replay.captured.drawn, replay.namespaces, saved["modules"]),
         "dtypes": dtypes_model(replay.captured.drawn),
         "memory": None,
         "findings": None,

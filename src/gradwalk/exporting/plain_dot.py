@@ -26,6 +26,8 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
         '  node [shape=box, fontname="Arial, Helvetica, sans-serif", fontsize=11];',
         '  edge [fontname="Arial, Helvetica, sans-serif", fontsize=9];',
     ]
+    if graph["static"]:
+        lines.append("  edge [dir=back];  // data flows along the arrows")
     for node in graph["nodes"]:
         attributes = {"label": _label(node), "shape": _SHAPES[node["kind"]]}
         if node["kind"] == "leaf":
@@ -38,7 +40,7 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
     for edge in graph["edges"]:
         attributes = {} if edge["argument"] is None else {"label": edge["argument"]}
         if edge["kind"] != "gradient":
-            attributes |= {"style": "dashed", "arrowhead": "none"}
+            attributes |= {"style": "dashed", "arrowhead": "none", "arrowtail": "none"}
         lines.append(f"  {edge['source']} -> {edge['target']} [{_written(attributes)}];")
     return "\n".join([*lines, "}", ""])
 

@@ -150,9 +150,6 @@ class Replay:
             "blocked": self._blocked if self.recording is None else None,
         }
 
-    def memory(self) -> None:
-        """What was held for backward is not in the file."""
-
     def describe(self, node: int | None) -> DetailsModel | None:
         """What the panel shows of a node; None for None and for a node without saved details."""
         if node is None:
@@ -204,6 +201,7 @@ def _undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
         "inputs": [],
         "no_grad_inputs": data["no_grad_inputs"],
         "consumers": [],
+        "consumer_count": graph.in_degree(node),
         "value": None,
         "grad": None,
         "grad_output": None,
@@ -211,6 +209,7 @@ def _undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
         "grad_note": {"grad": missing, "grad_output": missing, "grad_input": missing},
         "state": "waiting",
         "contributions": None,
+        "contribution_count": 0,
         "formula": [],
         "chain": None,
         "source": None,

@@ -19,6 +19,7 @@ from ..model import graph_model
 from ..recording.follower import Follower
 from ..static_graph.program import is_program
 from ..static_graph.static_follower import StaticFollower
+from ..wire import FindingModel
 from .graph_json import graph_to_data
 from .replay import Replay
 from .saved_graph import FORMAT, VERSION, SavedGraph, pack, read_saved
@@ -113,38 +114,24 @@ def saved_graph(widget: GraphWidget) -> SavedGraph:
         return _saved_live(widget, follower)
 
 
-def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
+def _saved_live(widget: GraphWidget, follower: Follower | StaticFollower) -> SavedGraph:
     state = widget.state  # brings everything up to date
     captured, recording = follower.captured, follower.recording
     data = graph_to_data(captured.drawn)
     for edge in data["edges"]:
         edge.setdefault("kind", "gradient")
-    every = len(data["nodes"]) <= MOST_AT_EVERY_CURSOR
-    describe = stages if every else stage_now
-    static = isinstance(follower, StaticFollower)
-    details: list[list[StageModel] | None] = [
-        None
-        if node >= MOST_DETAILED
-        else [{"from_step": 0, "fields": dict(follower.describe(node) or {})}]
-        if static
-        else describe(captured, node, recording)
-        for node in range(len(data["nodes"]))
-    ]
-    findings = widget.findings
-    if findings is None:
-        unnamed = read_names({}, "save")
-        spaces = follower.namespaces
-        limits = Limits()
-        found = judge(captured, recording, spaces, unnamed, limits=limits, is_explicit=False)
-        findings = finding_models(found)
+    total = len(data["nodes"])
+    every = total <= MOST_AT_EVERY_CURSOR
+    details = [_details(follower, node, every) for node in range(min(total, MOST_DETAILED))]
     return {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
         "graph": data,  # type: ignore[typeddict-item]
         "watched": captured.annotated is not None and bool(captured.annotated.annotations),
         "inferred_namespaces": _inferred(follower),
+        "modules": widget.graph["modules"],
         "memory": follower.memory(),
-        "findings": findings,
+        "findings": _findings(widget, follower),
         "direction": widget.direction,  # type: ignore[typeddict-item]
         "constants": widget.constants,
         "selected": widget.selected,
@@ -153,12 +140,39 @@ def _saved_live(widget: GraphWidget, follower: Follower) -> SavedGraph:
         "steps": widget.steps,
         "run": widget.run,
         "note": None if recording is None else recording.note,
-        "details": details,
+        "details": [*details, *[None] * (total - len(details))],
         "all_cursors": every,
     }
 
 
-def _inferred(follower: Follower) -> list[str]:
+def _details(
+    follower: Follower | StaticFollower, node: int, every: bool
+) -> list[StageModel] | None:
+    """What the panel shows of a node; ``every`` asks for it at every cursor."""
+    if isinstance(follower, StaticFollower):
+        return [{"from_step": 0, "fields": dict(follower.describe(node) or {})}]
+    describe = stages if every else stage_now
+    return describe(follower.captured, node, follower.recording)
+
+
+def _findings(widget: GraphWidget, follower: Follower | StaticFollower) -> list[FindingModel]:
+    """What `gradwalk.diagnose` has found, or would; nothing in a static graph."""
+    if isinstance(follower, StaticFollower):
+        return []
+    if widget.findings is not None:
+        return widget.findings
+    found = judge(
+        follower.captured,
+        follower.recording,
+        follower.namespaces,
+        read_names({}, "save"),
+        limits=Limits(),
+        is_explicit=False,
+    )
+    return finding_models(found)
+
+
+def _inferred(follower: Follower | StaticFollower) -> list[str]:
     """The module of each autograd node, where no `watch` saw the modules."""
     spaces = follower.namespaces
     if not spaces or any(space for _, space in follower.captured.drawn.nodes(data="namespace")):
@@ -187,7 +201,7 @@ def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     widget = cls.__new__(cls)
     widget._show(
         cast(Follower, replay),
-        graph_model(replay.captured.drawn, replay.namespaces),
+        graph_model(replay.captured.drawn, replay.namespaces, saved["modules"]),
         direction=saved["direction"],
         constants=saved["constants"],
     )

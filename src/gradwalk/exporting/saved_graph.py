@@ -13,6 +13,7 @@ from ..wire import (
     FindingModel,
     Kind,
     MemoryModel,
+    ModulesModel,
     NoGradInput,
     RunModel,
     StateModel,
@@ -77,6 +78,7 @@ class SavedGraph(TypedDict):
     graph: SavedNetwork
     watched: bool
     inferred_namespaces: list[str]
+    modules: ModulesModel
     memory: MemoryModel
     findings: list[FindingModel]
     direction: Literal["down", "right", "up", "left"]
@@ -273,6 +275,10 @@ def _check_rest(saved: dict[str, Any]) -> None:
     _check_findings(saved["findings"], len(nodes))
     if saved["inferred_namespaces"]:
         _same(len(saved["inferred_namespaces"]), own, "the number of inferred_namespaces")
+    modules = saved["modules"]
+    _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
+    for place in modules["classes"]:
+        _within(place, len(modules["names"]), "modules.classes")
     _same(len(saved["details"]), len(nodes), "the number of details")
     for i, stages in enumerate(saved["details"]):
         if stages is not None:

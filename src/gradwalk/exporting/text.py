@@ -98,7 +98,11 @@ class _Tree:
 
     def lines(self) -> Iterator[str]:
         """Every line; a node is in ``printed`` only once its own line was taken."""
-        waiting = [_Place(*root) for root in reversed(self.graph.graph["roots"])]
+        roots = self.graph.graph["roots"]
+        known = {node for node, _ in roots}
+        unused = [(node, 0) for node, uses in self.graph.in_degree() if not uses]  # of static ones
+        roots = [*roots, *(each for each in unused if each[0] not in known)]
+        waiting = [_Place(*root) for root in reversed(roots)]
         while waiting or self.postponed:
             if not waiting:
                 node = self.postponed.popleft()
@@ -191,7 +195,8 @@ def _argument(edge: dict[str, Any]) -> str:
 
 
 def _describe(data: dict[str, Any], place: _Place) -> str:
-    kind = re.sub(r"Backward\d*$", "", data["op"]) if data["kind"] == "op" else data["kind"]
+    is_plain = data["kind"] != "op" and "fx_name" not in data  # a static graph says more
+    kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
     words = [str(place.node), _visible(kind)]
     outputs = data["outputs"]
     if place.output_nr < len(outputs):

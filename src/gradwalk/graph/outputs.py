@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node
 
+from ..static_graph.program import is_program
 from .nodes import gradient_edge
 
 
@@ -121,6 +122,13 @@ def _no_grad_sentence(tensor: torch.Tensor) -> str:
 
 
 def _wrong_kind_sentence(value: Any) -> str:
+    if is_program(value):
+        return (
+            f"{_with_article(type(value).__name__)}, a static graph, which is no autograd graph. "
+            "Draw it alone, with gradwalk.GraphWidget(program), beside an autograd graph, with "
+            "gradwalk.compare({'dynamic': loss, 'static': program}), or get it as a networkx graph "
+            "with gradwalk.capture_fx(program). For gradients run it, and pass what it returns."
+        )
     if isinstance(value, torch.nn.Module):
         return (
             f"the module {type(value).__name__}, which has no autograd graph of its own: torch "
@@ -132,7 +140,6 @@ def _wrong_kind_sentence(value: Any) -> str:
             "returned it lack a return statement?"
         )
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    article = "an" if kind[0] in "aeiou" else "a"
     if kind == "numpy.ndarray":
         return (
             "a numpy.ndarray, which carries no autograd graph. Compute with torch tensors, with "
@@ -144,6 +151,11 @@ def _wrong_kind_sentence(value: Any) -> str:
             "the result of .item() or float()."
         )
     return (
-        f"{article} {kind}, which carries no autograd graph. Pass a tensor that requires grad, a "
-        "torch.autograd.graph.GradientEdge, an autograd Node, or a list, tuple or dict of these."
+        f"{_with_article(kind)}, which carries no autograd graph. Pass a tensor that requires "
+        "grad, a torch.autograd.graph.GradientEdge, an autograd Node, or a list, tuple or dict of "
+        "these."
     )
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import islice
 
 import networkx as nx
 import torch
@@ -21,7 +22,7 @@ from ..recording.chain import chain_model
 from ..recording.kept import Kept
 from ..recording.observe import Step
 from ..recording.recording import Recording
-from ..recording.steps import Contribution, contributions
+from ..recording.steps import Contribution, contributions, seeds
 from ..wire import (
     ConsumerModel,
     ContributionModel,
@@ -32,7 +33,15 @@ from ..wire import (
     OutputModel,
     TensorSummary,
 )
-from .extra_details import extra_details, label, undrawn_inputs, watched_details
+from .extra_details import (
+    MOST_LISTED,
+    extra_details,
+    label,
+    undrawn_inputs,
+    watched_details,
+)
+
+_MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
 def details(captured: Capture, node_id: int, recording: Recording | None) -> DetailsModel:
@@ -57,9 +66,10 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
     tensor = leaf if leaf is not None else _intermediate(captured, node_id)
     run = recording.run if recording is not None else None
     state, step = _at_cursor(recording, node_id)
-    inputs = _inputs(graph, node_id)
+    inputs = inputs_of(graph, node_id)
     grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
     grad_output = _arrived(graph, recording, step)
+    consumers, consumer_count = consumers_of(graph, node_id)
     grad_input = None
     if step and inputs:
         grad_input = [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
@@ -75,11 +85,12 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
         "device": data["device"],
         "requires_grad": leaf.requires_grad if leaf is not None else True,
         "is_leaf": leaf is not None,
-        "outputs": _outputs(graph, node_id),
+        "outputs": outputs_of(graph, node_id),
         "saved": saved_models(node),
         "inputs": inputs,
         "no_grad_inputs": undrawn_inputs(captured, node_id),
-        "consumers": _consumers(graph, node_id),
+        "consumers": consumers,
+        "consumer_count": consumer_count,
         "value": summarise(leaf) if leaf is not None else None,
         "grad": None if grad is None else summarise(grad),
         "grad_output": grad_output,
@@ -91,6 +102,7 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
         },
         "state": state,
         "contributions": _contributions(graph, recording, node_id),
+        "contribution_count": _arrivals_by_now(graph, recording, node_id),
         "formula": _formulas(node, step),
         "chain": chain_model(captured, node_id, run) if leaf is not None else None,
         **watched_details(captured, node_id),
@@ -117,6 +129,8 @@ def _arrived(
     if recording is None or step is None:
         return None
     found = [_summary(kept) for kept in step.grad_outputs]
+    if graph.in_degree(step.node) > _MOST_ADDED:
+        return found
     sums = {
         share.output_nr: share.total for share in contributions(graph, recording.run, step.node)
     }
@@ -160,9 +174,21 @@ def _contributions(
             "grad": None if share.grad is None else summarise(share.grad),
             "total": None if share.total is None else summarise(share.total),
         }
-        for share in contributions(graph, recording.run, node)
+        for share in islice(contributions(graph, recording.run, node), MOST_LISTED)
         if share.step <= recording.cursor
     ]
+
+
+def _arrivals_by_now(graph: nx.MultiDiGraph, recording: Recording | None, node: int) -> int:
+    """How many contributions there are, those included that are not listed."""
+    if recording is None:
+        return 0
+    numbers, never = recording.run.numbers, recording.cursor + 1
+    return sum(1 for _ in seeds(graph, recording.run, node)) + sum(
+        len(edges)
+        for source, edges in graph.pred[node].items()
+        if numbers.get(source, never) <= recording.cursor
+    )
 
 
 def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | None:
@@ -206,7 +232,8 @@ def _forward(node: Node, op: str) -> str | None:
     return found.forward if found else None
 
 
-def _outputs(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
+def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
+    """The tensors that a node gave, as the panel lists them."""
     roots = set(graph.graph["roots"])
     return [
         {
@@ -221,7 +248,8 @@ def _outputs(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
     ]
 
 
-def _inputs(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
+def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
+    """What a node takes, by argument."""
     found: list[InputModel] = []
     for _, target, edge in graph.out_edges(node_id, data=True):
         outputs = graph.nodes[target]["outputs"]
@@ -239,8 +267,15 @@ def _inputs(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
     return sorted(found, key=lambda edge: edge["input_nr"])
 
 
-def _consumers(graph: nx.MultiDiGraph, node_id: int) -> list[ConsumerModel]:
-    found: list[ConsumerModel] = [
+def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerModel], int]:
+    """The first that take the tensors of a node, and how many do."""
+    found = sorted(
+        (source, edge["input_nr"], key)
+        for source, edges in graph._pred[node_id].items()
+        for key, edge in edges.items()
+    )
+    listed = [(source, graph.edges[source, node_id, key]) for source, _, key in found[:MOST_LISTED]]
+    return [
         {
             "node": source,
             "input_nr": edge["input_nr"],
@@ -248,6 +283,5 @@ def _consumers(graph: nx.MultiDiGraph, node_id: int) -> list[ConsumerModel]:
             "output_nr": edge["output_nr"],
             "label": label(graph.nodes[source]),
         }
-        for source, _, edge in graph.in_edges(node_id, data=True)
-    ]
-    return sorted(found, key=lambda edge: (edge["node"], edge["input_nr"]))
+        for source, edge in listed
+    ], len(found)

@@ -21,6 +21,9 @@ from ..wire import (
     SourceModel,
 )
 
+MOST_LISTED = 100
+"""Consumers of a node, and shares of its gradient, that are told of one by one."""
+
 
 class WatchedDetails(TypedDict):
     """The fields of `DetailsModel` that `watch` fills."""
@@ -48,7 +51,7 @@ def watched_details(captured: Capture, node: int) -> WatchedDetails:
     found = captured.annotated
     seen = found.annotations.get(node) if found is not None else None
     return {
-        "source": _line(seen.source) if seen is not None else None,
+        "source": line_model(seen.source) if seen is not None else None,
         "module": _module(seen),
         "call": seen.forward if seen is not None else None,
         "inplace": seen is not None and seen.inplace,
@@ -100,7 +103,8 @@ def extra_details(captured: Capture, node: int) -> DetailsModel:
         "saved": [],
         "inputs": [],
         "no_grad_inputs": [],
-        "consumers": _takers(graph, node),
+        "consumers": _takers(graph, node)[:MOST_LISTED],
+        "consumer_count": graph.in_degree(node),
         "value": None if tensor is None else summarise(tensor),
         "grad": None,
         "grad_output": None,
@@ -112,9 +116,10 @@ def extra_details(captured: Capture, node: int) -> DetailsModel:
         },
         "state": "not reached",
         "contributions": None,
+        "contribution_count": 0,
         "formula": [],
         "chain": None,
-        "source": _line(origin.where) if origin is not None else None,
+        "source": line_model(origin.where) if origin is not None else None,
         "module": None,
         "call": None,
         "inplace": False,
@@ -175,14 +180,15 @@ def _cuts(graph: nx.MultiDiGraph, extra: Extra) -> list[CutModel]:
             "how": cut.how,
             "node": source,
             "label": label(graph.nodes[source]),
-            "line": _line(cut.where),
-            "region": _line(cut.region),
+            "line": line_model(cut.where),
+            "region": line_model(cut.region),
         }
         for cut, source in zip(cuts, extra.sources, strict=True)
     ]
 
 
-def _line(where: SourceLine | None) -> SourceModel | None:
+def line_model(where: SourceLine | None) -> SourceModel | None:
+    """A line of the user's program, as the panel shows it."""
     if where is None:
         return None
     return {

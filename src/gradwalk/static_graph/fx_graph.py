@@ -16,12 +16,20 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
-_LEAF_OPS = ("placeholder", "get_attr")
+from .stack_trace import source_line
+
+_INPUTS = ("placeholder", "get_attr")
+_LEAVES = ("placeholder", "parameter")
 _INPUT_OPS = {
     InputKind.PARAMETER: "parameter",
     InputKind.BUFFER: "buffer",
     InputKind.CONSTANT_TENSOR: "constant",
+    InputKind.CUSTOM_OBJ: "constant",
 }
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
+"""Python's own, which `torch.fx.symbolic_trace` leaves in place of torch's."""
+
+_MOST_CHARACTERS = 500  # of a written call: lists of many tensors
 
 
 def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
@@ -29,7 +37,8 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
 
     There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
     Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
-    from the outputs; what no output needs comes last. Subgraphs of control flow are not entered.
+    from the outputs; behind them comes what no output needs, and last what stays the same from call
+    to call: buffers, constants and subgraphs of control flow, which are not entered.
 
     Args:
         program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
@@ -38,18 +47,25 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
         A ``networkx.MultiDiGraph`` with the attributes that `gradwalk.capture` describes, read off
         the graph alone, and None where it does not say:
 
-        ``kind`` is "leaf" for what goes into the program, and "op" for what it calls. ``op`` says
-        of a leaf whether it is a "placeholder", "parameter", "buffer", "constant" or "subgraph";
-        otherwise it is what is called: "aten.conv2d.default", "max_pool2d", or a module's class.
-        ``name`` is that of an input, "x", or the path of a parameter or called module, "conv1".
-        ``shape``, ``dtype`` and ``device`` come from the node's ``meta``; a shape with symbols in
-        it is None. ``requires_grad`` is known of leaves only. ``no_grad_inputs`` are the numbers
-        that an operation of torch.export takes in place of tensors.
+        ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
+        "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
+        "placeholder", "parameter", "buffer", "constant" or "subgraph"; otherwise it is what is
+        called: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is that of an
+        input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype`` and
+        ``device`` come from the node's ``meta``; a shape with symbols in it is None.
+        ``requires_grad`` is known of what goes in only; ``is_leaf`` is True of the tensors of it.
+        ``no_grad_inputs`` is empty: a static graph does not say what needs a gradient.
+        ``sequence_nr`` is the node's place in fx's own list, the order in which it runs.
 
-        Beyond those, ``fx_name`` is fx's own name of the node, "conv2d_1", and ``namespace`` the
-        path of the module it came from, "encoder/layers/0", None for the outermost.
+        Beyond those, ``fx_name`` is fx's own name of the node, "conv2d_1"; ``called`` is the call
+        with its arguments, "aten.relu.default(conv2d_1)"; ``numbers`` has a dict for each number
+        that an operation of torch.export takes in place of a tensor, of ``input_nr``, ``argument``
+        and ``value``; ``source`` is the line of the user's program that it came from, "net.py:7";
+        and ``namespace`` the path of the module, "encoder/layers/0", None for the outermost.
 
-        Graph attributes: ``roots``, ``torch_version``, and ``static``, which is True.
+        Graph attributes: ``roots``; ``root_names``, for each what it changes, "updated
+        bn.running_mean", or None of what is returned; ``torch_version``; ``static``, which is True;
+        and ``made_by``, "torch.export" or "torch.fx".
 
     Raises:
         TypeError: ``program`` is neither.
@@ -61,12 +77,23 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
+    return capture_fx_nodes(program)[0]
+
+
+def capture_fx_nodes(program: GraphModule | ExportedProgram) -> tuple[nx.MultiDiGraph, list[Node]]:
+    """The same with the fx nodes behind it: ``nodes[i]`` is node ``i`` of the graph."""
     source = _read(program)
     roots = _root_nodes(source.graph)
-    ids = _numbered(source.graph, roots)
+    described = {node: _describe(node, source) for node in _breadth_first(source.graph, roots)}
+    for node in roots:  # what is handed back is drawn as what goes in, however constant it is
+        if described[node]["kind"] == "constant":
+            described[node]["kind"] = "leaf"
+    ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
+    ids = {node: i for i, node in enumerate(ordered)}
+    places = {node: i for i, node in enumerate(source.graph.nodes)}
     graph = nx.MultiDiGraph()
     for node, i in ids.items():
-        graph.add_node(i, **_describe(node, source))
+        graph.add_node(i, **described[node], sequence_nr=places[node])
     for node, i in ids.items():
         for nr, (argument, value) in enumerate(_operands(node, source.module)):
             if isinstance(value, Node):
@@ -74,12 +101,14 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
                 edge = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
                 graph.add_edge(i, ids[value], key=nr, **edge)
             else:
-                without_grad = {"input_nr": nr, "argument": argument}
-                graph.nodes[i]["no_grad_inputs"].append(without_grad)
+                number = {"input_nr": nr, "argument": argument, "value": str(value)}
+                graph.nodes[i]["numbers"].append(number)
     graph.graph["roots"] = [(ids[node], 0) for node in roots]
+    graph.graph["root_names"] = [source.changes.get(node.name) for node in roots]
     graph.graph["torch_version"] = str(torch.__version__)
     graph.graph["static"] = True
-    return graph
+    graph.graph["made_by"] = source.made_by
+    return graph, ordered
 
 
 @dataclass(frozen=True)
@@ -91,11 +120,15 @@ class _Source:
         module: What its ``get_attr`` and ``call_module`` nodes refer to.
         inputs: Name of a placeholder that stands for something of the exported module -> what it
             stands for ("parameter", "buffer", "constant") and its path.
+        changes: Name of a node among the outputs that is not returned -> what it changes.
+        made_by: "torch.export" or "torch.fx".
     """
 
     graph: Graph
     module: GraphModule
     inputs: Mapping[str, tuple[str, str]]
+    changes: Mapping[str, str]
+    made_by: str
 
 
 def _read(program: Any) -> _Source:
@@ -105,9 +138,14 @@ def _read(program: Any) -> _Source:
             for spec in program.graph_signature.input_specs
             if spec.kind in _INPUT_OPS and spec.target is not None
         }
-        return _Source(program.graph, program.graph_module, inputs)
+        changes = {
+            spec.arg.name: f"updated {spec.target}"
+            for spec in program.graph_signature.output_specs
+            if spec.kind.name.endswith("_MUTATION")
+        }
+        return _Source(program.graph, program.graph_module, inputs, changes, "torch.export")
     if isinstance(program, GraphModule):
-        return _Source(program.graph, program, {})
+        return _Source(program.graph, program, {}, {}, "torch.fx")
     advice = (
         "Trace the module first, with torch.export.export(module, inputs) or "
         "torch.fx.symbolic_trace(module)."
@@ -125,7 +163,7 @@ def _root_nodes(graph: Graph) -> list[Node]:
     return [value for node in outputs for _, value in _flat("", node.args) if _is_node(value)]
 
 
-def _numbered(graph: Graph, roots: Sequence[Node]) -> dict[Node, int]:
+def _breadth_first(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     order = dict.fromkeys(roots)
     waiting = list(order)
     for node in waiting:  # grows while we walk
@@ -133,7 +171,7 @@ def _numbered(graph: Graph, roots: Sequence[Node]) -> dict[Node, int]:
         order.update(dict.fromkeys(new))
         waiting += new
     order.update(dict.fromkeys(node for node in graph.nodes if node.op != "output"))
-    return {node: i for i, node in enumerate(order)}
+    return list(order)
 
 
 def _describe(node: Node, source: _Source) -> dict[str, Any]:
@@ -141,12 +179,13 @@ def _describe(node: Node, source: _Source) -> dict[str, Any]:
     value = _value(node, source.module)
     several = isinstance(value, (tuple, list)) and not isinstance(value, TensorMetadata)
     outputs = [_output(nr, each) for nr, each in enumerate(value if several else [value])]
-    is_leaf = node.op in _LEAF_OPS
+    is_leaf = node.op in _INPUTS
+    line = source_line(node)
     if name is not None and outputs:
         outputs[0]["name"] = name
     first = outputs[0] if outputs else _output(0, None)
     return {
-        "kind": "leaf" if is_leaf else "op",
+        "kind": "op" if not is_leaf else "leaf" if op in _LEAVES else "constant",
         "op": op,
         "name": name,
         "shape": first["shape"],
@@ -154,11 +193,13 @@ def _describe(node: Node, source: _Source) -> dict[str, Any]:
         "device": first["device"],
         # Export runs operations on stand-ins, whose requires_grad says nothing of the real ones.
         "requires_grad": getattr(value, "requires_grad", None) if is_leaf else None,
-        "is_leaf": is_leaf,
-        "sequence_nr": node.meta.get("seq_nr"),
+        "is_leaf": is_leaf and op != "subgraph",
         "outputs": outputs,
         "no_grad_inputs": [],
         "fx_name": node.name,
+        "called": None if is_leaf else _written(node, op),
+        "numbers": [],
+        "source": None if line is None else str(line),
         "namespace": _namespace(node, op, name),
     }
 
@@ -183,9 +224,23 @@ def _op_and_name(node: Node, source: _Source) -> tuple[str, str | None]:
     return str(getattr(target, "__name__", target)), None
 
 
+def _written(node: Node, op: str) -> str:
+    """The call, as a program would write it."""
+    callee, args = op, list(node.args)
+    if node.op == "call_module":
+        callee = f"self.{node.target}"
+    elif node.op == "call_method" and args:
+        callee = f"{args.pop(0)}.{node.target}"
+    given = [*map(repr, args), *(f"{name}={value!r}" for name, value in node.kwargs.items())]
+    text = f"{callee}({', '.join(given)})"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
 def _namespace(node: Node, op: str, name: str | None) -> str | None:
     stack = node.meta.get("nn_module_stack")
-    if stack:
+    if node.op == "call_module":  # the module is the node itself
+        path = str(node.target).rpartition(".")[0]
+    elif stack:
         path = str(list(stack.values())[-1][0])
     elif op in _INPUT_OPS.values() and name is not None:
         path = name.rpartition(".")[0]
@@ -231,6 +286,9 @@ def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
 
 def _operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
     """(argument, value) for each node, and each number in place of a tensor, that goes in."""
+    if node.target is operator.getitem and len(node.args) == 2 and _is_node(node.args[0]):
+        yield f"[{node.args[1]}]", node.args[0]
+        return
     names = _parameter_names(node, module)
     tensors = _tensor_arguments(node.target)
     given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
@@ -262,7 +320,7 @@ def _is_node(value: Any) -> bool:
 
 def _tensor_arguments(target: Any) -> set[str]:
     if not isinstance(target, torch._ops.OpOverload):
-        return set()
+        return {"a", "b"} if target in _ARITHMETIC else set()
     return {a.name for a in target._schema.arguments if isinstance(a.type, torch.TensorType)}
 
 

@@ -1,0 +1,152 @@
+"""What a node of a static graph has in common with one of an autograd graph, or another static one.
+
+An autograd graph names the derivative, "ConvolutionBackward0", static graphs the call,
+"aten.conv2d.default", "conv2d" or the module "Conv2d". torch's own list says which function each
+derivative is of; what is left are the names that torch gives one function on its way down.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import networkx as nx
+
+from ..graph.signatures import signature
+
+_DECORATION = re.compile(
+    r"^native|legit(functional|notraining)?$|withindices$|forward$|(?<=[a-z])[123]d$"
+)
+_SYNONYMS = {
+    "convolution": ("conv",),
+    "matmul": ("linear", "addmm", "mm", "bmm", "baddbmm", "mv", "dot"),
+    "view": ("flatten", "reshape", "reshapealias", "unflatten", "unsafeview"),
+    "transpose": ("permute", "t", "numpyt", "movedim"),
+    "div": ("truediv",),
+    "nllloss": ("crossentropyloss", "crossentropy"),
+    "tocopy": ("to",),
+    "attention": (
+        "scaleddotproductattention",
+        "scaleddotproductflashattentionforcpu",
+        "scaleddotproductflashattention",
+        "scaleddotproductefficientattention",
+    ),
+}
+_FAMILY = {word: family for family, words in _SYNONYMS.items() for word in words}
+
+_ROLES = {
+    "addmm": {"self": "bias", "mat1": "input", "mat2": "weight"},
+    "baddbmm": {"self": "bias", "batch1": "input", "batch2": "weight"},
+    "mm": {"mat2": "weight"},
+    "bmm": {"mat2": "weight"},
+    "matmul": {"other": "weight"},
+}
+_SAME_ROLE = {"self": "input", "a": "input", "b": "other"}
+
+
+def in_shared_words(
+    left: nx.MultiDiGraph, right: nx.MultiDiGraph
+) -> tuple[nx.MultiDiGraph, nx.MultiDiGraph]:
+    """Two graphs, with a static one among them in the words that they share.
+
+    Args:
+        left: What `gradwalk.capture` or `gradwalk.capture_fx` gave.
+        right: The same of another program.
+
+    Returns:
+        Copies in which kinds, operations, names and the numbers of inputs can be compared; the
+        graphs themselves where both are autograd graphs.
+    """
+    if not any(graph.graph.get("static") for graph in (left, right)):
+        return left, right
+    numbers: dict[str, int] = {}
+    found = []
+    for graph, other in ((left, right), (right, left)):
+        translated = graph.copy()
+        ours, theirs = ({n for _, n in each.nodes(data="name") if n} for each in (graph, other))
+        called = without_root(ours, theirs)
+        for _, data in translated.nodes(data=True):
+            kind, operation = family(data)
+            name = None if kind == "op" else called.get(data["name"])
+            data.update(kind=kind, op=operation, name=name)
+        for source, _, edge in translated.edges(data=True):
+            word = role(graph.nodes[source]["op"], edge["argument"], edge["input_nr"])
+            edge["input_nr"] = numbers.setdefault(word, len(numbers))
+        found.append(translated)
+    return found[0], found[1]
+
+
+def family(data: Mapping[str, Any]) -> tuple[str, str]:
+    """What has to be equal for two nodes to be the same, one of them of a static graph.
+
+    Args:
+        data: The attributes of a node, of either kind of graph.
+
+    Returns:
+        Its kind, and for an operation the function: ("op", "convolution"). A tensor that goes in is
+        an "end" in both: what one graph has as a leaf may be a constant of the other.
+
+    Example::
+
+        >>> family({"kind": "op", "op": "AddmmBackward0"}) == family({"kind": "op", "op": "Linear"})
+        True
+    """
+    if data["kind"] == "op":
+        return "op", _function(data["op"])
+    return ("end" if data["kind"] in ("leaf", "constant") else data["kind"]), ""
+
+
+@functools.cache
+def _function(op: str) -> str:
+    word = _called(op).lower().replace("_", "")
+    while (plain := _DECORATION.sub("", word)) not in (word, ""):
+        word = plain
+    return _FAMILY.get(word, word)
+
+
+def _called(op: str) -> str:
+    """The function behind an operation, as torch calls it: "addmm", "max_pool2d"."""
+    known = signature(op)
+    if known is not None:
+        return known.forward.partition("(")[0].partition(".")[0]
+    return op.split(".")[1] if op.startswith("aten.") else op
+
+
+def role(op: str, argument: str | None, input_nr: int | None) -> str:
+    """What an input is to an operation, whichever graph says so.
+
+    Args:
+        op: The operation.
+        argument: What the graph calls the input, None where it does not.
+        input_nr: Which input it is.
+
+    Returns:
+        A word; "weight" of a layer is the same in both.
+    """
+    if argument is None:
+        return str(input_nr)
+    known = _ROLES.get(_called(op), {})
+    return known.get(argument, _SAME_ROLE.get(argument, argument))
+
+
+def without_root(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Names as the other graph has them: "conv1.weight" for a program's "net.conv1.weight".
+
+    Args:
+        names: Those of one graph.
+        known: Those of the other.
+
+    Returns:
+        Each of ``names`` -> the same, without the part before the first dot where the other graph
+        lacks it. That is one part for all, the one that fits most.
+    """
+    given, known = list(names), set(known)
+    split = {name: name.partition(".") for name in given if name not in known}
+    roots = Counter(root for root, _, rest in split.values() if rest in known)
+    best = max(roots, key=lambda root: roots[root], default=None)
+    return {
+        name: split[name][2] if name in split and split[name][0] == best else name for name in given
+    }
