@@ -1,5 +1,6 @@
 import type { AnyModel } from "@anywidget/types";
 import type { Direction } from "./drawing/direction";
+import { unpackTrait } from "./packing/traits";
 import type {
   DetailsModel,
   DtypesModel,
@@ -55,11 +56,13 @@ export type Message = StartMessage | AskMessage;
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   get<K extends keyof T>(trait: K): T[K];
+  /** The value as it travelled, packed or not; for those who hand it on. */
+  raw(trait: keyof T): unknown;
   set<K extends S>(trait: K, value: T[K]): void;
   /** Calls back after each change of the trait, from either side, until the returned function is called. */
   on(trait: keyof T, changed: () => void): () => void;
-  /** Asks Python to do something. */
-  send(message: Message): void;
+  /** Asks Python to do something. Hosts that can tell call back when Python is done with it. */
+  send(message: Message, done?: () => void): void;
 }
 
 /** The channel to Python. This file is the only one that knows anywidget. */
@@ -67,7 +70,8 @@ export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
 ): Channel<T, Settable & keyof T> {
   return {
-    get: (trait) => model.get(trait),
+    get: <K extends keyof T>(trait: K) => unpackTrait(String(trait), model.get(trait)) as T[K],
+    raw: (trait) => model.get(trait),
     set(trait, value) {
       if (model.get(trait) === value) return;
       model.set(trait, value);
@@ -80,14 +84,30 @@ export function channelOf<T extends object = Traits>(
       model.on(event, callback);
       return () => model.off(event, callback);
     },
-    send: (message) => model.send(message),
+    send: (message, done) => model.send(message, done && callbacks(done)),
   };
+}
+
+/** What Jupyter tells of the kernel while it works on a message, and once it is done with it. */
+interface Told {
+  content?: { execution_state?: string };
+}
+
+/** Jupyter wants an object of callbacks; marimo calls what it is given, as soon as the message has left. */
+function callbacks(done: () => void): object {
+  return Object.assign(() => {}, {
+    iopub: { status: (told: Told) => isIdle(told) && done() },
+  });
+}
+
+function isIdle({ content }: Told): boolean {
+  return content?.execution_state === "idle";
 }
 
 /** A channel without a kernel: the values live here. `change` and `receive` play Python's part. */
 export function localChannel<T = Traits>(
   traits: T,
-  receive: (message: Message) => void = () => {},
+  receive: (message: Message, done: () => void) => void = () => {},
 ): Channel<T, Settable & keyof T> & {
   change<K extends keyof T>(trait: K, value: T[K]): void;
 } {
@@ -99,6 +119,7 @@ export function localChannel<T = Traits>(
   };
   return {
     get: (trait) => traits[trait],
+    raw: (trait) => traits[trait],
     set: change,
     change,
     on(trait, changed) {
@@ -108,6 +129,6 @@ export function localChannel<T = Traits>(
       set.add(callback);
       return () => set.delete(callback);
     },
-    send: receive,
+    send: (message, done = () => {}) => receive(message, done),
   };
 }

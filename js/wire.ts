@@ -14,8 +14,24 @@ export type JsonNumber = number | string;
 /** Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor. */
 export type Values = JsonNumber | boolean | Values[];
 
+/** One integer per row; a run of the same is one entry, [number, how often]. */
+export type Column = (number | number[])[];
+
+/** Integers; those that follow each other are one entry, [first, last]. */
+export type Ranges = (number | number[])[];
+
+/** The classes of modules; `classes` has, per namespace, a place in `names`. All user text. */
+export interface ModulesModel {
+  namespaces: string[];
+  classes: number[];
+  names: string[];
+}
+
 export interface GraphModel {
   v: number;
+  /** Whether it is a static graph: written down before it runs, without gradients. */
+  static: boolean;
+  modules: ModulesModel;
   nodes: NodeModel[];
   edges: EdgeModel[];
   roots: RootModel[];
@@ -74,6 +90,58 @@ export interface RootModel {
   node: number;
   output_nr: number;
   name: string | null;
+}
+
+/** What nodes that are alike have in common. */
+export interface NodeForm {
+  kind: "leaf" | "op" | "constant" | "cut" | "outside";
+  op: string;
+  shape: number[] | null;
+  no_grad_inputs: NoGradInput[];
+  inferred: boolean;
+}
+
+/** What edges that are alike have in common. */
+export interface EdgeForm {
+  argument: string | null;
+  input_nr: number | null;
+  output_nr: number;
+  kind: "gradient" | "constant" | "cut";
+}
+
+/** The nodes, a row each: places in `node_forms` and in `texts`. */
+export interface PackedNodes {
+  form: Column;
+  name: Column;
+  /** 0 where it is the name, else the value, else the op. */
+  label: Column;
+  namespace: Column;
+  value: Column;
+}
+
+/** The edges, a row each. */
+export interface PackedEdges {
+  /** Places in `edge_forms`. */
+  form: Column;
+  /** The difference to the source in the row before; to 0 in the first. */
+  source: Column;
+  /** How far behind the node that follows all targets of the rows before; 0 in most rows. */
+  target: Column;
+}
+
+/** A `GraphModel` as it travels. */
+export interface PackedGraph {
+  v: number;
+  /** Whether it is a static graph: written down before it runs, without gradients. */
+  static: boolean;
+  modules: ModulesModel;
+  /** The first is null. User text. */
+  texts: (string | null)[];
+  node_forms: NodeForm[];
+  edge_forms: EdgeForm[];
+  nodes: PackedNodes;
+  edges: PackedEdges;
+  roots: RootModel[];
 }
 
 /** What the widget has seen of backward. Changes while the graph stays. */
@@ -139,6 +207,44 @@ export interface RunModel {
   marks: MarkModel[];
 }
 
+/** A `StateModel` as it travels. */
+export interface PackedState {
+  runs: number;
+  reached: Ranges;
+  flowed: Ranges;
+  freed: Ranges;
+  note: string;
+}
+
+/** The steps as they travel, a row each. */
+export interface PackedSteps {
+  /** User text. */
+  texts: (string | null)[];
+  /** The difference to the node in the row before; to 0 in the first. */
+  node: Column;
+  /** Places in `texts`, and so the next two. */
+  op: Column;
+  name: Column;
+  accumulated: Column;
+  /** How many steps ran between the one that made it ready and its own. */
+  waited: Column;
+}
+
+/** A `RunModel` as it travels. */
+export interface PackedRun {
+  run: number;
+  ended: "done" | "stopped";
+  seeds: SeedModel[];
+  edges: Ranges;
+  /** Places in `edges` of those whose gradient comes with its numbers. */
+  valued: Ranges;
+  values: Values[];
+  /** A run of the same is one entry, [norm, how often]. */
+  norms: (JsonNumber | null | (JsonNumber | null)[])[];
+  grads: GrownModel[];
+  marks: MarkModel[];
+}
+
 /** Whether travelling moves `.grad`, and what the bar has to say. */
 export interface TransportModel {
   owned: boolean;
@@ -154,11 +260,25 @@ export interface PaneModel {
   graph: GraphModel;
 }
 
+/** A `PaneModel` as it travels. */
+export interface PackedPane {
+  label: string;
+  graph: PackedGraph;
+}
+
 /** What has been seen of backward through one of the graphs of a comparison. */
 export interface PassModel {
   state: StateModel;
   steps: StepModel[];
   run: RunModel | null;
+  transport: TransportModel;
+}
+
+/** A `PassModel` as it travels. */
+export interface PackedPass {
+  state: PackedState;
+  steps: PackedSteps;
+  run: PackedRun | null;
   transport: TransportModel;
 }
 
@@ -214,7 +334,7 @@ export interface NumberModel {
   value: JsonNumber;
 }
 
-/** The bytes held for backward; nodes and namespaces that hold none are left out. */
+/** The dtype of every node. */
 export interface DtypesModel {
   /** "float32", "bfloat16". */
   names: string[];
@@ -222,6 +342,13 @@ export interface DtypesModel {
   nodes: number[];
 }
 
+/** A `DtypesModel` as it travels. */
+export interface PackedDtypes {
+  names: string[];
+  nodes: Column;
+}
+
+/** The bytes held for backward; nodes and namespaces that hold none are left out. */
 export interface MemoryModel {
   nodes: number[];
   /** One per entry of `nodes`. */
@@ -389,13 +516,16 @@ export interface DetailsModel {
   shape: number[] | null;
   dtype: string | null;
   device: string | null;
-  requires_grad: boolean;
-  is_leaf: boolean;
+  /** These two null where they are not known, in a static graph. */
+  requires_grad: boolean | null;
+  is_leaf: boolean | null;
   outputs: OutputModel[];
   saved: SavedModel[];
   inputs: InputModel[];
   no_grad_inputs: NoGradInput[];
+  /** The first 100. */
   consumers: ConsumerModel[];
+  consumer_count: number;
   /** What the tensor itself holds, for a leaf. */
   value: TensorSummary | null;
   grad: TensorSummary | null;
@@ -405,8 +535,9 @@ export interface DetailsModel {
   grad_input: (TensorSummary | null)[] | null;
   grad_note: GradNotes;
   state: "waiting" | "ready" | "running" | "done" | "not reached";
-  /** Each consumer's share of what arrives here; null when no run is shown. */
+  /** Each consumer's share of what arrives here, the first 100; null when no run is shown. */
   contributions: ContributionModel[] | null;
+  contribution_count: number;
   formula: FormulaModel[];
   /** For a leaf. */
   chain: ChainModel | null;

@@ -9,6 +9,7 @@ from .exporting.save import save
 from .exporting.tensorboard import to_tensorboard
 from .graph.capture import capture
 from .recording.recording import Recording, record
+from .static_graph.fx_graph import capture_fx
 from .watching.watch import watch
 from .widget import GraphWidget
 
@@ -17,6 +18,7 @@ __all__ = [
     "GraphWidget",
     "Recording",
     "capture",
+    "capture_fx",
     "compare",
     "diagnose",
     "explain_grad",

@@ -19,6 +19,7 @@ from .wire import (
     EdgeModel,
     GraphModel,
     JsonNumber,
+    ModulesModel,
     NodeModel,
     RootModel,
     RunModel,
@@ -26,15 +27,23 @@ from .wire import (
     Values,
 )
 
+MOST_SHOWN = 200
+"""Nodes of a graph whose constants are drawn unasked."""
+
 _FEW = 4  # numbers that still fit on an edge
 
 
-def graph_model(graph: nx.MultiDiGraph, namespaces: Mapping[int, str] | None = None) -> GraphModel:
+def graph_model(
+    graph: nx.MultiDiGraph,
+    namespaces: Mapping[int, str] | None = None,
+    modules: ModulesModel | None = None,
+) -> GraphModel:
     """The wire model of a captured graph.
 
     Args:
         graph: What `gradwalk.capture` gave, with or without annotations.
         namespaces: The modules of its nodes as far as they are inferred.
+        modules: The classes of the modules, where any are known.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -69,11 +78,28 @@ def graph_model(graph: nx.MultiDiGraph, namespaces: Mapping[int, str] | None = N
     ]
     edges.sort(key=lambda edge: edge["kind"] != "gradient")  # stable
     roots: list[RootModel] = []
-    for node, output_nr in graph.graph["roots"]:
+    given = graph.graph.get("root_names")  # of a static graph
+    for i, (node, output_nr) in enumerate(graph.graph["roots"]):
         outputs = graph.nodes[node]["outputs"]
         name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
+        name = name if given is None else given[i]
         roots.append({"node": node, "output_nr": output_nr, "name": name})
-    return {"v": WIRE_VERSION, "nodes": nodes, "edges": edges, "roots": roots}
+    static = bool(graph.graph.get("static", False))
+    return {
+        "v": WIRE_VERSION,
+        "static": static,
+        "modules": modules or modules_model({}),
+        "nodes": nodes,
+        "edges": edges,
+        "roots": roots,
+    }
+
+
+def modules_model(classes: Mapping[str, str]) -> ModulesModel:
+    """The class names of modules by namespace, each name once."""
+    names: dict[str, int] = {}
+    places = [names.setdefault(name, len(names)) for name in classes.values()]
+    return {"namespaces": list(classes), "classes": places, "names": list(names)}
 
 
 def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
@@ -181,11 +207,17 @@ def as_kept(moment: Moment) -> Kept:
 
 def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]]:
     """Every edge that carried a gradient: its place among the graph's edges, and the gradient."""
-    steps = run.steps if run is not None else {}
-    for place, (source, _, input_nr) in enumerate(graph.edges(data="input_nr")):
-        kept = steps[source].grad_inputs[input_nr] if source in steps else None
-        if kept is not None:
-            yield place, kept
+    if run is None:
+        return
+    place = 0
+    for source, following in graph._succ.items():
+        step = run.steps.get(source)
+        for edges in following.values():
+            for edge in edges.values():
+                kept = step.grad_inputs[edge["input_nr"]] if step is not None else None
+                if kept is not None:
+                    yield place, kept
+                place += 1
 
 
 def few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:

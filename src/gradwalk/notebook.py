@@ -93,7 +93,9 @@ def replaced_by(widget: Any) -> list[Any]:
         of the history; the caller closes them.
     """
     running, cell = shell(), _running_cell()
-    if running is None or cell is None:
+    if running is None:
+        return _left_behind(widget)
+    if cell is None:
         return []
     now = running.execution_count
     # Weak references only: a widget in a variable or a container of ours would count as held.
@@ -107,14 +109,32 @@ def replaced_by(widget: Any) -> list[Any]:
     return found
 
 
+# Where there is no IPython: the widgets that were made.
+_made: list[weakref.ref[Any]] = []
+
+
+def _left_behind(widget: Any) -> list[Any]:
+    """Widgets whose channel the host has closed, as marimo does when their cell runs again."""
+    left = [ref for ref in _made if _is_cut_off(ref) and not _is_held(None, ref)]
+    _made[:] = [ref for ref in _made if ref() is not None and ref not in left]
+    _made.append(weakref.ref(widget))
+    return [old for ref in left if (old := ref()) is not None]
+
+
+def _is_cut_off(widget: weakref.ref[Any]) -> bool:
+    return getattr(getattr(widget(), "comm", None), "_closed", False) is True
+
+
 def _running_cell() -> str | None:
     parent: dict[str, Any] = getattr(shell(), "get_parent", dict)() or {}
     cell = parent.get("metadata", {}).get("cellId")
     return cell if isinstance(cell, str) else None
 
 
-def _history(running: Any) -> list[tuple[dict[Any, Any], str]]:
+def _history(running: Any | None) -> list[tuple[dict[Any, Any], str]]:
     """Where IPython keeps the results of cells: namespaces, and a pattern of the names it uses."""
+    if running is None:
+        return []
     names = r"_{1,3}|_\d+"
     return [
         (running.user_ns, names),
@@ -125,17 +145,17 @@ def _history(running: Any) -> list[tuple[dict[Any, Any], str]]:
     ]
 
 
-def _is_held(running: Any, widget: weakref.ref[Any]) -> bool:
+def _is_held(running: Any | None, widget: weakref.ref[Any]) -> bool:
     """Whether anything but ipywidgets and IPython's history of results refers to a widget."""
     return any(not _is_known(running, holder, widget) for holder in gc.get_referrers(widget()))
 
 
-def _is_known(running: Any, holder: Any, widget: weakref.ref[Any]) -> bool:
+def _is_known(running: Any | None, holder: Any, widget: weakref.ref[Any]) -> bool:
     # Some versions of Python count what is in an object's dict as held by the object itself.
     owners = (
         ipywidgets.widgets.widget._instances,
-        running.displayhook,
-        running.last_execution_result,
+        getattr(running, "displayhook", None),
+        getattr(running, "last_execution_result", None),
     )
     if isinstance(holder, MethodType) or any(holder is owner for owner in owners):
         return True  # ipywidgets' own callbacks are bound methods

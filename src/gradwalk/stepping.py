@@ -99,6 +99,20 @@ class SteppingWidget(anywidget.AnyWidget):
         super().close()
         release.sweep()
 
+    def get_state(
+        self,
+        key: Any = None,
+        drop_defaults: bool = False,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """The traits as they are saved into a page or a notebook (for ipywidgets).
+
+        Args:
+            key: Which, a name or several; None for all.
+            drop_defaults: Ignored: in a page without a kernel nobody knows the defaults.
+        """
+        state: dict[str, Any] = super().get_state(key)
+        return state
+
     def send_state(self, key: Any = None) -> None:
         """Send traits to the browser (for ipywidgets).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,23 @@ def bundle(name: str) -> str:
             "been built. Run `make build` in its root, or `npm ci && npm run build` in js."
         )
     return path.read_text(encoding="utf-8")
+
+
+def packed(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> dict[str, Any]:
+    """The tags of a trait whose value is packed on its way to the browser.
+
+    Args:
+        pack: From the value to what travels, plain JSON values.
+        unpack: Its inverse.
+
+    Returns:
+        What to give to ``tag``. An empty value, and None, travels as it is.
+    """
+    return {
+        "sync": True,
+        "to_json": lambda value, _: pack(value) if value else value,
+        "from_json": lambda value, _: unpack(value) if value else value,
+    }
 
 
 class Fresh(traitlets.Any):

@@ -13,20 +13,35 @@ import traitlets
 
 from . import notebook
 from .annotating.annotate import MOST_INFERRED, annotate
+from .annotating.module_classes import classes_of_modules
 from .diagnosing.diagnose import diagnose
 from .diagnosing.namespaces import inferred_namespaces
 from .exporting import export, mime
 from .exporting.html import to_html
 from .exporting.save import Opener
 from .graph.capture import capture_nodes
-from .graph.names import names_among, read_names
-from .graph.outputs import read_outputs
-from .model import dtypes_model, graph_model, run_model
+from .graph.collector import collector_paused
+from .graph.names import Names, names_among, read_names
+from .graph.outputs import Output, read_outputs
+from .model import MOST_SHOWN, dtypes_model, graph_model, modules_model, run_model
+from .packing.backward import (
+    pack_run,
+    pack_state,
+    pack_steps,
+    unpack_run,
+    unpack_state,
+    unpack_steps,
+)
+from .packing.dtypes import pack_dtypes, unpack_dtypes
+from .packing.graph import pack_graph, unpack_graph
 from .recording.follower import Follower
 from .recording.kept import DEFAULT_BUDGET
 from .recording.recording import find_node, read_budget
+from .static_graph.program import only_program
+from .static_graph.shown import shown_static
+from .static_graph.static_follower import StaticFollower
 from .stepping import SteppingWidget
-from .traits import Direction, Fresh
+from .traits import Direction, Fresh, packed
 from .wire import (
     DetailsModel,
     DtypesModel,
@@ -38,8 +53,6 @@ from .wire import (
     StepModel,
     TransportModel,
 )
-
-_MOST_SHOWN = 200  # nodes of a graph whose constants are drawn unasked
 
 
 class GraphWidget(SteppingWidget):
@@ -96,24 +109,26 @@ class GraphWidget(SteppingWidget):
         tensor(7.)
     """
 
-    graph: GraphModel = traitlets.Dict(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    graph: GraphModel = traitlets.Dict(read_only=True).tag(**packed(pack_graph, unpack_graph))  # type: ignore[assignment]
     details: DetailsModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    steps: list[StepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-    run: RunModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    state: StateModel = Fresh(read_only=True).tag(**packed(pack_state, unpack_state))  # type: ignore[assignment]
+    steps: list[StepModel] = Fresh([], read_only=True).tag(**packed(pack_steps, unpack_steps))  # type: ignore[assignment]
+    run: RunModel | None = Fresh(None, read_only=True).tag(**packed(pack_run, unpack_run))  # type: ignore[assignment]
     transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
     constants = traitlets.Bool(True).tag(sync=True)
-    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(
+        **packed(pack_dtypes, unpack_dtypes)
+    )  # type: ignore[assignment]
     memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
 
-    _follower: Follower | None = None  # None before the widget is made and once it is closed
+    _follower: Follower | StaticFollower | None = None  # None before the start and once closed
 
     def __init__(
         self,
         *outputs: Any,
         names: Mapping[str, Any] | torch.nn.Module | None = None,
-        direction: str = "down",
+        direction: str | None = None,
         budget: int = DEFAULT_BUDGET,
         constants: bool | None = None,
     ) -> None:
@@ -121,10 +136,12 @@ class GraphWidget(SteppingWidget):
 
         Args:
             *outputs: Tensors that require grad, ``GradientEdge``s or autograd ``Node``s, any
-                number, also in lists, tuples and dicts (named by key).
+                number, also in lists, tuples and dicts (named by key). Or one static graph: what
+                ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
                 By default names are looked up among the caller's variables.
             direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+                None is down; for a static graph up, so that its data flows down.
             budget: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.
             constants: Whether to draw operands that need no grad, and cuts: those that
@@ -137,34 +154,53 @@ class GraphWidget(SteppingWidget):
                 False nor None.
             ValueError: No output was given, one does not require grad, or ``direction`` is unknown.
         """
-        Direction().validate(self, direction)
+        if direction is not None:
+            Direction().validate(self, direction)
         budget = read_budget(budget)
         if constants not in (True, False, None):
             raise TypeError(
                 f"constants was given {constants!r}. Give it True to draw operands that need no "
                 "grad, False to leave them out, or None to draw them in small graphs only."
             )
+        program = only_program(outputs)
+        if program is not None:
+            follower, model, shown = shown_static(program, names, direction, constants)
+            self._show(follower, model, **shown)
+            return
         given = read_outputs(outputs, "GraphWidget")
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
+        with collector_paused():
+            self._show_captured(given, found, direction, constants, budget)
+
+    def _show_captured(
+        self,
+        given: list[Output],
+        found: Names,
+        direction: str | None,
+        constants: bool | None,
+        budget: int,
+    ) -> None:
+        """Show the graph behind some tensors."""
         captured = capture_nodes(given, found)
         infer = constants or len(captured.graph) <= MOST_INFERRED
         captured = annotate(captured, given, found, infer=infer)
         graph = captured.drawn
         if constants is None:
-            constants = len(graph) <= _MOST_SHOWN
+            constants = len(graph) <= MOST_SHOWN
 
         namespaces = inferred_namespaces(captured, found)
+        modules = modules_model(classes_of_modules(captured, found, namespaces))
         self._show(
             Follower(captured, self._refresh, budget, namespaces=namespaces),
-            graph_model(graph, namespaces),
-            direction=direction,
+            graph_model(graph, namespaces, modules),
+            direction=direction or "down",
             constants=constants,
         )
 
-    def _show(self, follower: Follower, graph: GraphModel, **shown: Any) -> None:
+    def _show(self, follower: Follower | StaticFollower, graph: GraphModel, **shown: Any) -> None:
         """Show a graph, and what its follower has seen."""
         self._follower = follower
 
@@ -260,7 +296,10 @@ class GraphWidget(SteppingWidget):
             return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
         graph = self._follower.captured.graph
         leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
-        counts = (len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")
+        counts = [(len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")]
+        if graph.graph.get("static"):
+            counts[2] = leaves, "input"
+            return f"GraphWidget(static graph: {', '.join(_counted(*count) for count in counts)})"
         return f"GraphWidget({', '.join(_counted(*count) for count in counts)})"
 
     def __str__(self) -> str:
@@ -310,7 +349,7 @@ class GraphWidget(SteppingWidget):
         if recording is not None and recording.cursor != cursor:
             recording.go(cursor)
 
-    def _open(self) -> Follower:
+    def _open(self) -> Follower | StaticFollower:
         if self._follower is None:
             raise ValueError(
                 "This GraphWidget is closed and has let go of its graph. Make a new one, for "
@@ -341,7 +380,7 @@ class GraphWidget(SteppingWidget):
             finally:
                 self._refreshing = False
 
-    def _refresh_run(self, follower: Follower) -> None:
+    def _refresh_run(self, follower: Follower | StaticFollower) -> None:
         shown = follower.recording
         if follower.notice():
             self.set_trait("state", follower.state())

@@ -22,6 +22,12 @@ Kind = Literal["leaf", "op", "constant", "cut", "outside"]
 
 EdgeKind = Literal["gradient", "constant", "cut"]
 
+Column = list[int | list[int]]
+"""One integer per row; a run of the same is one entry, [number, how often]."""
+
+Ranges = list[int | list[int]]
+"""Integers; those that follow each other are one entry, [first, last]."""
+
 NodeState = Literal["waiting", "ready", "running", "done", "not reached"]
 
 
@@ -69,12 +75,81 @@ class RootModel(TypedDict):
     name: str | None
 
 
+class ModulesModel(TypedDict):
+    """The classes of modules; ``classes`` has, per namespace, a place in ``names``."""
+
+    namespaces: list[str]
+    classes: list[int]
+    names: list[str]
+
+
 class GraphModel(TypedDict):
-    """What the browser draws."""
+    """What the browser draws; ``static`` says that it is a static graph, without gradients."""
 
     v: int
+    static: bool
+    modules: ModulesModel
     nodes: list[NodeModel]
     edges: list[EdgeModel]
+    roots: list[RootModel]
+
+
+class NodeForm(TypedDict):
+    """What nodes that are alike have in common."""
+
+    kind: Kind
+    op: str
+    shape: list[int] | None
+    no_grad_inputs: list[NoGradInput]
+    inferred: bool
+
+
+class EdgeForm(TypedDict):
+    """What edges that are alike have in common."""
+
+    argument: str | None
+    input_nr: int | None
+    output_nr: int
+    kind: EdgeKind
+
+
+class PackedNodes(TypedDict):
+    """The nodes, a row each: places in ``node_forms`` and in ``texts``.
+
+    ``label`` is 0 where it is the name, else the value, else the op.
+    """
+
+    form: Column
+    name: Column
+    label: Column
+    namespace: Column
+    value: Column
+
+
+class PackedEdges(TypedDict):
+    """The edges, a row each.
+
+    ``form`` has places in ``edge_forms``, ``source`` the difference to the source in the row
+    before (to 0 in the first), and ``target`` how far it is behind the node that follows all
+    targets of the rows before: 0 in most rows, as nodes are numbered breadth-first.
+    """
+
+    form: Column
+    source: Column
+    target: Column
+
+
+class PackedGraph(TypedDict):
+    """A `GraphModel` as it travels; ``texts[0]`` is None. See `gradwalk.packing.graph`."""
+
+    v: int
+    static: bool
+    modules: ModulesModel
+    texts: list[str | None]
+    node_forms: list[NodeForm]
+    edge_forms: list[EdgeForm]
+    nodes: PackedNodes
+    edges: PackedEdges
     roots: list[RootModel]
 
 
@@ -141,6 +216,50 @@ class RunModel(TypedDict):
     marks: list[MarkModel]
 
 
+class PackedState(TypedDict):
+    """A `StateModel` as it travels."""
+
+    runs: int
+    reached: Ranges
+    flowed: Ranges
+    freed: Ranges
+    note: str
+
+
+class PackedSteps(TypedDict):
+    """A list of `StepModel` as it travels, a row each.
+
+    ``op``, ``name`` and ``accumulated`` have places in ``texts``, ``node`` the difference to the
+    node in the row before (to 0 in the first), and ``waited`` how many steps ran between the one
+    that made it ready and its own.
+    """
+
+    texts: list[str | None]
+    node: Column
+    op: Column
+    name: Column
+    accumulated: Column
+    waited: Column
+
+
+class PackedRun(TypedDict):
+    """A `RunModel` as it travels.
+
+    ``valued`` has the places in ``edges`` of those whose gradient comes with its numbers, which
+    are in ``values``. A run of the same among the ``norms`` is one entry, [norm, how often].
+    """
+
+    run: int
+    ended: Literal["done", "stopped"]
+    seeds: list[SeedModel]
+    edges: Ranges
+    valued: Ranges
+    values: list[Values]
+    norms: list[JsonNumber | list[JsonNumber | None] | None]
+    grads: list[GrownModel]
+    marks: list[MarkModel]
+
+
 class TransportModel(TypedDict):
     """Whether travelling moves ``.grad``, and what the bar has to say."""
 
@@ -156,12 +275,28 @@ class PaneModel(TypedDict):
     graph: GraphModel
 
 
+class PackedPane(TypedDict):
+    """A `PaneModel` as it travels."""
+
+    label: str
+    graph: PackedGraph
+
+
 class PassModel(TypedDict):
     """What has been seen of backward through one of the graphs of a comparison."""
 
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
+    transport: TransportModel
+
+
+class PackedPass(TypedDict):
+    """A `PassModel` as it travels."""
+
+    state: PackedState
+    steps: PackedSteps
+    run: PackedRun | None
     transport: TransportModel
 
 
@@ -227,6 +362,13 @@ class DtypesModel(TypedDict):
 
     names: list[str]
     nodes: list[int]
+
+
+class PackedDtypes(TypedDict):
+    """A `DtypesModel` as it travels."""
+
+    names: list[str]
+    nodes: Column
 
 
 class MemoryModel(TypedDict):
@@ -397,7 +539,10 @@ class CutModel(TypedDict):
 
 
 class DetailsModel(TypedDict):
-    """Everything the panel shows of the selected node."""
+    """Everything the panel shows of the selected node.
+
+    ``consumers`` and ``contributions`` are the first 100; the counts are of all.
+    """
 
     id: int
     kind: Kind
@@ -408,13 +553,14 @@ class DetailsModel(TypedDict):
     shape: list[int] | None
     dtype: str | None
     device: str | None
-    requires_grad: bool
-    is_leaf: bool
+    requires_grad: bool | None
+    is_leaf: bool | None
     outputs: list[OutputModel]
     saved: list[SavedModel]
     inputs: list[InputModel]
     no_grad_inputs: list[NoGradInput]
     consumers: list[ConsumerModel]
+    consumer_count: int
     value: TensorSummary | None
     grad: TensorSummary | None
     grad_output: list[TensorSummary | None] | None
@@ -422,6 +568,7 @@ class DetailsModel(TypedDict):
     grad_note: GradNotes
     state: NodeState
     contributions: list[ContributionModel] | None
+    contribution_count: int
     formula: list[FormulaModel]
     chain: ChainModel | None
     source: SourceModel | None

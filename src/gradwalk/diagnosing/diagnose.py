@@ -20,6 +20,8 @@ from ..graph.outputs import read_outputs
 from ..recording.faults import described, is_finite, nan_birth
 from ..recording.observe import Run
 from ..recording.recording import Recording
+from ..static_graph.program import no_backward
+from ..static_graph.static_follower import StaticFollower
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
 from .depth import Decline, declines
@@ -58,7 +60,8 @@ def diagnose(
 
     Raises:
         TypeError: ``what`` carries no graph.
-        ValueError: A threshold makes no sense, nothing was given, or the widget is closed.
+        ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
+            a static graph.
 
     Example::
 
@@ -73,7 +76,11 @@ def diagnose(
         called = names_among(notebook.caller_variables(sys._getframe(1)))
     else:
         called = read_names(names, "diagnose")
-    saved = getattr(getattr(what, "_follower", None), "findings", None)
+    follower = getattr(what, "_follower", None)
+    if follower is not None and follower.captured.graph.graph.get("static"):
+        made_by = follower.captured.graph.graph["made_by"]
+        raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
+    saved = getattr(follower, "findings", None)
     if saved is not None:  # opened from a file: what was found where it was made
         found = findings_from(saved())
     else:
@@ -167,6 +174,7 @@ def _read(what: Any, called: Names) -> tuple[Capture, Recording | None, Mapping[
     if isinstance(what, GraphWidget):
         what._refresh()
         follower = what._open()
+        assert not isinstance(follower, StaticFollower)
         return follower.captured, follower.recording, follower.namespaces
     recording = what if isinstance(what, Recording) else None
     if recording is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from torch import nn
@@ -66,12 +66,15 @@ def module_classes(modules: nn.Module | Mapping[str, Any]) -> dict[str, str]:
     """
     if isinstance(modules, nn.Module):
         modules = {"": modules}
-    found: dict[str, str] = {}
+    return {path: _forward_class(module) for path, module in modules_by_path(modules)}
+
+
+def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, nn.Module]]:
+    """(dotted path, module) of the modules among some values, and of those in them."""
     for name, module in modules.items():
         if isinstance(module, nn.Module):
             for path, below in module.named_modules(remove_duplicate=False):
-                found[".".join(filter(None, (name, path)))] = _forward_class(below)
-    return found
+                yield ".".join(filter(None, (name, path))), below
 
 
 def _forward_class(module: nn.Module) -> str:

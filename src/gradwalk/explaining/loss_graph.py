@@ -13,7 +13,7 @@ from torch.autograd.graph import Node
 from ..annotating.annotate import annotate
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
-from ..graph.nodes import gradient_edge, keeps_tensors, leaf_tensor
+from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
 from ..graph.outputs import read_outputs, values_in
 from ..graph.saved import is_freed
 from ..watching.annotations import Cut
@@ -63,7 +63,7 @@ class LossGraph:
         Those that save nothing give no evidence; what passes gradients to them may.
         """
         assert self.captured is not None
-        nodes, before = self.captured.nodes, self.captured.graph.pred
+        nodes, before = self.captured.nodes, self.captured.graph._pred
         waiting = list(before[node])
         seen = set(waiting)
         for source in waiting:  # grows while we walk
@@ -82,8 +82,8 @@ class LossGraph:
     @functools.cached_property
     def _leaves(self) -> dict[int, int]:
         nodes = self.captured.nodes if self.captured is not None else []
-        leaves = {i: leaf_tensor(node) for i, node in enumerate(nodes)}
-        return {id(leaf): i for i, leaf in leaves.items() if leaf is not None}
+        leaves = [(i, node) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]
+        return {id(leaf_tensor(node)): i for i, node in leaves}
 
     @property
     def _cuts(self) -> Iterator[Cut]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import gc
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +14,7 @@ from torch.autograd.graph import Node
 
 from ..watching.records import any_alive
 from . import release
+from .collector import collector_paused
 from .names import Names, read_names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output, read_outputs
@@ -125,23 +124,8 @@ def capture_nodes(outputs: list[Output], names: Names) -> Capture:
     Returns:
         The graph and its nodes.
     """
-    with _collector_paused():
+    with collector_paused():
         return _build(outputs, names)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    # A graph is many small long-lived objects: collecting while they are made doubles the time.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_freeze_count() == 0:
-            gc.freeze()  # straight to the oldest generation, so that they are not searched
-            gc.unfreeze()  # right away either
-        if was_enabled:
-            gc.enable()
 
 
 def _build(outputs: list[Output], names: Names) -> Capture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +12,14 @@ from typing import Any
 
 import torch
 
-from ..diagnosing.module_tree import module_classes
+from ..diagnosing.module_tree import module_classes, modules_by_path
 from .nodes import Edge, gradient_edge
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
+
+# What marimo calls a cell's own `_name` among the variables of all cells.
+_CELL_LOCAL = re.compile(r"_cell_[A-Za-z0-9-]+(_\w*)")
 
 # A container with more items than this is data, not a handful of named tensors.
 _MOST_ITEMS = 1000
@@ -31,7 +35,8 @@ class Names:
         tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
         known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
             itself while it lives.
-        modules: Dotted path of a module -> its class.
+        modules: Dotted path of a module -> the class whose ``forward`` it runs.
+        classes: Dotted path of a module -> the name of its class.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -39,6 +44,7 @@ class Names:
     tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
         """What the user calls a tensor, of any kind; None for no name."""
@@ -117,7 +123,11 @@ def names_among(variables: Mapping[str, Any]) -> Names:
         The names found.
     """
     found = Names()
-    own = [(name, value) for name, value in list(variables.items()) if not _HISTORY.fullmatch(name)]
+    own = [
+        (_as_written(name), value)
+        for name, value in list(variables.items())
+        if not _HISTORY.fullmatch(name)
+    ]
     own.sort(key=lambda item: item[0].startswith("_"))  # stable: public names first
     items = [item for name, value in own for item in _items(name, value)]
     for places in (own, items):
@@ -128,6 +138,13 @@ def names_among(variables: Mapping[str, Any]) -> Names:
                     if isinstance(value, kind):
                         _add(found, place, value)
     return found
+
+
+def _as_written(name: str) -> str:
+    """A variable's name as it stands in the user's code."""
+    if "marimo" in sys.modules and (local := _CELL_LOCAL.fullmatch(name)) is not None:
+        return local[1]
+    return name
 
 
 def _add(found: Names, place: str, value: torch.Tensor | torch.nn.Module) -> None:
@@ -147,6 +164,8 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
     for path, kind in module_classes({prefix: module}).items():
         found.modules.setdefault(path, kind)
+    for path, below in modules_by_path({prefix: module}):
+        found.classes.setdefault(path, type(below).__name__)
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
             found.add(f"{prefix}.{name}" if prefix else name, tensor)

@@ -62,7 +62,11 @@ def read_saved(node: Node) -> Iterator[Saved]:
 
 def is_freed(node: Node) -> bool:
     """Whether a second backward through ``node`` fails because its saved tensors are gone."""
-    return keeps_tensors(type(node)) and any(saved.freed for saved in read_saved(node))
+    if not keeps_tensors(type(node)):
+        return False
+    # torch frees all of a node's tensors at once, so the first that is there is there for all.
+    known = (saved.freed for saved in read_saved(node) if saved.freed or _is_tensor(saved))
+    return next(known, False)
 
 
 def saved_models(node: Node) -> list[SavedModel]:
@@ -117,8 +121,12 @@ def _unpacked(name: str, raw: Any, unpack: Any) -> Iterator[Saved]:
         yield Saved(name, value)
 
 
+def _is_tensor(saved: Saved) -> bool:
+    return isinstance(saved.value, torch.Tensor)
+
+
 def _model(saved: Saved) -> SavedModel:
-    tensor = isinstance(saved.value, torch.Tensor)
+    tensor = _is_tensor(saved)
     return {
         "name": saved.name,
         "summary": summarise(saved.value) if tensor else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -18,6 +18,7 @@ from ..graph.summary import json_number
 from ..wire import ChainModel, FactorModel, PathModel
 from .kept import Kept
 from .observe import Run
+from .reach import MOST_COUNTED, Reach, reach
 from .steps import seeds
 
 MOST_PATHS = 8
@@ -60,30 +61,25 @@ def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | N
         torch computes them; None when the leaf is an output itself.
     """
     graph = captured.graph
-    # How many edges it is to the leaf at least, for every node that leads to it.
-    distances = nx.single_source_shortest_path_length(graph.reverse(copy=False), leaf)
-    counts = _paths_to(graph, leaf, distances)
-    roots = [(node, nr) for node, nr in dict.fromkeys(graph.graph["roots"]) if node in counts]
-    total = sum(counts[node] for node, _ in roots)
-    if leaf in {node for node, _ in roots}:
+    if leaf in {node for node, _ in graph.graph["roots"]}:
         return None
-    hops = [(root, path) for root in roots for path in _walk(graph, root, leaf, distances)][
+    known = reach(graph, LONGEST_PATH)
+    total = known.paths[leaf]
+    within = _distances_to(graph, leaf, known)
+    roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
+    hops = [(root, path) for root in roots for path in _walk(graph, root, leaf, within)][
         :MOST_PATHS
     ]
-    places = {
-        (source, target, nr): place
-        for place, (source, target, nr) in enumerate(graph.edges(data="input_nr"))
-    }
     local = _Local(captured, run)
-    found = [_path(local, root, path, places) for root, path in hops]
+    found = [_path(local, root, path, known) for root, path in hops]
     paths = [model for model, _ in found]
     products = [product for _, product in found]
     written, value = None, None
-    known = [product for product in products if product is not None]
-    if total == len(known) and known:
+    numbers = [product for product in products if product is not None]
+    if total == len(numbers) and numbers:
         with torch.no_grad():
-            value = torch.stack(known).sum()
-        written = f"{_sum_of(known)} = {_short(value)}" if len(known) > 1 else _short(value)
+            value = torch.stack(numbers).sum()
+        written = f"{_sum_of(numbers)} = {_short(value)}" if len(numbers) > 1 else _short(value)
     return {
         "paths": paths,
         "total_paths": json_number(total),
@@ -93,22 +89,19 @@ def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | N
     }
 
 
-def _paths_to(graph: nx.MultiDiGraph, leaf: int, above: Collection[int]) -> dict[int, int]:
-    """Along how many paths each of the nodes above a leaf leads to it."""
-    counts = {leaf: 1}
-    # Ids are breadth-first, not topological, so nodes wait until all they lead to are counted.
-    waiting = {
-        node: sum(len(edges) for target, edges in graph.succ[node].items() if target in above)
-        for node in above
-    }
-    done = [leaf]
-    for node in done:
-        for source, edges in graph.pred[node].items():
-            counts[source] = counts.get(source, 0) + counts[node] * len(edges)
-            waiting[source] -= len(edges)
-            if waiting[source] == 0:
-                done.append(source)
-    return counts
+def _distances_to(graph: nx.MultiDiGraph, leaf: int, known: Reach) -> dict[int, int]:
+    """How many edges it is to a leaf at least, for the nodes on paths that are short enough."""
+    found = {leaf: 0}
+    waiting = [leaf]
+    for node in waiting:  # grows while we walk
+        further = found[node] + 1
+        for source in graph._pred[node]:
+            if source in found or source not in known.depths:
+                continue
+            if known.depths[source] + further <= LONGEST_PATH:
+                found[source] = further
+                waiting.append(source)
+    return found
 
 
 def _walk(
@@ -141,12 +134,13 @@ def _hops(graph: nx.MultiDiGraph, node: int, arrived: int, within: dict[int, int
 
 
 def _path(
-    local: _Local, root: tuple[int, int], path: list[Hop], places: dict[tuple[int, int, int], int]
+    local: _Local, root: tuple[int, int], path: list[Hop], known: Reach
 ) -> tuple[PathModel, torch.Tensor | None]:
+    graph = local.captured.graph
     values = [local.derivative(hop) for hop in path]
     factors: list[FactorModel] = [
         {
-            "edge": places[hop.source, hop.target, hop.input_nr],
+            "edge": known.place(graph, hop.source, hop.target, hop.input_nr),
             "node": hop.source,
             "target": hop.target,
             "code": local.code(hop),
@@ -276,8 +270,9 @@ def _note(graph: nx.MultiDiGraph, leaf: int, total: int, shown: int, numbers: bo
     if total == 1:
         note = f"One path leads to {name}: the derivatives along it multiply."
     else:
+        counted = f"{total:,}" if total < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
         note = (
-            f"{total:,} paths lead to {name}: along each the derivatives multiply, and what the "
+            f"{counted} paths lead to {name}: along each the derivatives multiply, and what the "
             "paths bring adds up."
         )
     if shown < total:

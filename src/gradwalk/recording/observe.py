@@ -63,6 +63,14 @@ class Run:
     seeds: list[torch.Tensor] | None = None
     error: str | None = None
     failed: int | None = None
+    _numbers: dict[int, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """Each node that ran, and the number of its step, from 1."""
+        if len(self._numbers) != len(self.steps):
+            self._numbers = {node: number for number, node in enumerate(self.steps, 1)}
+        return self._numbers
 
 
 class Observer:

@@ -19,7 +19,7 @@ from .backward import run_backward
 from .faults import nan_birth
 from .kept import DEFAULT_BUDGET
 from .observe import Observer, Run
-from .steps import RecordedStep, numbered, recorded_steps, state_at, step_models
+from .steps import RecordedStep, recorded_steps, state_at, step_models
 
 
 class Recording:
@@ -75,12 +75,8 @@ class Recording:
 
     def state(self, node: int) -> NodeState:
         """How far a node is at the cursor: "waiting", "ready", "running", "done", "not reached"."""
-        number = self._numbers.get(node)
+        number = self.run.numbers.get(node)
         return state_at(None if number is None else self.models[number - 1], self.cursor)
-
-    @functools.cached_property
-    def _numbers(self) -> dict[int, int]:
-        return numbered(self.run)
 
     def step(self, n: int = 1) -> None:
         """Move ``n`` steps on, at most to the end."""
@@ -128,8 +124,8 @@ class Recording:
     def find(self, node: int | str) -> int:
         """After which step a node has just run; see `run_to`."""
         found = find_node(self.graph, node)
-        if found in self._numbers:
-            return self._numbers[found]
+        if found in self.run.numbers:
+            return self.run.numbers[found]
         raise ValueError(
             f"run_to was given {node!r}, which did not run in this backward pass"
             + (": it stopped with an error before." if self.run.state == "stopped" else ".")

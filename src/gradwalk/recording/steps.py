@@ -65,11 +65,6 @@ class RecordedStep:
     kept: bool
 
 
-def numbered(run: Run) -> dict[int, int]:
-    """Each node that ran, and the number of its step."""
-    return {node: i for i, node in enumerate(run.steps, 1)}
-
-
 def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
     """The steps of a run, with the tensors that flowed."""
     models = step_models(graph, run)
@@ -89,7 +84,7 @@ def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
 
 def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
     """The steps of a run, as plain JSON values."""
-    numbers = numbered(run)
+    numbers = run.numbers
     nodes = graph.nodes
     return [
         {
@@ -157,7 +152,7 @@ Arrival = tuple[int, int | None, int | None, int, Kept | None]
 
 
 def _arrivals(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Arrival]:
-    numbers = numbered(run)
+    numbers = run.numbers
     for output_nr, seed in seeds(graph, run, node):
         yield 0, None, None, output_nr, Kept(seed)
     edges = [

@@ -103,6 +103,7 @@ class Annotation:
             "encoder.layers.0.linear1"; empty in the outermost module itself, None outside of any.
         module_root: The class name of the outermost running module.
         module_call: How often the module had been called before within that forward pass.
+        modules: (path, class name) of the running modules, from the outermost in.
         forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
             class name of an ``autograd.Function``.
         inplace: Whether it changed one of its operands.
@@ -114,6 +115,7 @@ class Annotation:
     module: str | None
     module_root: str | None
     module_call: int
+    modules: tuple[tuple[str, str], ...]
     forward: str | None
     inplace: bool
     constants: tuple[Constant, ...]
@@ -165,6 +167,7 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         module=module.path if module else None,
         module_root=module.root if module else None,
         module_call=module.call if module else 0,
+        modules=module.running if module else (),
         forward=forward_name(record.function),
         inplace=record.inplace,
         constants=tuple(_placed(record, constant, following) for constant in record.constants),

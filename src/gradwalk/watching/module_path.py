@@ -22,12 +22,14 @@ class ModuleCall:
         module_class: The class name of the module itself.
         call: How many times it had been called under this name before, within this call of the
             outermost module: 0 for the first time.
+        running: (path, class name) of the running modules from the outermost in, this one last.
     """
 
     path: str
     root: str
     module_class: str
     call: int
+    running: tuple[tuple[str, str], ...]
 
 
 class ModuleStack:
@@ -50,7 +52,7 @@ class ModuleStack:
         if not self._running:
             self._root, self._names = module, None
             self._calls = {}
-            call = ModuleCall("", name, name, 0)
+            call = ModuleCall("", name, name, 0, (("", name),))
         else:
             call = self._below(self._running[-1][1], module)
         self._running.append((id(module), call))
@@ -75,7 +77,8 @@ class ModuleStack:
         earlier = self._calls.get((id(module), prefix), 0)
         self._calls[id(module), prefix] = earlier + 1
         call, which = divmod(earlier, len(names))
-        return ModuleCall(names[which], parent.root, type(module).__name__, call)
+        path, kind = names[which], type(module).__name__
+        return ModuleCall(path, parent.root, kind, call, (*parent.running, (path, kind)))
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
