@@ -1,3 +1,4 @@
+import { placesOf } from "../drawing/beacons";
 import { describeDrawn, HOW_TO_OPEN } from "../drawing/describe_box";
 import { flow } from "../drawing/direction";
 import { edgeParts } from "../drawing/edge_parts";
@@ -25,7 +26,7 @@ export function pictureParts(
     part("g", { class: "gw-group-frame" }, frameHeadParts(frame)),
   );
   const edges = scene.edges.map((edge) =>
-    part("g", { class: edgeClass(edge, scene, marks) }, edgeParts(edge, heading)),
+    part("g", { class: edgeClass(edge, scene, marks) }, edgeParts(edge, heading, scene.isStatic)),
   );
   const labels = gradients.map((label) =>
     part(
@@ -67,18 +68,14 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
 function beacons(scene: Scene, { progress }: Marks): Part[] {
   return Array.from(progress?.recording.marks ?? []).flatMap(([id, marks]) => {
     const kinds = [...new Set(marks.map((mark) => mark.kind))];
-    return scene.drawn[id].map((index) =>
+    return placesOf(scene, id).map(({ x, y, width, height }) =>
       part(
         "g",
-        { transform: cornerOf(scene.nodes[index]) },
+        { transform: `translate(${rounded(x - width / 2)},${rounded(y - height / 2)})` },
         kinds.map((kind, i) => markPart(kind, i * 30)),
       ),
     );
   });
-}
-
-function cornerOf({ x, y, shape }: SceneNode): string {
-  return `translate(${rounded(x - shape.width / 2)},${rounded(y - shape.height / 2)})`;
 }
 
 function rounded(value: number): number {

@@ -3,7 +3,7 @@ import { type GradientLabel, GradientLayer } from "../drawing/gradients";
 import { type Marks, NO_MARKS } from "../drawing/marks";
 import { part } from "../drawing/parts";
 import type { Scene } from "../drawing/scene";
-import { shownGraph } from "../drawing/shown_graph";
+import { graphName, shownGraph } from "../drawing/shown_graph";
 import { firstScene } from "../groups/first_scene";
 import { checkGraph } from "../guard";
 import { checkRun, checkSteps } from "../steps/check";
@@ -61,7 +61,7 @@ export function svg(model: unknown, options: SvgOptions): string {
   ]);
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;
-  const title = escapeText(options.title ?? `Autograd graph of ${size}`);
+  const title = escapeText(options.title ?? `${graphName(given)} of ${size}`);
   const note = escapeText(options.state?.note ?? "");
   const scope = `gw-${hash(writer.rules("gw"))}`;
   const { x, y, width, height } = ground;

@@ -12,18 +12,22 @@ const FEW = 4;
 
 /** How the gradient of a node adds up, where several are to come together: who gave how much, and the sum after each. */
 export function contributionsSection(
-  { contributions, consumers }: Pick<DetailsModel, "contributions" | "consumers">,
+  {
+    contributions,
+    contribution_count,
+    consumers,
+  }: Pick<DetailsModel, "contributions" | "contribution_count" | "consumers">,
   opened: Opened,
   go: GoTo,
 ): HTMLElement | null {
   if (contributions === null || contributions.length === 0) return null;
   if (contributions.length + consumers.length < 3) return null;
   const several = new Set(contributions.map((part) => part.output_nr)).size > 1;
-  const rest = contributions.length - MOST_ROWS;
+  const rest = contribution_count - MOST_ROWS;
   return section(
     "contributions",
     "How the gradient adds up",
-    counted(contributions.length, "share"),
+    counted(contribution_count, "share"),
     opened,
     true,
     element(

@@ -10,7 +10,14 @@ export function facts(details: DetailsModel): HTMLElement {
   if (details.shape !== null) rows.push(["shape", formatShape(details.shape)]);
   if (details.dtype !== null) rows.push(["dtype", shortDtype(details.dtype)]);
   if (details.device !== null) rows.push(["device", details.device]);
-  rows.push(["requires_grad", python(details.requires_grad)], ["is_leaf", python(details.is_leaf)]);
+  for (const name of ["requires_grad", "is_leaf"] as const) {
+    const value = details[name];
+    if (value !== null) rows.push([name, python(value)]);
+  }
+  return factList(rows);
+}
+
+export function factList(rows: readonly [string, string][]): HTMLElement {
   return element(
     "dl",
     { class: "gw-facts" },

@@ -77,8 +77,13 @@ export function inputRows(
 
 const MOST_CONSUMERS = 50;
 
-export function consumerRows(consumers: readonly ConsumerModel[], go: GoTo): HTMLElement {
-  const rest = consumers.length - MOST_CONSUMERS;
+/** The first of so many consumers. */
+export function consumerRows(
+  consumers: readonly ConsumerModel[],
+  count: number,
+  go: GoTo,
+): HTMLElement {
+  const rest = count - MOST_CONSUMERS;
   return element(
     "ul",
     { class: "gw-rows" },

@@ -14,7 +14,7 @@ const graph = MODELS["h = w * x + b"]();
 
 function mounted() {
   const went: number[] = [];
-  const panel = new Panel({ goTo: (id) => went.push(id), close: () => {} });
+  const panel = new Panel({ goTo: (id) => went.push(id), goToModule: () => {}, close: () => {} });
   document.body.replaceChildren(panel.element);
   return { panel, went, text: () => panel.element.textContent ?? "" };
 }

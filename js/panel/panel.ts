@@ -1,4 +1,4 @@
-import { isAutograd } from "../drawing/shown_graph";
+import { graphName, isAutograd, leafCount } from "../drawing/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
@@ -11,14 +11,16 @@ import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
 import { tensorSections } from "./gradients";
 import { consumerRows, type GoTo, inputRows } from "./links";
+import { moduleView, type SelectedModule } from "./module";
 import { savedSection } from "./saved";
-import { type Opened, section } from "./sections";
+import { type Opened, section, sentence } from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
 import { stateBadge } from "./state";
 import { tensorView } from "./tensor";
 
 export interface PanelEvents {
   goTo: GoTo;
+  goToModule(path: string): void;
   close(): void;
 }
 
@@ -31,14 +33,16 @@ export class Panel {
   private readonly body = element("div", {
     class: "gw-panel-body",
     tabindex: 0,
-    role: "region",
+    role: "group",
     "aria-label": "Details of the selected node",
     ...KEEP_KEYS,
   });
   /** Stays in place while the body scrolls. */
   private readonly bar = element("div", { class: "gw-chips" });
   private readonly opened: Opened = new Map();
-  private shown: number | null = null;
+  /** The node or the module that is shown. */
+  private shown: number | string | null = null;
+  private module: SelectedModule | null = null;
   private timer = 0;
 
   constructor(private readonly events: PanelEvents) {
@@ -47,8 +51,8 @@ export class Panel {
       events.close,
     );
     this.element = element(
-      "aside",
-      { class: "gw-panel", "aria-label": "Details" },
+      "div", // no landmark: a notebook may have many
+      { class: "gw-panel", role: "group", "aria-label": "Details" },
       element("div", { class: "gw-panel-bar" }, this.bar, close),
       this.body,
     );
@@ -60,9 +64,18 @@ export class Panel {
     selected: number | null,
     details: DetailsModel | null,
     progress: Progress | null = null,
+    module: SelectedModule | null = null,
   ): void {
     window.clearTimeout(this.timer);
     this.body.setAttribute("aria-busy", "false");
+    if (module && module === this.module) return;
+    this.module = module;
+    if (module) {
+      const chip = element("span", { class: "gw-chip" }, "module");
+      this.bar.replaceChildren(chip);
+      this.fill(module.paths.join(), moduleView(graph, module, this.opened, this.events.goTo));
+      return;
+    }
     this.bar.replaceChildren(
       ...(selected === null
         ? [element("span", { class: "gw-node-number" }, "Details")]
@@ -99,7 +112,7 @@ export class Panel {
     const go = this.events.goTo;
     if (!isAutograd(details)) return quietView(graph, details, opened, go);
     return [
-      heading(graph, details.id, details.name, details.module),
+      heading(graph, details.id, details.name, details.module, this.events.goToModule),
       stateBadge(progress, details.id),
       element("p", { class: "gw-about" }, details.about),
       sourceSection(details),
@@ -108,11 +121,13 @@ export class Panel {
         : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
       facts(details),
       outputsSection(details.outputs, opened),
-      ...tensorSections(details, opened, go, progress),
+      ...(graph.static
+        ? [valueSection(details, opened), noGradient(details, opened)]
+        : tensorSections(details, opened, go, progress)),
       contributionsSection(details, opened, go),
       formulaSection(details.formula, opened),
       chainSection(details.chain, graph, opened, go),
-      details.kind === "op" || details.saved.length > 0
+      (details.kind === "op" || details.saved.length > 0) && !graph.static
         ? savedSection(details.saved, opened)
         : null,
       inputsSection(details, opened, go),
@@ -121,7 +136,7 @@ export class Panel {
   }
 
   /** Replaces the contents; for the same node what was scrolled and focused stays so. */
-  private fill(id: number | null, children: (Node | null)[]): void {
+  private fill(id: number | string | null, children: (Node | null)[]): void {
     const { body } = this;
     const same = this.shown === id;
     this.shown = id;
@@ -164,11 +179,18 @@ function quietView(
       : sourceSection(details),
     facts(details),
     cutsSection(details.cuts, opened, go),
-    details.value === null
-      ? null
-      : section("value", "Value", null, opened, true, tensorView(details.value, "value")),
+    valueSection(details, opened),
     consumersSection(details, opened, go),
   ];
+}
+
+function valueSection({ value }: DetailsModel, opened: Opened): HTMLElement | null {
+  return value && section("value", "Value", null, opened, true, tensorView(value, "value"));
+}
+
+/** Why a static graph has no gradients. */
+function noGradient({ grad_note }: DetailsModel, opened: Opened): HTMLElement {
+  return section("grad", "Gradients", "None", opened, true, sentence(grad_note.grad));
 }
 
 function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement | null {
@@ -180,20 +202,24 @@ function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLEle
 }
 
 function consumersSection(
-  { consumers, kind }: DetailsModel,
+  { consumers, consumer_count, kind }: DetailsModel,
   opened: Opened,
   go: GoTo,
 ): HTMLElement | null {
   if (consumers.length === 0) return null;
   const title = kind === "outside" ? "Values taken by" : "Used by";
-  const rows = consumerRows(consumers, go);
-  return section("consumers", title, String(consumers.length), opened, true, rows);
+  const rows = consumerRows(consumers, consumer_count, go);
+  return section("consumers", title, String(consumer_count), opened, true, rows);
 }
 
 function chips(graph: GraphModel, id: number): HTMLElement[] {
   const kind = graph.nodes[id]?.kind ?? "op";
   const found = [
-    element("span", { class: `gw-chip gw-chip-${kind}` }, kind === "op" ? "operation" : kind),
+    element(
+      "span",
+      { class: `gw-chip gw-chip-${kind}` },
+      kind === "op" ? "operation" : graph.static ? graph.nodes[id].op : kind,
+    ),
   ];
   if (kind !== "op" && kind !== "leaf" && graph.nodes[id]?.inferred)
     found.push(element("span", { class: "gw-chip gw-chip-inferred" }, "inferred"));
@@ -202,20 +228,30 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
   return [...found, element("span", { class: "gw-node-number" }, `node ${id}`)];
 }
 
+/** What a module is called: a button that selects it, where it is drawn. */
+function moduleLink(path: string | null, name: string, go: (path: string) => void): HTMLElement {
+  if (!path) return element("b", {}, oneLine(name));
+  return button(
+    { label: `Select the module ${oneLine(name)}`, text: oneLine(name), class: "gw-link" },
+    () => go(path),
+  );
+}
+
 function heading(
   graph: GraphModel,
   id: number,
   known?: string | null,
   module?: string | null,
+  goToModule: (path: string) => void = () => {},
 ): HTMLElement {
   const node = graph.nodes[id];
   const isConstant = node?.kind === "constant" && node.label !== node.op;
   const name = known ?? node?.name ?? (isConstant ? node.label : null);
   const op = node?.op ?? "";
   return element(
-    "header",
+    "div",
     { class: "gw-heading" },
-    element("h3", { class: "gw-title" }, name ?? op),
+    element("h2", { class: "gw-title" }, name ?? op),
     name !== null && element("div", { class: "gw-mono gw-dim gw-op-name" }, op),
     module !== null &&
       module !== undefined &&
@@ -223,7 +259,7 @@ function heading(
         "div",
         { class: "gw-dim gw-module" },
         "in ",
-        element("b", {}, oneLine(module)),
+        moduleLink(node?.namespace, module, goToModule),
         (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
       ),
   );
@@ -232,7 +268,6 @@ function heading(
 function graphSummary(graph: GraphModel): (Node | null)[] {
   const nodes = graph.nodes.filter(isAutograd).length;
   const edges = graph.edges.filter(({ kind }) => kind === "gradient").length;
-  const leaves = graph.nodes.filter((node) => node.kind === "leaf").length;
   const key = (keys: string[], text: string) =>
     element(
       "li",
@@ -244,22 +279,26 @@ function graphSummary(graph: GraphModel): (Node | null)[] {
     element(
       "div",
       { class: "gw-summary" },
-      element("h3", { class: "gw-title" }, "Autograd graph"),
+      element("h2", { class: "gw-title" }, graphName(graph)),
       element(
         "p",
         { class: "gw-about" },
-        `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${counted(leaves, "leaf", "leaves")}.`,
+        `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${leafCount(graph)}.`,
       ),
       element(
         "p",
         { class: "gw-about" },
-        "Click a node to see its tensor, its gradients and what it keeps for backward.",
+        graph.static
+          ? "Click a node to see what it calls, and with what."
+          : "Click a node to see its tensor and gradients, a module's box to see what is in it. The arrow above saves the picture.",
       ),
       element(
         "ul",
         { class: "gw-key-list" },
         key(["←", "↑", "↓", "→"], "walk along edges"),
-        key(["Enter"], "select"),
+        key(["Enter"], "select, open a box"),
+        key(["Space"], "select"),
+        key(["+", "−"], "open or close a box, or zoom"),
         key(["/"], "find"),
         key(["f"], "fit"),
         key(["Esc"], "leave"),

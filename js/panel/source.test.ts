@@ -10,7 +10,7 @@ const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], note: "" };
 
 function shown(graph: GraphModel, label: string, change: Partial<DetailsModel> = {}) {
   const went: number[] = [];
-  const panel = new Panel({ goTo: (id) => went.push(id), close: () => {} });
+  const panel = new Panel({ goTo: (id) => went.push(id), goToModule: () => {}, close: () => {} });
   document.body.replaceChildren(panel.element);
   const id = graph.nodes.findIndex((node) => node.label === label);
   panel.update(graph, id, { ...fakeDetails(graph, id, NOT_RUN), ...change });

@@ -15,7 +15,11 @@ const X = 4;
 
 function shown(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
   const went: number[] = [];
-  const panel = new Panel({ goTo: (node) => went.push(node), close: () => {} });
+  const panel = new Panel({
+    goTo: (node) => went.push(node),
+    goToModule: () => {},
+    close: () => {},
+  });
   document.body.replaceChildren(panel.element);
   const progress = { recording, cursor };
   const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };

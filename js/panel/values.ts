@@ -84,7 +84,7 @@ export function valuesTable(
     {
       class: "gw-values",
       tabindex: 0,
-      role: "region",
+      role: "group",
       "aria-label": "Values",
       "data-scroll": `${key}.values`,
       "data-focus": `${key}.values`,

@@ -1,0 +1,137 @@
+import { Beacons } from "../drawing/beacons";
+import { FrameLayer } from "../drawing/frame_layer";
+import type { GradientLabel } from "../drawing/gradients";
+import type { Marks } from "../drawing/marks";
+import { SvgPainter } from "../drawing/painter";
+import type { Scene } from "../drawing/scene";
+import { svgElement } from "../ui/dom";
+
+/** All that is drawn, near. */
+export interface Still {
+  scene: Scene;
+  marks: Marks;
+  gradients: readonly GradientLabel[];
+}
+
+/** A picture as the text of an SVG file, and its size in px. */
+export interface SvgFile {
+  text: string;
+  width: number;
+  height: number;
+}
+
+/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
+const MARGIN = 20;
+const EVERYWHERE = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
+
+/**
+ * The whole picture as a widget with this root shows it: drawn once more by the same painter, with what the style sheets
+ * make of it written down. The title is for who cannot see it, and no user text.
+ */
+export function liveSvg(still: Still | null, root: Element, title: string): SvgFile {
+  if (!still) throw new Error("The picture is not drawn yet. Choose again when it is.");
+  const { scene, marks, gradients } = still;
+  const [x, y, width, height] = groundOf(scene, gradients);
+  const frames = new FrameLayer();
+  const beacons = new Beacons();
+  const layer = svgElement(
+    "g",
+    {},
+    svgElement("rect", { class: "gw-ground", x, y, width, height }),
+    frames.element,
+  );
+  new SvgPainter(layer).draw(scene, scene.nodes, scene.edges, marks, gradients);
+  frames.draw(scene, EVERYWHERE, 1, marks.module);
+  beacons.show(scene, marks);
+  beacons.place({ k: 1, x: 0, y: 0 }, false);
+  layer.append(frames.heads, beacons.element);
+
+  // Unseen, and below the root: there the style sheets apply.
+  const holder = svgElement("svg", { hidden: true }, layer);
+  root.append(holder);
+  const rules = new Map<string, string>();
+  const looks: Looks = [];
+  readLooks(layer, "", rules, new Map(), looks);
+  holder.remove();
+  // Only now: in the page, every change would have the browser look at the rest again.
+  for (const [element, name] of looks) {
+    if (name === null) element.remove();
+    else element.setAttribute("class", name);
+  }
+  const scope = `gw-${Date.now().toString(36)}`;
+  const style = Array.from(rules, ([css, name]) => `.${scope} .${name}{${css}}`).join("");
+  const text =
+    `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" width="${width}" height="${height}" ` +
+    `viewBox="${[x, y, width, height].join(" ")}"><title>${title}</title><style>${style}</style>` +
+    `${new XMLSerializer().serializeToString(layer)}</svg>`;
+  // User text can hold characters that XML does not allow, and that a browser writes nonetheless.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML forbids.
+  const forbidden = /[\0-\x08\v\f\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu;
+  return { text: text.replace(forbidden, "\ufffd"), width, height };
+}
+
+/** Left, top, width and height of the picture, with gradients that stand out of it. */
+function groundOf(scene: Scene, gradients: readonly GradientLabel[]): number[] {
+  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
+  for (const { x, y, width, height } of gradients) {
+    left = Math.min(left, x - width / 2);
+    top = Math.min(top, y - height / 2);
+    right = Math.max(right, x + width / 2);
+    bottom = Math.max(bottom, y + height / 2);
+  }
+  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
+  return [x, y, Math.ceil(right) + MARGIN - x, Math.ceil(bottom) + MARGIN - y];
+}
+
+const SHAPE =
+  "fill fill-opacity opacity stroke stroke-dasharray stroke-linecap stroke-linejoin stroke-opacity stroke-width";
+const WORDS = "fill opacity font-family font-size font-style font-weight text-anchor";
+
+/** Elements with a class for how they look; null for what is not shown. */
+type Looks = [Element, string | null][];
+
+/**
+ * Finds how all that lies in an element looks. `rules` has the class of each look, `known` that of each chain of classes.
+ */
+function readLooks(
+  within: Element,
+  path: string,
+  rules: Map<string, string>,
+  known: Map<string, string | null>,
+  looks: Looks,
+): void {
+  for (const child of within.children) {
+    const kind = ["class", "text-anchor"].map((name) => child.getAttribute(name));
+    const here = `${path} ${child.tagName} ${kind}`;
+    let name = known.get(here);
+    if (name === undefined) {
+      name = nameOf(child, rules);
+      known.set(here, name);
+    }
+    looks.push([child, name]);
+    if (name !== null) readLooks(child, here, rules, known, looks);
+  }
+}
+
+function nameOf(child: Element, rules: Map<string, string>): string | null {
+  const shown = getComputedStyle(child);
+  if (shown.display === "none") return null;
+  const { tagName } = child;
+  const names = tagName === "g" ? "opacity" : tagName[0] === "t" ? WORDS : SHAPE;
+  const css = names
+    .split(" ")
+    .map((name) => `${name}:${plainColour(shown.getPropertyValue(name))}`)
+    .join(";");
+  const name = rules.get(css) ?? `c${rules.size}`;
+  rules.set(css, name);
+  return name;
+}
+
+/** A mixed colour in the words that every reader of SVG knows. */
+function plainColour(value: string): string {
+  return value.replace(
+    /^color\(srgb (\S+) (\S+) (\S+).*/,
+    (_, ...parts) =>
+      `rgb(${parts.slice(0, 3).map((part) => Math.round(255 * Number.parseFloat(part)))})`,
+  );
+}

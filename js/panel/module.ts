@@ -1,0 +1,114 @@
+import { formatBytes } from "../colours/bytes";
+import { counted, formatCount, formatNumber } from "../text/number";
+import { formatShape } from "../text/shape";
+import { oneLine } from "../text/shorten";
+import { button, element } from "../ui/dom";
+import type { GraphModel } from "../wire";
+import { factList } from "./facts";
+import { type GoTo, nodeLink } from "./links";
+import type { ModuleFacts } from "./module_facts";
+import { type Opened, section } from "./sections";
+
+/** A module that is selected in the drawing, and what can be done with it. */
+export interface SelectedModule {
+  /** Several of modules that are alike and drawn as one box. */
+  paths: readonly string[];
+  facts: ModuleFacts;
+  actions: [text: string, run: () => void][];
+}
+
+/** Kinds of operations that are named, and nodes that are listed. */
+const MOST_KINDS = 6;
+const MOST_LISTED = 40;
+
+/** What a module is and holds, and what flows in and out of it. */
+export function moduleView(
+  graph: GraphModel,
+  { paths, facts, actions }: SelectedModule,
+  opened: Opened,
+  go: GoTo,
+): HTMLElement[] {
+  const { kind, isInferred, operations, parameters } = facts;
+  const known = isInferred ? "inferred" : "watched";
+  const list = (title: string, count: number, items: Item[], rest: number) => {
+    const rows = items.map((item) => element("li", {}, ...item));
+    if (rest > 0) rows.push(element("li", { class: "gw-dim" }, `and ${formatCount(rest)} more`));
+    const body = element("ul", { class: "gw-rows" }, ...rows);
+    return section(`module ${title}`, title, formatCount(count), opened, count > 0, body);
+  };
+  const nodes = (title: string, ids: readonly number[]) => {
+    const items = ids.slice(0, MOST_LISTED).map((id) => {
+      const { label, shape } = graph.nodes[id];
+      const size = element("span", { class: "gw-mono gw-dim" }, shape && formatShape(shape));
+      return [nodeLink(id, label, `${title}.${id}`, go), size];
+    });
+    return list(title, ids.length, items, ids.length - MOST_LISTED);
+  };
+  return [
+    element(
+      "div",
+      { class: "gw-heading" },
+      element("h2", { class: "gw-title" }, pathText(paths)),
+      element(
+        "div",
+        { class: "gw-mono gw-dim gw-op-name" },
+        `${oneLine(kind ?? "class not known")} (${known})`,
+      ),
+      paths.length > 1 &&
+        element("p", { class: "gw-about" }, `${paths.length} modules that are alike, together.`),
+      element(
+        "p",
+        { class: "gw-actions" },
+        ...actions.map(([text, run]) =>
+          button({ label: text, text, class: "gw-button gw-diagnose" }, run),
+        ),
+      ),
+    ),
+    factList(rowsOf(facts)),
+    list(
+      "Operations",
+      operations.reduce((sum, [, times]) => sum + times, 0),
+      operations
+        .slice(0, MOST_KINDS)
+        .map(([op, times]) => [`${formatCount(times)} × ${oneLine(op)}`]),
+      operations.length - MOST_KINDS,
+    ),
+    nodes("Parameters", parameters),
+    nodes("Takes from outside", facts.inputs),
+    nodes("Hands on", facts.outputs),
+  ];
+}
+
+type Item = (Node | string)[];
+
+function rowsOf({ parameters, numbers, own, bytes, gradients }: ModuleFacts): [string, string][] {
+  const rows: [string, string][] = [
+    ["parameters", `${counted(parameters.length, "tensor")}, ${counted(numbers, "number")}`],
+  ];
+  if (bytes > 0) rows.push(["memory", `${formatBytes(bytes)} held, ${formatBytes(own)} by itself`]);
+  if (!gradients) return rows;
+  const { arrived, passedOn, stored, dead, notFinite } = gradients;
+  rows.push(
+    ["gradient in", normsText(arrived)],
+    ["gradient out", normsText(passedOn)],
+    [".grad", `reached ${stored} of ${counted(parameters.length, "parameter")}`],
+  );
+  if (dead > 0) rows.push(["only zeros", `at ${counted(dead, "node")}`]);
+  if (notFinite > 0) rows.push(["NaN or Inf", `at ${counted(notFinite, "node")}`]);
+  return rows;
+}
+
+/** One norm, or the least and the most of several. */
+function normsText(norms: readonly number[]): string {
+  if (norms.length === 0) return "none";
+  const [least, most] = [Math.min(...norms), Math.max(...norms)].map((norm) =>
+    Number.isFinite(norm) ? formatNumber(norm) : "NaN or Inf",
+  );
+  return least === most ? `norm ${least}` : `norms ${least} to ${most}`;
+}
+
+/** "encoder.layers.0", or "encoder.layers.0 … encoder.layers.11". */
+function pathText(paths: readonly string[]): string {
+  const [first, ...others] = paths.map((path) => oneLine(path.replaceAll("/", ".")));
+  return [first, ...others.slice(-1)].join(" … ");
+}

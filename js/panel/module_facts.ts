@@ -1,0 +1,116 @@
+import type { GradientNorms } from "../colours/gradient_norms";
+import { classOf } from "../groups/module_class";
+import { namespacesOf } from "../groups/namespaces";
+import type { Recording } from "../steps/recording";
+import type { GraphModel, MemoryModel } from "../wire";
+
+/** What is known of a module, or of several that are alike, from the graph that it is in. Nodes are ids. */
+export interface ModuleFacts {
+  /** User text; null where it is not known. */
+  kind: string | null;
+  /** Whether the modules are inferred rather than watched. */
+  isInferred: boolean;
+  /** Its operations, by how often they occur. */
+  operations: [string, number][];
+  /** The parameters that its operations use, or that it owns. */
+  parameters: number[];
+  /** How many numbers those hold. */
+  numbers: number;
+  /** What it takes from outside, and what it hands on. */
+  inputs: number[];
+  outputs: number[];
+  /** Held for backward: by its own operations, and with those of the modules in it. */
+  own: number;
+  bytes: number;
+  gradients: ModuleGradients | null;
+}
+
+/** What flowed in a backward pass. Norms are Infinity for NaN as well. */
+export interface ModuleGradients {
+  /** Norms of the gradients that came in and that went out. */
+  arrived: number[];
+  passedOn: number[];
+  /** How many of its parameters a gradient was added to. */
+  stored: number;
+  /** How many of its nodes got nothing but zeros, and how many NaN or Inf. */
+  dead: number;
+  notFinite: number;
+}
+
+/** Reads a module off its graph. A parameter that modules share counts for each. */
+export function moduleFacts(
+  graph: GraphModel,
+  paths: readonly string[],
+  memory: MemoryModel | null = null,
+  pass: { recording: Recording; norms: GradientNorms } | null = null,
+): ModuleFacts {
+  const { nodes, edges } = graph;
+  const spaces = namespacesOf(graph);
+  const inside = spaces.map((space) =>
+    paths.some((path) => space === path || space.startsWith(`${path}/`)),
+  );
+  // Where parameters go by dotted names, a leaf without one is what the model was given.
+  const areNamed = nodes.some(({ kind, name }) => kind === "leaf" && name?.includes("."));
+  const isParameter = (id: number) =>
+    nodes[id].kind === "leaf" && (nodes[id].name?.includes(".") ?? false) === areNamed;
+  const parameters = new Set(
+    nodes.map(({ id }) => id).filter((id) => inside[id] && isParameter(id)),
+  );
+  const inputs = new Set<number>();
+  const outputs = new Set(graph.roots.map(({ node }) => node).filter((id) => inside[id]));
+  const arrived: number[] = [];
+  const passedOn: number[] = [];
+  const note = (norms: number[], norm: number | undefined) => {
+    if (norm !== undefined && !Number.isNaN(norm)) norms.push(norm);
+  };
+  edges.forEach(({ source, target, kind }, i) => {
+    if (inside[source] && isParameter(target)) parameters.add(target);
+    else if (inside[source] && (!inside[target] || nodes[target].kind === "leaf")) {
+      inputs.add(target);
+      note(passedOn, pass?.norms.edges[i]);
+    } else if (inside[target] && !inside[source] && !isParameter(target)) {
+      outputs.add(target);
+      if (kind === "gradient") note(arrived, pass?.norms.edges[i]);
+    }
+  });
+  for (const { node, norm } of pass?.recording.run?.seeds ?? [])
+    if (inside[node] && norm !== null) note(arrived, finite(Number(norm)));
+
+  const counts = new Map<string, number>();
+  for (const { id, kind, op } of nodes)
+    if (inside[id] && kind === "op") counts.set(op, (counts.get(op) ?? 0) + 1);
+  const bytesOf = (holds: (id: number) => boolean) =>
+    (memory?.nodes ?? []).reduce(
+      (sum, id, i) => sum + (holds(id) ? (memory?.bytes[i] ?? 0) : 0),
+      0,
+    );
+  const count = (norm: number) =>
+    nodes.filter(({ id }) => inside[id] && pass?.norms.nodes[id] === norm).length;
+  return {
+    kind: classOf(graph, paths[0]),
+    isInferred: nodes.some(({ id, kind, inferred }) => inside[id] && kind === "op" && inferred),
+    operations: [...counts].sort((a, b) => b[1] - a[1]),
+    // As the model has them: nodes are numbered from the outputs on.
+    parameters: [...parameters].sort((a, b) => b - a),
+    numbers: [...parameters].reduce((sum, id) => sum + sizeOf(nodes[id].shape), 0),
+    inputs: [...inputs],
+    outputs: [...outputs],
+    own: bytesOf((id) => paths.includes(spaces[id])),
+    bytes: bytesOf((id) => inside[id]),
+    gradients: pass && {
+      arrived,
+      passedOn,
+      stored: [...parameters].filter((id) => pass.recording.step[id] > 0).length,
+      dead: count(0),
+      notFinite: count(Number.POSITIVE_INFINITY),
+    },
+  };
+}
+
+function sizeOf(shape: readonly number[] | null): number {
+  return (shape ?? [0]).reduce((product, size) => product * size, 1);
+}
+
+function finite(norm: number): number {
+  return Number.isFinite(norm) ? norm : Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,63 @@
+import type { Channel } from "../channel";
+import { gradientNorms } from "../colours/gradient_norms";
+import type { Drawing } from "../drawing/drawing";
+import type { Folder } from "../groups/folder";
+import { isApart, openGroup, refoldRepeat } from "../groups/folding";
+import type { SelectedModule } from "./module";
+import { moduleFacts } from "./module_facts";
+
+/** The module that is selected in one view. Python knows of selected nodes only. */
+export class ModuleSelection {
+  private paths: readonly string[] | null = null;
+  private made: SelectedModule | null = null;
+  /** What it was made of. */
+  private key: unknown[] = [];
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly folder: Folder,
+    private readonly channel: Pick<Channel, "get">,
+  ) {}
+
+  select(paths: readonly string[] | null): void {
+    if (paths === this.paths) return;
+    this.paths = paths;
+    this.drawing.mark({ module: paths });
+  }
+
+  /** The selected module as it is drawn now, the same object as long as nothing about it changes; null for none. */
+  get current(): SelectedModule | null {
+    const { drawing, folder, channel } = this;
+    const { scene, progress } = drawing;
+    const drawn = folder.drawnGraph;
+    if (!this.paths || !scene || !drawn) return null;
+    const [path] = this.paths;
+    const box = scene.nodes.find(({ group }) => group?.paths.includes(path));
+    const recording = progress?.recording ?? null;
+    const memory = channel.get("memory") ?? null;
+    const key = [path, scene, drawn, recording, memory];
+    if (key.every((part, i) => part === this.key[i])) return this.made;
+    this.key = key;
+    // A repeat that is folded or shown one by one takes the selection along.
+    const paths = box?.group?.paths ?? [path];
+    this.select(paths);
+    const { graph, tree } = drawn;
+    const run = recording?.run ?? null;
+    const pass = recording && run && { recording, norms: gradientNorms(graph, run) };
+    const frame = scene.frames?.find((one) => one.path === path);
+    const actions: SelectedModule["actions"] = [
+      frame
+        ? ["Close", () => folder.close(path, [(frame.left + frame.right) / 2, frame.top])]
+        : box && paths.length > 1
+          ? ["Show one by one", () => folder.open(box)]
+          : ["Open", () => folder.change((folding) => openGroup(tree, folding, path))],
+    ];
+    if (folder.folding && isApart(folder.folding, path))
+      actions.push([
+        "Fold the repeats again",
+        () => folder.change((folding) => refoldRepeat(folding, path)),
+      ]);
+    this.made = { paths, facts: moduleFacts(graph, paths, memory, pass), actions };
+    return this.made;
+  }
+}
