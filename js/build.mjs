@@ -3,6 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import esbuild from "esbuild";
+import { STAND_INS } from "./stand_ins.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = join(here, "..", "src", "gradwalk", "static");
@@ -16,6 +17,7 @@ const shared = {
   target: "es2022",
   charset: "utf8",
   logLevel: "warning",
+  alias: STAND_INS,
 };
 const bundle = {
   ...shared,

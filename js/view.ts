@@ -1,63 +1,81 @@
 import type { Channel } from "./channel";
 import { asDirection } from "./drawing/direction";
 import { Drawing } from "./drawing/drawing";
-import type { Scene } from "./drawing/scene";
-import { hasConstants, shownGraph } from "./drawing/shown_graph";
+import { graphName, hasConstants, leafCount, shownGraph } from "./drawing/shown_graph";
 import { foldedIn } from "./drawing/stages";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "./drawing/views";
+import { liveSvg } from "./export/live";
+import { createSaveMenu } from "./export/save_menu";
 import { createFindingsList, labelInModule } from "./findings/findings_list";
 import { Folder } from "./groups/folder";
 import { keyToFold, pressToFold } from "./groups/gestures";
+import { offerWork, showWork } from "./groups/work_progress";
 import { checkGraph } from "./guard";
+import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
 import { search } from "./search/search";
 import { runningAt } from "./steps/recording";
 import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
 import { counted } from "./text/number";
+import { Arrangement } from "./ui/arrangement";
 import { Cleanup, element } from "./ui/dom";
 import { faultBox, messageOf } from "./ui/fault";
-import { resizeHandle } from "./ui/handle";
 import { legendEntries } from "./ui/legend";
+import { ownKeys } from "./ui/own_keys";
+import { createProgress } from "./ui/progress";
 import { createSearchBox } from "./ui/searchbox";
 import { followTheme } from "./ui/theme";
 import { createToolbar } from "./ui/toolbar";
 import { createTransportBar } from "./ui/transport_bar";
 import { createViewBar } from "./ui/view_bar";
 import type { GraphModel } from "./wire";
+import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
-const NARROW = 640;
-const LEAST_HEIGHT = 340;
-const MOST_HEIGHT = 600;
-const LEAST_PANEL = 220;
-
-/** Fills an element with the widget: toolbar, drawing, panel, legend, status. Returns what takes it all away again. */
-export function createView(host: HTMLElement, channel: Channel): () => void {
+/**
+ * Fills an element with the widget: toolbar, drawing, panel, legend, status. Pictures of large graphs are made in a
+ * worker, where one can be started. Returns what takes it all away again.
+ */
+export function createView(
+  host: HTMLElement,
+  channel: Channel,
+  startWorker: StartWorker = () => null,
+): () => void {
   const cleanup = new Cleanup();
   /** All of it, its autograd nodes alone, and what of it is drawn. */
   let graph: GraphModel | null = null;
   let autograd: GraphModel | null = null;
   let shown: GraphModel | null = null;
-  let panelOpen = true;
+  /** What can be drawn of the graph: without and with its constants. */
+  let drawable: GraphModel[] = [];
   let legendOpen = true;
-  /** What the reader dragged, px; NaN for the default. */
-  let height = Number.NaN;
-  /** The default height for this picture; NaN until it is known. */
-  let fitting = Number.NaN;
-  let panelWidth = Number.NaN;
 
   const measure = browserMeasure();
   const drawing = new Drawing(
     {
       select,
       zoomed: (scale) => toolbar.setScale(scale),
-      escape: () => searchBox.clear(),
-      pressed: (press) => pressToFold(folder, drawing.scene, press),
+      escape: () => giveUp() || searchBox.clear(),
+      pressed: (press) => pressToFold(folder, press),
       keyed: (key, node) => keyToFold(folder, key, node),
     },
     measure,
   );
-  const folder = new Folder(drawing, measure, showFolding);
+  const progress = createProgress(() => drawing.focus());
+  const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
+    changed: showFolding,
+    shown: (scene) => arrangement.suit(scene),
+    working: (work) => showWork(progress, work, giveUp),
+    gaveUp(kept) {
+      if (kept === null) {
+        offerWork(progress, () => folder.again());
+        return;
+      }
+      channel.set("direction", kept.direction);
+      channel.set("constants", kept.source.constants);
+    },
+    failed: showFault,
+  });
+  const modules = new ModuleSelection(drawing, folder, channel);
   const searchBox = createSearchBox({
     find(query) {
       const found = shown ? search(shown, query) : [];
@@ -67,24 +85,33 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     go(id) {
       drawing.mark({ hit: id });
       if (id === null) folder.keep();
-      else {
-        folder.reveal(id, "peek");
-        drawing.reveal(id, true);
-      }
+      else folder.reveal(id, true, "peek");
     },
     left: () => drawing.focus(),
   });
-  const toolbar = createToolbar(searchBox, {
-    direction: (direction) => channel.set("direction", direction),
-    zoom: (factor) => drawing.zoomBy(factor),
-    fit: () => drawing.fit(),
-    toggleConstants: () => channel.set("constants", !channel.get("constants")),
-    toggleLegend: () => setLegend(!legendOpen),
-    togglePanel: () => setPanel(!panelOpen),
-  });
+  const saving = createSaveMenu(
+    () => liveSvg(drawing.still, root, `Autograd graph of ${counts.textContent}`),
+    () => graph?.roots.map((output) => output.name) ?? [],
+  );
+  const toolbar = createToolbar(
+    searchBox,
+    {
+      direction: (direction) => channel.set("direction", direction),
+      zoom: (factor) => drawing.zoomBy(factor),
+      fit: () => drawing.fit(),
+      toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      toggleLegend: () => setLegend(!legendOpen),
+      togglePanel: () => setPanel(!arrangement.isPanelOpen),
+    },
+    saving,
+  );
   const panel = new Panel({
     goTo(id) {
       select(id);
+      panel.focus();
+    },
+    goToModule(path) {
+      select(null, [path]);
       panel.focus();
     },
     close() {
@@ -96,8 +123,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   const findings = createFindingsList(
     (node) => {
       select(node);
-      folder.reveal(node);
-      drawing.reveal(node, true);
+      folder.reveal(node, true);
     },
     (node) => (graph ? labelInModule(graph.nodes[node]) : `node ${node}`),
   );
@@ -110,42 +136,15 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     togglePlay: () => stepper.togglePlay(),
     show(node) {
       select(node);
-      folder.reveal(node);
-      drawing.reveal(node, true);
+      folder.reveal(node, true);
     },
   });
   const legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
   const note = element("span", { class: "gw-note-text" });
   const counts = element("span", { class: "gw-counts" });
   const faults = element("div", { class: "gw-faults" });
-  const body = element("div", { class: "gw-body" });
-  const width = resizeHandle({
-    label: "Resize the details panel",
-    axis: "x",
-    class: "gw-handle-x",
-    grows: false,
-    read: () => ({
-      now: panel.element.offsetWidth,
-      least: LEAST_PANEL,
-      most: Math.max(LEAST_PANEL, root.clientWidth * 0.6),
-    }),
-    set(size) {
-      panelWidth = size;
-      arrange();
-    },
-  });
-  const bottom = resizeHandle({
-    label: "Resize the widget",
-    axis: "y",
-    class: "gw-handle-y",
-    grows: true,
-    read: () => ({ now: drawing.element.offsetHeight, least: 180, most: 2000 }),
-    set(size) {
-      height = size;
-      arrange();
-    },
-  });
-  body.append(drawing.element, width.element, panel.element);
+  const arrangement = new Arrangement(drawing, panel.element);
+  drawing.element.append(progress.element);
   const root = element(
     "div",
     { class: "gradwalk" },
@@ -155,55 +154,44 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
       toolbar.element,
       viewBar.element,
       faults,
-      body,
+      arrangement.body,
       bar.element,
       findings.element,
       legend,
       element("div", { class: "gw-status", role: "status" }, note, counts),
-      bottom.element,
+      arrangement.bottom,
     ),
   );
   host.append(root);
+  arrangement.follow(root, cleanup);
 
-  function select(id: number | null): void {
-    if (id !== null && !panelOpen) setPanel(true);
-    channel.set("selected", id);
+  function select(id: number | null, module: readonly string[] | null = null): void {
+    if ((id !== null || module) && !arrangement.isPanelOpen) setPanel(true);
+    modules.select(module);
+    if (channel.get("selected") === id) showDetails();
+    else channel.set("selected", id);
   }
 
   function showFolding(): void {
     viewBar.update();
     if (graph) showLegend();
+    showDetails();
+  }
+
+  /** Gives up a picture that takes long; false if there is none. */
+  function giveUp(): boolean {
+    return progress.isVisible && folder.cancel();
   }
 
   function setPanel(open: boolean): void {
-    panelOpen = open;
     toolbar.setPanel(open);
-    arrange();
+    arrangement.setPanel(open);
   }
 
   function setLegend(open: boolean): void {
     legendOpen = open;
     legend.hidden = !open;
     toolbar.setLegend(open);
-  }
-
-  /** Sizes that depend on the width of the cell and on what the reader dragged. */
-  function arrange(): void {
-    const narrow = root.clientWidth > 0 && root.clientWidth < NARROW;
-    root.classList.toggle("is-narrow", narrow);
-    panel.element.hidden = !panelOpen;
-    width.element.hidden = !panelOpen || narrow;
-    panel.element.style.width = narrow
-      ? ""
-      : `${Number.isNaN(panelWidth) ? defaultPanel(root.clientWidth) : panelWidth}px`;
-    const stageWidth = drawing.canvas.clientWidth;
-    // Once per picture: a panel that opens later must not change the height of the page.
-    if (Number.isNaN(fitting) && stageWidth > 0) fitting = defaultHeight(drawing.scene, stageWidth);
-    const wanted = Number.isNaN(height) ? fitting : height;
-    if (!Number.isNaN(wanted)) body.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
-    drawing.resize({ width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight });
-    width.update();
-    bottom.update();
   }
 
   function showFault(error: unknown): void {
@@ -224,23 +212,23 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     showPythonFault();
     const given = checkGraph(channel.get("graph"));
     const constants = channel.get("constants");
-    if (autograd === null || given !== graph) autograd = shownGraph(given, false);
+    if (given !== graph) modules.select(null);
+    if (given !== graph) drawable = [shownGraph(given, false), shownGraph(given, true)];
     graph = given;
-    shown = constants ? shownGraph(graph, true) : autograd;
+    autograd = drawable[0];
+    shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
     const direction = asDirection(channel.get("direction"));
-    toolbar.setDirection(direction);
-    folder.show(shown, direction, graph);
+    toolbar.setDirection(direction, graph.static);
+    folder.show(shown, direction, graph, { given: channel.raw("graph"), constants });
     stepper.read(autograd);
-    fitting = Number.NaN;
-    const leaves = autograd.nodes.filter((node) => node.kind === "leaf").length;
     const size = `${counted(autograd.nodes.length, "node")}, ${counted(autograd.edges.length, "edge")}`;
     counts.textContent = size;
     drawing.canvas.setAttribute(
       "aria-label",
-      `Autograd graph of ${size}, ${counted(leaves, "leaf", "leaves")}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`,
+      `${graphName(graph)} of ${size}, ${leafCount(graph)}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`,
     );
-    arrange();
+    arrangement.arrange();
     showLegend();
     searchBox.refresh();
   });
@@ -281,6 +269,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
     const state = channel.get("state");
     legend.replaceChildren(
       ...legendEntries({
+        isStatic: shown.static,
         stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
         kinds: new Set(shown.nodes.map((node) => node.kind)),
         copies: drawing.scene?.nodes.some((node) => node.copies > 1) ?? false,
@@ -295,21 +284,28 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
 
   const showDetails = update(() => {
     if (graph)
-      panel.update(graph, channel.get("selected"), channel.get("details"), drawing.progress);
+      panel.update(
+        graph,
+        channel.get("selected"),
+        channel.get("details"),
+        drawing.progress,
+        modules.current,
+      );
   });
 
   const showSelected = update(() => {
     const selected = channel.get("selected");
-    if (selected !== null && !panelOpen) setPanel(true);
+    if (selected !== null && !arrangement.isPanelOpen) setPanel(true);
+    if (selected !== null) modules.select(null);
     drawing.mark({ selected });
     showDetails();
-    if (selected !== null) {
-      folder.reveal(selected);
-      drawing.reveal(selected);
-    }
+    if (selected !== null) folder.reveal(selected);
   });
 
-  const showFindings = update(() => findings.update(channel.get("findings") ?? null));
+  const showFindings = update(() => {
+    viewBar.answered();
+    findings.update(channel.get("findings") ?? null);
+  });
 
   const showPythonFault = update(() => {
     const fault = channel.get("fault");
@@ -319,6 +315,7 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   cleanup.add(() => root.remove());
   cleanup.add(followTheme(root));
   cleanup.add(() => drawing.destroy());
+  cleanup.add(() => folder.destroy());
   cleanup.add(() => stepper.destroy());
   cleanup.add(() => panel.destroy());
   const subscribe = (trait: Parameters<Channel["on"]>[0], changed: () => void) =>
@@ -343,55 +340,31 @@ export function createView(host: HTMLElement, channel: Channel): () => void {
   });
   subscribe("selected", showSelected);
   subscribe("details", showDetails);
-  subscribe("memory", () => viewBar.update());
+  subscribe("memory", () => {
+    viewBar.update();
+    showDetails();
+  });
   subscribe("dtypes", () => viewBar.update());
   subscribe("findings", showFindings);
   subscribe("fault", () => {
     stepper.answered();
+    viewBar.answered();
     showPythonFault();
   });
 
-  // Keys pressed in the widget are the widget's: a notebook would take them for commands.
-  cleanup.listen<KeyboardEvent>(root, "keydown", (event) => {
-    event.stopPropagation();
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test((event.target as Element).tagName);
-    if (typing) return;
-    if (event.key === "f") drawing.fit();
-    else if (event.key === "/") searchBox.focus();
-    else if (event.key === "Escape" && !drawing.hasFocus) drawing.focus();
-    else return;
-    event.preventDefault();
-  });
-  for (const type of ["keyup", "keypress"])
-    cleanup.listen(root, type, (event) => event.stopPropagation());
-
-  // In the next frame: sizes set while sizes are observed would be observed again at once.
-  let frame = 0;
-  const observer = new ResizeObserver(() => {
-    cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(arrange);
-  });
-  cleanup.add(() => cancelAnimationFrame(frame));
-  observer.observe(root);
-  observer.observe(drawing.canvas);
-  cleanup.add(() => observer.disconnect());
+  ownKeys(
+    root,
+    {
+      f: () => drawing.fit(),
+      "/": () => searchBox.focus(),
+      Escape: () => (drawing.hasFocus ? false : giveUp() || drawing.focus()),
+    },
+    cleanup,
+  );
 
   redraw();
   mark();
   showSelected();
   showFindings();
   return () => cleanup.run();
-}
-
-/** High enough for a small graph at its largest, and no higher; a large one gets a window to look through. */
-function defaultHeight(scene: Scene | null, width: number): number {
-  if (!scene) return LEAST_HEIGHT;
-  const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
-  const readable = scale < READABLE ? FIRST_SCALE : scale;
-  return Math.max(LEAST_HEIGHT, Math.min(MOST_HEIGHT, scene.height * readable + 2 * MARGIN));
-}
-
-function defaultPanel(width: number): number {
-  return Math.round(Math.max(270, Math.min(360, width * 0.36)));
 }

@@ -216,7 +216,7 @@ describe("plumbing", () => {
   });
 
   it("is hidden in a large graph, whose modules are closed", async () => {
-    const { boxes, one } = await view(blocks(60));
+    const { boxes, one } = await view(blocks(80));
     expect(boxes()).toEqual(["net/block"]);
     const toggle = one('[aria-label="Hide plumbing"]');
     expect(toggle.getAttribute("aria-pressed")).toBe("true");
@@ -225,7 +225,7 @@ describe("plumbing", () => {
 
 describe("a hidden node", () => {
   it("comes to light when it is selected, also from Python", async () => {
-    const { channel, node, idOf, boxes } = await view(blocks(60));
+    const { channel, node, idOf, boxes } = await view(blocks(80));
     channel.change("selected", idOf("h30"));
     await nextFrame();
     expect(node("h30").classList).toContain("is-selected");
@@ -234,7 +234,7 @@ describe("a hidden node", () => {
   });
 
   it("is shown by a search, one at a time", async () => {
-    const { one, node } = await view(blocks(60));
+    const { one, node } = await view(blocks(80));
     const type = async (text: string) => {
       const field = one<HTMLInputElement>(".gw-search-field");
       field.value = text;
@@ -251,7 +251,7 @@ describe("a hidden node", () => {
   });
 
   it("stays once it is selected, when the search goes on", async () => {
-    const { channel, one, node, idOf } = await view(blocks(60));
+    const { channel, one, node, idOf } = await view(blocks(80));
     const field = one<HTMLInputElement>(".gw-search-field");
     const type = async (text: string) => {
       field.value = text;

@@ -1,2 +1,19 @@
-// Style sheets are read as they are: the contrast of their colours is tested.
-export default { test: { css: true } };
+import { fileURLToPath } from "node:url";
+import { STAND_INS } from "./stand_ins.mjs";
+
+const alias = Object.fromEntries(
+  Object.entries(STAND_INS).map(([name, path]) => [
+    name,
+    fileURLToPath(new URL(path, import.meta.url)),
+  ]),
+);
+
+export default {
+  resolve: { alias },
+  test: {
+    // Style sheets are read as they are: the contrast of their colours is tested.
+    css: true,
+    // Only what vitest itself resolves can be aliased.
+    server: { deps: { inline: [/d3-zoom/] } },
+  },
+};

@@ -9,7 +9,7 @@ import widget from "./widget";
 function fakeModel(traits: Partial<Traits>) {
   const values: Record<string, unknown> = {
     details: null,
-    state: {},
+    state: null,
     fault: null,
     selected: null,
     direction: "down",

@@ -5,6 +5,9 @@ import { createComparison } from "./compare/view";
 import { element } from "./ui/dom";
 import { faultBox, messageOf } from "./ui/fault";
 import { createView } from "./view";
+import type { StartWorker } from "./worker/scene_maker";
+import { serveInWorker } from "./worker/serve";
+import { workersFrom } from "./worker/start";
 
 type AnyTraits = Traits | CompareTraits;
 
@@ -14,7 +17,7 @@ function render({ model, el, signal }: RenderProps<AnyTraits>): () => void {
   try {
     end = isComparison(model)
       ? createComparison(el, channelOf<CompareTraits>(model))
-      : createView(el, channelOf(model as AnyModel<Traits>));
+      : createView(el, channelOf(model as AnyModel<Traits>), workersOf(model));
   } catch (error) {
     // anywidget shows errors only in the console.
     el.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
@@ -27,5 +30,13 @@ function render({ model, el, signal }: RenderProps<AnyTraits>): () => void {
 function isComparison(model: AnyModel<AnyTraits>): model is AnyModel<CompareTraits> {
   return (model as AnyModel<CompareTraits>).get("panes") !== undefined;
 }
+
+/** The text of this very module is a trait in Jupyter; where it is not, the module has an address. */
+function workersOf(model: AnyModel<AnyTraits>): StartWorker {
+  const text = (model as unknown as AnyModel<{ _esm: unknown }>).get("_esm");
+  return workersFrom(text, "module", import.meta.url);
+}
+
+serveInWorker();
 
 export default { render };

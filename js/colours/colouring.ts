@@ -41,7 +41,7 @@ export const NOT_FINITE = "is-c-alarm";
 /** Whether there is something to colour by. */
 export function isKnown(by: ColourBy, { norms, memory, dtypes, tree }: ColourSources): boolean {
   if (by === "gradient") return norms !== null;
-  if (by === "memory") return memory !== null;
+  if (by === "memory") return memory !== null && memory.nodes.length > 0;
   if (by === "dtype") return dtypes !== null;
   return by === "none" || (tree !== null && tree.path.length > 1);
 }

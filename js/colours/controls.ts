@@ -5,7 +5,7 @@ import { STEPS } from "./scale";
 const CHOICES: [ColourBy, string, string][] = [
   ["none", "nothing", ""],
   ["gradient", "gradient norm", "after a backward pass"],
-  ["memory", "memory", "not known"],
+  ["memory", "memory", "not counted yet"],
   ["dtype", "dtype", "not known"],
   ["module", "module", "not known"],
 ];

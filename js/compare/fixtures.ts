@@ -1,4 +1,5 @@
 import { localChannel } from "../channel";
+import { NO_MODULES } from "../groups/module_class";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel, PassModel } from "../wire";
 import type { CompareTraits } from "./traits";
 
@@ -6,6 +7,8 @@ import type { CompareTraits } from "./traits";
 export function graphOf(nodes: readonly string[], edges: readonly string[]): GraphModel {
   return {
     v: 1,
+    static: false,
+    modules: NO_MODULES,
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
       return {

@@ -22,7 +22,7 @@ export function createLeafTable(select: (place: number) => void): LeafTable {
     {
       class: "gw-table-scroller",
       tabindex: 0,
-      role: "region",
+      role: "group",
       "aria-label": "Leaves side by side",
       ...KEEP_KEYS,
     },
@@ -41,7 +41,7 @@ export function createLeafTable(select: (place: number) => void): LeafTable {
     element: element(
       "section",
       { class: "gw-leaves" },
-      element("h3", { class: "gw-table-title" }, "Leaves"),
+      element("h2", { class: "gw-table-title" }, "Leaves"),
       scroller,
       note,
     ),
@@ -99,7 +99,7 @@ function headRows(labels: readonly string[], when: readonly When[]): HTMLElement
 
 function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLElement {
   const shown = row.cells.map(cellTexts);
-  const there = shown.filter((_, p) => row.cells[p].node !== null);
+  const there = shown.filter((_, p) => row.cells[p].is_leaf !== null);
   const differs = [0, 1, 2, 3].map((i) => new Set(there.map((texts) => texts[i])).size > 1);
   const place = row.cells.find((cell) => cell.node !== null)?.node ?? null;
   const name = oneLine(row.name ?? "unnamed");
@@ -109,7 +109,7 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
     button({ label: `Select ${name}`, text: name, class: "gw-link" }, () => {
       if (place !== null) select(place);
     }),
-    (differs.includes(true) || there.length < shown.length) &&
+    (differs.includes(true) || row.cells.some(({ node }) => node === null)) &&
       element("span", { class: "gw-differs", title: "The graphs differ here" }, "≠"),
   );
   return element(
@@ -119,17 +119,25 @@ function tableRow(row: LeafRowModel, select: (place: number) => void): HTMLEleme
     ...row.cells.flatMap((cell, p) =>
       cell.node === null
         ? [element("td", { colspan: 4, class: "gw-group-start gw-absent" }, "not in this graph")]
-        : shown[p].map((text, i) =>
-            element(
-              "td",
-              {
-                class: [i === 0 && "gw-group-start", differs[i] && "is-different"]
-                  .filter(Boolean)
-                  .join(" "),
-              },
-              text,
+        : cell.is_leaf === null
+          ? [
+              element(
+                "td",
+                { colspan: 4, class: "gw-group-start gw-absent" },
+                "static: no gradient",
+              ),
+            ]
+          : shown[p].map((text, i) =>
+              element(
+                "td",
+                {
+                  class: [i === 0 && "gw-group-start", differs[i] && "is-different"]
+                    .filter(Boolean)
+                    .join(" "),
+                },
+                text,
+              ),
             ),
-          ),
     ),
   );
 }

@@ -30,8 +30,8 @@ const FACTS: readonly Fact[] = [
   ["shape", (details) => details.shape && formatShape(details.shape)],
   ["dtype", (details) => details.dtype && shortDtype(details.dtype)],
   ["device", (details) => details.device],
-  ["requires_grad", (details) => pythonText(details.requires_grad)],
-  ["is_leaf", (details) => pythonText(details.is_leaf)],
+  ["requires_grad", (details) => knownText(details.requires_grad)],
+  ["is_leaf", (details) => knownText(details.is_leaf)],
   ["value", (details) => tensorText(details.value)],
   [".grad", (details) => tensorText(details.grad) ?? (details.is_leaf ? "None" : null)],
   ["flowed in", (details) => gradientsText(details.grad_output)],
@@ -57,7 +57,7 @@ interface Row {
 
 /** The selected node in every graph, a column each; what differs is bold and has a sign, what does not takes one line. */
 export function createNodeTable(): NodeTable {
-  const title = element("h3", { class: "gw-table-title" });
+  const title = element("h2", { class: "gw-table-title" });
   const about = element("p", { class: "gw-about" });
   const head = element("thead");
   const body = element("tbody");
@@ -67,7 +67,7 @@ export function createNodeTable(): NodeTable {
     {
       class: "gw-table-scroller",
       tabindex: 0,
-      role: "region",
+      role: "group",
       "aria-label": "The selected node side by side",
       ...KEEP_KEYS,
     },
@@ -119,6 +119,10 @@ export function createNodeTable(): NodeTable {
   };
 }
 
+function knownText(value: boolean | null): string | null {
+  return value === null ? null : pythonText(value);
+}
+
 function aboutText({ members, panes }: United, selected: number): string {
   const of = members[selected];
   const lacking = panes.filter((_, p) => of[p] === null).map(({ label }) => oneLine(label));
@@ -142,7 +146,10 @@ function rowsOf(
         return one && node !== null ? describeState(one, node) : null;
       }),
     ],
-    ["why", known.map((one) => (one?.grad === null && one.is_leaf ? one.grad_note.grad : null))],
+    [
+      "why",
+      known.map((one) => (one?.grad === null && one.is_leaf !== false ? one.grad_note.grad : null)),
+    ],
   );
   return facts
     .filter(([, texts]) => texts.some((text) => text !== null))

@@ -191,6 +191,7 @@ export class PaneGrid {
           hovered: (node) => this.hover(p, node),
         },
         this.measure,
+        { minimap: false },
       );
       return { drawing, head: element("div", { class: "gw-pane-head" }) };
     });

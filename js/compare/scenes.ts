@@ -1,4 +1,5 @@
 import type { Direction } from "../drawing/direction";
+import { labelled } from "../drawing/labels";
 import type { Place } from "../drawing/obstacles";
 import {
   buildScene,
@@ -65,7 +66,7 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
   });
   const whole = buildScene(slots, direction, measure, together);
   const alike = alikeEdges(united);
-  return panes.map((_, p) => paneScene(united, p, whole, shapes[p], alike));
+  return panes.map((_, p) => paneScene(united, p, whole, shapes[p], alike, measure));
 }
 
 /** Per slot, the largest size that any graph needs. */
@@ -106,6 +107,7 @@ function paneScene(
   whole: Scene,
   shapes: readonly NodeShape[],
   alike: readonly boolean[],
+  measure: Measure,
 ): PaneScene {
   const { graph, place, edge: slotEdge } = united.panes[p];
   const own = new Set(slotEdge);
@@ -141,11 +143,19 @@ function paneScene(
   }
   const edges = Array.from(slotEdge, (slot, i): SceneEdge => {
     const { quiet: _, ...edge } = whole.edges[slot];
+    const label = labelled(edge.label, graph.edges[i], measure);
     const [source, target] = [index[edge.source], index[edge.target]];
-    return { ...edge, index: i, source, target, ...edgePart(graph.edges[i].kind) };
+    return { ...edge, label, index: i, source, target, ...edgePart(graph.edges[i].kind) };
   });
   return {
-    scene: { ...whole, nodes, edges, drawn, signs: only.map(({ tag }) => tag) },
+    scene: {
+      ...whole,
+      isStatic: graph.static,
+      nodes,
+      edges,
+      drawn,
+      signs: only.map(({ tag }) => tag),
+    },
     ghosts,
     ghostEdges: whole.edges.filter((edge) => !own.has(edge.index)),
     only,

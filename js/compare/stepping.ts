@@ -117,13 +117,13 @@ function whereWords(passes: readonly number[], panes: readonly Pane[]): string {
 
 /** What there is to say of all passes; a sentence that is not of all of them tells whose it is. */
 export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]): TransportModel {
-  const sentences = (say: (pass: PassModel) => string | null) =>
+  const sentences = (say: (pass: PassModel, p: number) => string | null) =>
     sentencesOf(panes, passes.map(say));
   const started = passes.some((pass) => pass.run !== null);
   return {
     owned: passes.every(({ transport, run }) => transport.owned || run === null),
-    note: sentences(({ transport, run }) =>
-      started && run === null
+    note: sentences(({ transport, run }, p) =>
+      started && run === null && !panes[p].graph.static
         ? "no backward through this graph has been seen yet."
         : transport.note,
     ),
@@ -132,7 +132,10 @@ export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]
 }
 
 /** Lets the stepper of a single graph step through the merged passes. */
-export function stepperChannel(channel: CompareChannel, united: () => United | null): Channel {
+export function stepperChannel(
+  channel: CompareChannel,
+  united: () => United | null,
+): Pick<Channel, "get" | "set" | "send"> {
   const read = (trait: keyof Traits): unknown => {
     const all = united();
     switch (trait) {
@@ -151,7 +154,6 @@ export function stepperChannel(channel: CompareChannel, united: () => United | n
     set(trait, value) {
       if (trait === "cursor") channel.set("cursor", value as number);
     },
-    on: () => () => {},
     send: (message) => channel.send(message),
   };
 }

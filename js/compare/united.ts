@@ -42,12 +42,15 @@ export function unite(given: readonly PaneModel[], members: Members): United {
   const slotMembers = gather(members, slot);
   const edges: EdgeModel[] = [];
   const known = new Map<string, number>();
+  // What an argument is called, and where it stands, is another thing in a static graph.
+  const isMixed = graphs.some((graph) => graph.static);
   const panes = graphs.map((graph, p): Pane => {
     const times = new Map<string, number>();
     const edge = Int32Array.from(graph.edges, (one) => {
       const source = slot[place[p][one.source]];
       const target = slot[place[p][one.target]];
-      const kind = [source, target, one.input_nr, one.argument, one.output_nr].join(" ");
+      const use = isMixed ? [] : [one.input_nr, one.argument, one.output_nr];
+      const kind = [source, target, ...use].join(" ");
       const time = times.get(kind) ?? 0;
       times.set(kind, time + 1);
       const key = `${kind} ${time}`;

@@ -8,10 +8,12 @@ import { Cleanup, element } from "../ui/dom";
 import { faultBox, messageOf } from "../ui/fault";
 import { resizeHandle } from "../ui/handle";
 import { legendEntries } from "../ui/legend";
+import { ownKeys } from "../ui/own_keys";
 import { createSearchBox } from "../ui/searchbox";
 import { followTheme } from "../ui/theme";
 import { createToolbar } from "../ui/toolbar";
 import { createTransportBar } from "../ui/transport_bar";
+import { whenResized } from "../ui/when_resized";
 import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
 import { createNodeTable } from "./node_table";
@@ -25,9 +27,11 @@ import {
   transportOf,
 } from "./stepping";
 import type { CompareChannel, CompareTraits } from "./traits";
-import { type United, unite } from "./united";
+import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
+
+const isStaticPane = ({ graph }: Pane) => graph.static;
 
 /** Fills an element with a comparison: toolbar, a pane per graph, bar, tables. Returns what takes it all away again. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
@@ -207,6 +211,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     legend.replaceChildren(
       ...compareEntries(united.members.some((of) => of.includes(null))),
       ...legendEntries({
+        isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
         stubs: united.panes.some(({ graph }) =>
           graph.nodes.some((node) => node.no_grad_inputs.length > 0),
         ),
@@ -279,30 +284,16 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     showPythonFault();
   });
 
-  // Keys pressed in the widget are the widget's: a notebook would take them for commands.
-  cleanup.listen<KeyboardEvent>(root, "keydown", (event) => {
-    event.stopPropagation();
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test((event.target as Element).tagName)) return;
-    if (event.key === "f") grid.first?.fit();
-    else if (event.key === "/") searchBox.focus();
-    else if (event.key === "Escape" && !grid.hasFocus) grid.focus();
-    else return;
-    event.preventDefault();
-  });
-  for (const type of ["keyup", "keypress"])
-    cleanup.listen(root, type, (event) => event.stopPropagation());
-
-  // In the next frame: sizes set while sizes are observed would be observed again at once.
-  let frame = 0;
-  const observer = new ResizeObserver(() => {
-    cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(arrange);
-  });
-  cleanup.add(() => cancelAnimationFrame(frame));
-  observer.observe(root);
-  observer.observe(grid.element);
-  cleanup.add(() => observer.disconnect());
+  ownKeys(
+    root,
+    {
+      f: () => grid.first?.fit(),
+      "/": () => searchBox.focus(),
+      Escape: () => !grid.hasFocus && grid.focus(),
+    },
+    cleanup,
+  );
+  cleanup.add(whenResized([root, grid.element], arrange));
 
   redraw();
   showSelected();

@@ -1,3 +1,4 @@
+import { NO_MODULES } from "../groups/module_class";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */
@@ -89,6 +90,8 @@ export class Builder {
     }
     return {
       v: 1,
+      static: false,
+      modules: NO_MODULES,
       nodes: queue.map((node, id) => ({ id, ...this.made[node] })),
       edges,
       roots: roots.map(([node, name]) => ({ node: ids.get(node) ?? 0, output_nr: 0, name })),

@@ -3,7 +3,7 @@ import { asDirection } from "../drawing/direction";
 import { type Progress, recordingOf } from "../steps/recording";
 import { createView } from "../view";
 import type { StateModel } from "../wire";
-import { DEEP_MODELS } from "./deep_models";
+import { DEEP_MODELS, transformer } from "./deep_models";
 import { fakeDetails } from "./fake_details";
 import { fakeDtypes, fakeFindings, fakeMemory } from "./fake_diagnosis";
 import { fakeRun, fakeTransport, SITUATIONS, type Situation } from "./fake_run";
@@ -26,7 +26,8 @@ let remove = () => {};
 function show(): void {
   remove();
   const name = query.get("model") ?? Object.keys(MODELS)[0];
-  const graph = (MODELS[name] ?? Object.values(MODELS)[0])();
+  const layers = Number(query.get("layers"));
+  const graph = layers > 0 ? transformer(layers) : (MODELS[name] ?? Object.values(MODELS)[0])();
   const host = document.getElementById("widget") as HTMLElement;
   host.style.maxWidth = query.has("width") ? `${query.get("width")}px` : "";
   document.body.dataset.theme = query.get("theme") ?? "light";

@@ -85,6 +85,7 @@ export function fakeDetails(
         output_nr: edge.output_nr,
         label: label(edge.source),
       })),
+    consumer_count: graph.edges.filter((edge) => edge.target === id).length,
     value: leaf ? fakeTensor(node.shape ?? [], id) : null,
     grad: leaf && ran ? fakeTensor(node.shape ?? [], id + 3) : null,
     grad_output: ran ? [fakeTensor(node.shape ?? [], id + 5)] : null,

@@ -12,7 +12,10 @@ import type {
 } from "../wire";
 import { type Local, type Scalars, scalarsOf } from "./scalar";
 
-type StepDetails = Pick<DetailsModel, "state" | "contributions" | "formula" | "chain"> &
+type StepDetails = Pick<
+  DetailsModel,
+  "state" | "contributions" | "contribution_count" | "formula" | "chain"
+> &
   Partial<DetailsModel>;
 
 const MOST_PATHS = 4;
@@ -25,10 +28,12 @@ export function fakeStepDetails(
 ): StepDetails {
   const scalars = scalarsOf(graph);
   const local = scalars?.local ?? null;
+  const given = progress && contributions(graph, id, progress);
   return {
     ...(progress && scalars ? trueNumbers(graph, id, scalars, progress) : {}),
     state: progress ? stateAt(progress.recording, id, progress.cursor) : "not reached",
-    contributions: progress && contributions(graph, id, progress),
+    contributions: given,
+    contribution_count: given?.length ?? 0,
     formula: formula(graph, id, local),
     chain: graph.nodes[id].kind === "leaf" && progress ? chain(graph, id, local) : null,
   };

@@ -60,7 +60,7 @@ export class Beacons {
 }
 
 /** Where a node of the graph is seen: what is drawn for it, the box that it is in, or the edge that it is folded into. */
-function placesOf(scene: Scene, id: number) {
+export function placesOf(scene: Scene, id: number) {
   const folded = scene.drawn[id].length === 0 ? foldedAt(scene, id) : null;
   if (folded) return [{ ...folded, width: 0, height: 0 }];
   return scene.drawn[id].map((index) => {

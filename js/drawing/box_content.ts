@@ -6,18 +6,21 @@ import type { ClosedGroup } from "./picture";
 
 const TITLE_ROOM = 200;
 
-/** The words on a closed box. */
+/** The words on a closed box; `kind` is the class of its module, if that is known. */
 export function boxContent(
   { paths, members }: ClosedGroup,
+  kind: string | null,
   flags: readonly string[],
   measure: Measure,
 ): Content {
-  const room = (text: string, style: Parameters<Measure>[1]) =>
-    shortenMiddle(oneLine(text), TITLE_ROOM, (part) => measure(part, style));
+  const room = (text: string, style: Parameters<Measure>[1], taken = 0) =>
+    shortenMiddle(oneLine(text), TITLE_ROOM - taken, (part) => measure(part, style));
+  const size = counted(members.length, "node");
   return {
     title: room(groupTitle(paths[0], paths[paths.length - 1]), "title"),
     name: null,
-    shape: counted(members.length, "node"),
+    shape:
+      kind === null ? size : `${room(kind, "shape", measure(` · ${size}`, "shape"))} · ${size}`,
     uses: paths.length > 1 ? `×${paths.length}` : null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],

@@ -1,4 +1,4 @@
-import { select } from "d3-selection";
+import { pointer, select } from "d3-selection";
 import { type D3ZoomEvent, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import { prefersLessMotion } from "../ui/motion";
 import { fitView, keepInView, type Size, type View } from "./views";
@@ -6,12 +6,15 @@ import { fitView, keepInView, type Size, type View } from "./views";
 const LARGEST = 4;
 const MOVE_MS = 260;
 
+/** What a mouse or a finger points at. */
+export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
+
 export interface CameraEvents {
   moved(view: View): void;
   /** A wheel turned over a drawing that leaves it to the page. */
   wheelIgnored(): void;
   /** Whether what is under the pointer takes double clicks itself. */
-  isTaken?(event: MouseEvent): boolean;
+  isTaken?(at: Pointed): boolean;
 }
 
 /** Zoom and pan by mouse, touch and call, as a view of the scene. */
@@ -54,10 +57,11 @@ export class Camera {
       });
     select(svg).call(this.behaviour);
     // d3-zoom animates a double click itself; without motion it zooms at once.
-    select(svg).on("dblclick.zoom", (event: MouseEvent) => {
-      if (this.events.isTaken?.(event)) return;
-      const { left, top } = svg.getBoundingClientRect();
-      this.zoomBy(event.shiftKey ? 0.5 : 2, [event.clientX - left, event.clientY - top]);
+    // It calls this for a double tap, too, with the event of the finger that left.
+    select(svg).on("dblclick.zoom", (event: MouseEvent | TouchEvent) => {
+      const at = "changedTouches" in event ? event.changedTouches[0] : event;
+      if (this.events.isTaken?.(at)) return;
+      this.zoomBy(event.shiftKey ? 0.5 : 2, pointer(at, svg.parentNode));
     });
   }
 

@@ -41,7 +41,9 @@ export function contentOf(
 ): Content {
   if (!isAutograd(node)) return quietContent(node, measure);
   const leaf = node.kind === "leaf";
-  const name = leaf || node.name === null || flags.includes(node.name) ? null : oneLine(node.name);
+  const hidden = leaf || node.name === null || flags.includes(node.name);
+  // A leaf of autograd is called by its tensor alone; what goes into a static graph says what it is.
+  const name = hidden ? roleOf(node) : oneLine(node.name ?? "");
   const shortened = (text: string, room: number, style: Parameters<Measure>[1]) =>
     shortenMiddle(text, room, (part) => measure(part, style));
   // A leaf's own name stands in the box already.
@@ -55,6 +57,11 @@ export function contentOf(
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
   };
+}
+
+/** What a leaf of a static graph is, "parameter"; null of anything else. */
+export function roleOf({ kind, op }: NodeModel): string | null {
+  return kind === "leaf" && op !== "AccumulateGrad" ? op : null;
 }
 
 /** The words on a constant, a cut or a tensor outside the graph. */

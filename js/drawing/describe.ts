@@ -3,7 +3,7 @@ import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { argumentOf, flagsOf } from "./content";
+import { argumentOf, flagsOf, roleOf } from "./content";
 import { NO_FLOW } from "./edge_parts";
 import type { Marks } from "./marks";
 import { isAutograd } from "./shown_graph";
@@ -22,7 +22,11 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
   const flags = flagsOf(graph).get(id);
   const lines: string[] = [];
   lines.push(
-    leaf ? "leaf that requires grad" : name === null ? "operation" : `${node.op}, an operation`,
+    leaf
+      ? (roleOf(node) ?? "leaf that requires grad")
+      : name === null
+        ? "operation"
+        : `${node.op}, an operation`,
   );
   if (flags)
     lines.push(
@@ -64,7 +68,8 @@ const QUIET_WORDS = {
 /** A constant, a cut or a tensor outside the graph in words. */
 function describeQuiet(graph: GraphModel, node: NodeModel): Description {
   const lines: string[] = [];
-  if (node.kind !== "op" && node.kind !== "leaf") lines.push(QUIET_WORDS[node.kind]);
+  if (graph.static) lines.push(node.op);
+  else if (node.kind !== "op" && node.kind !== "leaf") lines.push(QUIET_WORDS[node.kind]);
   if (node.kind === "cut" && node.op !== node.label) lines.push(oneLine(node.op));
   for (const { source, target, kind } of graph.edges) {
     if (kind === "cut" && source === node.id)

@@ -1,3 +1,4 @@
+import { classOf } from "../groups/module_class";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
@@ -10,7 +11,7 @@ import type { SceneNode } from "./scene";
 const MOST_NAMED = 4;
 
 /** Said of a closed box, where there is somebody to open it. */
-export const HOW_TO_OPEN = "closed: double-click or Enter opens it";
+export const HOW_TO_OPEN = "closed: double-click or Enter opens it, a click or Space selects it";
 
 /** A drawn node in words. */
 export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
@@ -31,11 +32,12 @@ export function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks)
     if (kind === "op") counts.set(op, (counts.get(op) ?? 0) + 1);
     if (kind === "leaf") leaves++;
   }
+  const kind = oneLine(classOf(graph, paths[0]) ?? "");
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_NAMED);
   const lines = [
     paths.length > 1
-      ? `${paths.length} modules that are alike, ${counted(members.length, "node")} in all`
-      : `module of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
+      ? `${paths.length} modules that are alike${kind && `, each a ${kind}`}, ${counted(members.length, "node")} in all`
+      : `${kind || "module"} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
     ...common.map(([op, count]) => `${count} × ${oneLine(op)}`),
   ];
   if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);

@@ -1,56 +1,29 @@
+import type { Still } from "../export/live";
 import type { Hold } from "../groups/hold";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
-import { Cleanup, element, KEEP_KEYS, svgElement } from "../ui/dom";
+import { Cleanup, element, KEEP_KEYS } from "../ui/dom";
+import { whenThemeChanges } from "../ui/theme";
 import type { GraphModel } from "../wire";
-import { Beacons } from "./beacons";
-import { Camera, isFocused } from "./camera";
+import { Camera, isFocused, type Pointed } from "./camera";
 import { describeDrawn } from "./describe_box";
 import type { Direction } from "./direction";
-import { boxOf, nearestCopy, nodeAtPoint } from "./find";
+import type { DrawingEvents } from "./drawing_events";
+import { boxOf, nearestCopy } from "./find";
 import { glide } from "./flip";
-import { FrameLayer } from "./frame_layer";
-import { GradientLayer } from "./gradients";
-import type { Box } from "./grid";
+import { type Hit, hitAt } from "./hit";
 import { Keyboard } from "./keyboard";
+import { FAR } from "./level_of_detail";
 import { type Marks, NO_MARKS } from "./marks";
-import { type Detail, SvgPainter } from "./painter";
-import type { Press } from "./press";
+import { Minimap } from "./minimap";
+import { followView, nodeView } from "./node_view";
+import { Painting, stageElement } from "./painting";
+import { Pointer } from "./pointer";
 import { buildScene, type Scene, type SceneNode } from "./scene";
 import { Tooltip } from "./tooltip";
-import {
-  centreView,
-  contains,
-  firstView,
-  fitView,
-  heldView,
-  revealView,
-  type Size,
-  seen,
-  seenBox,
-  type View,
-} from "./views";
+import { firstView, fitView, heldView, revealView, type Size, seenBox, type View } from "./views";
 import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
-
-export interface DrawingEvents {
-  select(id: number | null): void;
-  zoomed(scale: number): void;
-  /** The view changed: by the reader, or by `fit`, `reveal` and the like. */
-  moved?(view: View): void;
-  hovered?(id: number | null): void;
-  /** A click or double click; true if it was meant for a box, an open group or folded plumbing and is done with. */
-  pressed?(press: Press): boolean;
-  /** A key while the keyboard is on this node; true if it opened or closed something. */
-  keyed?(key: string, node: SceneNode): boolean;
-  /** Escape: closes something outside the drawing, a search for example; false if there was nothing. */
-  escape(): boolean;
-}
-
-/** Below this scale no text can be read and outlines are drawn in bulk. */
-const FAR = 0.4;
-/** Room around a node that is followed, for where its gradients go next, px of the scene. */
-const AROUND = 110;
 
 /** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
 export class Drawing {
@@ -60,35 +33,24 @@ export class Drawing {
   private graph: GraphModel | null = null;
   private marks: Marks = NO_MARKS;
   private size: Size = { width: 0, height: 0 };
-  /** What has been drawn, a little more than is seen. */
-  private drawn: { view: Box; detail: Detail; scale: number } | null = null;
   private framed = false;
   /** The first view, as long as nobody has moved it. */
   private home: View | null = null;
   private frame = 0;
   private pointerOver = false;
-  /** Whether the last click opened or closed something. */
-  private pressed = false;
-  private readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
-  private readonly layer = svgElement("g", { class: "gw-layer" });
-  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
-  readonly underlay = svgElement("g", { class: "gw-underlay" });
-  readonly overlay = svgElement("g", { class: "gw-overlay" });
+  private stopWatching: (() => void) | null = null;
+  private readonly painting: Painting;
   private readonly live = element("div", {
     class: "gw-visually-hidden",
     "aria-live": "polite",
     role: "status",
   });
   private readonly hint = new WheelHint();
-  private readonly beacons = new Beacons();
-  private readonly frames = new FrameLayer();
-  private readonly gradients: GradientLayer;
   private readonly tooltip = new Tooltip();
-  private readonly painter: SvgPainter;
   private readonly camera: Camera;
   private readonly keyboard = new Keyboard({
     keyed: (key, node) => this.events.keyed?.(key, node) ?? false,
-    select: (node) => this.events.select(node.id),
+    select: (node) => this.select(node),
     stopAt: (index) => this.stopAt(index),
     say: (words) => {
       this.live.textContent = words;
@@ -101,45 +63,38 @@ export class Drawing {
   constructor(
     private readonly events: DrawingEvents,
     private readonly measure: Measure,
+    { minimap = true }: { minimap?: boolean } = {},
   ) {
-    this.gradients = new GradientLayer(measure);
-    this.svg.append(this.layer, this.beacons.element);
-    this.canvas = element(
-      "div",
-      {
-        class: "gw-canvas",
-        tabindex: 0,
-        role: "application",
-        "aria-roledescription": "graph",
-        ...KEEP_KEYS,
-      },
-      this.svg,
-    );
+    const map = minimap ? new Minimap((x, y) => this.centreOn(x, y), this.cleanup) : null;
+    this.painting = new Painting(measure, map);
+    this.canvas = stageElement(this.painting, {
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "graph",
+      ...KEEP_KEYS,
+    });
     this.element = element(
       "div",
       { class: "gw-stage" },
       this.canvas,
+      map?.element,
       this.hint.element,
       this.tooltip.element,
       this.live,
     );
-    this.layer.append(this.frames.element, this.underlay);
-    this.painter = new SvgPainter(this.layer);
-    this.layer.append(this.frames.heads, this.overlay);
-    this.camera = new Camera(this.svg, this.canvas, {
-      moved: ({ k, x, y }) => {
-        this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
-        this.layer.style.setProperty("--gw-unscale", String(1 / k));
-        this.beacons.place(this.camera.view, k < FAR);
+    this.camera = new Camera(this.painting.svg, this.canvas, {
+      moved: (view) => {
+        this.painting.move(view);
         this.tooltip.hide();
         this.paintSoon();
-        this.events.zoomed(k);
-        this.events.moved?.({ k, x, y });
+        this.events.zoomed(view.k);
+        this.events.moved?.(view);
       },
       wheelIgnored: () => this.hint.show(),
-      isTaken: (event) =>
-        (event.target as Element).closest(".gw-frame-head, .gw-edge-folded") !== null ||
-        this.nodeAt(event) !== null,
+      isTaken: (event) => {
+        const hit = this.hitAt(event);
+        return hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+      },
     });
     this.listen();
   }
@@ -151,8 +106,7 @@ export class Drawing {
     this.marks = { ...this.marks, hovered: null, focused: null };
     this.keyboard.forget();
     this.tooltip.hide();
-    this.painter.clear();
-    this.drawn = null;
+    this.painting.clear();
     this.framed = false;
     this.frameFirst();
   }
@@ -166,8 +120,7 @@ export class Drawing {
     this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id ?? -1]?.[0] ?? null };
     this.keyboard.forget();
     this.tooltip.hide();
-    this.painter.clear();
-    this.drawn = null;
+    this.painting.clear();
     if (!before || !hold || !this.framed) {
       this.framed = false;
       this.frameFirst();
@@ -176,13 +129,13 @@ export class Drawing {
     this.camera.resize(scene, this.size);
     this.camera.go(heldView(before.view, hold), false);
     this.paint();
-    glide(this.layer, before, scene, this.camera.view);
+    glide(this.canvas, before, scene, this.camera.view);
   }
 
   /** Changes some marks and repaints. */
   mark(marks: Partial<Marks>): void {
     this.marks = { ...this.marks, ...marks };
-    this.drawn = null;
+    this.painting.refresh();
     this.paintSoon();
   }
 
@@ -203,7 +156,7 @@ export class Drawing {
       { k, x: x + (size.width - before.width) / 2, y: y + (size.height - before.height) / 2 },
       false,
     );
-    this.drawn = null;
+    this.painting.refresh();
     this.paintSoon();
   }
 
@@ -233,6 +186,12 @@ export class Drawing {
     return this.size;
   }
 
+  private centreOn(x: number, y: number): void {
+    const { k } = this.camera.view;
+    const { width, height } = this.size;
+    this.camera.go({ k, x: width / 2 - k * x, y: height / 2 - k * y }, false);
+  }
+
   zoomBy(factor: number): void {
     this.camera.zoomBy(factor);
   }
@@ -245,10 +204,7 @@ export class Drawing {
     const { aim } = this.camera;
     const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene) return;
-    const node = this.scene.nodes[index];
-    const tooFar = aim.k < FAR;
-    const view =
-      centre || tooFar ? centreView(aim, node, this.size) : revealView(aim, boxOf(node), this.size);
+    const view = nodeView(aim, this.scene.nodes[index], this.size, centre);
     if (view !== aim) this.camera.go(view);
   }
 
@@ -257,16 +213,7 @@ export class Drawing {
     const { aim } = this.camera;
     const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene || !this.framed) return;
-    const { width, height } = this.scene;
-    const { left, top, right, bottom } = boxOf(this.scene.nodes[index]);
-    // Nothing stands outside the scene: a view of all of it stays where it is.
-    const around = {
-      left: Math.max(0, left - AROUND),
-      top: Math.max(0, top - AROUND),
-      right: Math.min(width, right + AROUND),
-      bottom: Math.min(height, bottom + AROUND),
-    };
-    const view = revealView(aim, around, this.size);
+    const view = followView(aim, this.scene, this.scene.nodes[index], this.size);
     if (view !== aim) this.camera.go(view);
   }
 
@@ -282,6 +229,7 @@ export class Drawing {
     this.hint.stop();
     this.tooltip.hide();
     this.camera.destroy();
+    this.stopWatching?.();
     this.cleanup.run();
   }
 
@@ -291,7 +239,7 @@ export class Drawing {
     this.camera.resize(this.scene, this.size);
     this.camera.go(firstView(this.scene, this.size), false);
     this.home = this.camera.view;
-    this.drawn = null;
+    this.painting.refresh();
     this.paint();
   }
 
@@ -305,49 +253,41 @@ export class Drawing {
 
   private paint(): void {
     if (!this.scene || !this.framed) return;
+    // Not before: only now it lies in a widget.
+    this.stopWatching ??= whenThemeChanges(this.element, () => {
+      this.painting.refresh(true);
+      this.paintSoon();
+    });
+    const { painting, canvas } = this;
     const { view } = this.camera;
-    const detail: Detail = view.k < FAR ? "far" : "near";
-    const known = this.drawn;
-    if (
-      known &&
-      known.detail === detail &&
-      contains(known.view, seen(view, this.size, 0)) &&
-      view.k < known.scale * 3
-    ) {
-      return;
-    }
-    const around = seen(view, this.size);
-    const gradients = detail === "near" ? this.gradients.at(this.scene, this.marks.progress) : [];
-    this.painter.draw(this.scene, around, detail, this.marks, gradients);
-    this.frames.draw(this.scene, around, view.k, detail === "far");
-    this.beacons.show(this.scene, this.marks);
-    this.beacons.place(view, detail === "far");
-    this.canvas.dataset.detail = detail;
-    this.drawn = { view: around, detail, scale: view.k };
+    if (painting.paint(this.scene, this.marks, view, this.size)) this.paintSoon();
+    canvas.dataset.detail = view.k < FAR ? "far" : "near";
+    canvas.dataset.painter = painting.painter ?? "svg";
   }
 
   private listen(): void {
-    const { cleanup, canvas, svg } = this;
-    cleanup.listen<PointerEvent>(svg, "pointermove", (event) => {
-      if (event.buttons === 0) this.hover(this.nodeAt(event));
-    });
-    cleanup.listen(svg, "pointerleave", () => this.hover(null));
-    cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => {
-      this.pointerOver = true;
-      canvas.focus({ preventScroll: true });
-      this.pointerOver = false;
-      if (event.button === 0) this.tooltip.hide();
-    });
-    cleanup.listen<MouseEvent>(svg, "click", (event) => {
-      // d3-zoom keeps the click that ends a drag from getting here.
-      if (this.press(event)) return;
-      const index = this.nodeAt(event);
-      this.mark({ focused: index });
-      this.keyboard.forget();
-      const node = index === null ? null : this.scene?.nodes[index];
-      this.events.select(!node || node.group ? null : node.id);
-    });
-    cleanup.listen<MouseEvent>(svg, "dblclick", (event) => this.press(event));
+    const { cleanup, canvas, events } = this;
+    new Pointer(
+      this.painting.svg,
+      {
+        hitAt: (event) => this.hitAt(event),
+        hover: (hit) => this.hover(hit),
+        down: (event) => {
+          this.pointerOver = true;
+          canvas.focus({ preventScroll: true });
+          this.pointerOver = false;
+          if (event.button === 0) this.tooltip.hide();
+        },
+        pressed: (press) => events.pressed?.(press) ?? false,
+        choose: (hit) => {
+          this.mark({ focused: hit?.node?.index ?? null });
+          this.keyboard.forget();
+          if (hit?.frame) events.select(null, [hit.frame]);
+          else this.select(hit?.node ?? null);
+        },
+      },
+      cleanup,
+    );
     cleanup.listen(canvas, "focus", () => {
       if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
       const stop = firstStop(this.scene, this.marks.selected);
@@ -360,19 +300,9 @@ export class Drawing {
     });
   }
 
-  private press(event: MouseEvent): boolean {
-    const { scene, events } = this;
-    if (!scene || !events.pressed) return false;
-    // What moves under the pointer at a first click must not take the second one.
-    if (event.detail > 1 && this.pressed) return true;
-    const index = this.nodeAt(event);
-    this.pressed = events.pressed({
-      target: event.target as Element,
-      node: index === null ? null : scene.nodes[index],
-      at: this.placeOf(event),
-      isDouble: event.type === "dblclick",
-    });
-    return this.pressed;
+  private select(node: SceneNode | null): void {
+    const module = node?.group?.paths ?? null;
+    this.events.select(node && !module ? node.id : null, module);
   }
 
   /** Closes one thing per press: the tooltip, a search, the selection; then leaves the graph. */
@@ -382,7 +312,7 @@ export class Drawing {
       return;
     }
     if (this.events.escape()) return;
-    if (this.marks.selected !== null) this.events.select(null);
+    if (this.marks.selected !== null || this.marks.module) this.events.select(null);
     else {
       this.mark({ focused: null });
       this.canvas.blur();
@@ -401,14 +331,18 @@ export class Drawing {
     else this.showTooltip(index);
   }
 
-  private hover(index: number | null): void {
-    const id = index === null || !this.scene ? null : this.scene.nodes[index].id;
+  private hover(hit: Hit | null): void {
+    const node = hit?.node ?? null;
+    const id = node?.id ?? null;
+    this.canvas.classList.toggle(
+      "is-pointing",
+      (hit?.node ?? hit?.frame ?? hit?.folded ?? null) !== null,
+    );
     if (id === this.marks.hovered) return;
     this.mark({ hovered: id });
     this.events.hovered?.(id);
-    this.canvas.classList.toggle("is-pointing", id !== null);
-    if (index === null) this.tooltip.hide();
-    else this.showTooltip(index);
+    if (node === null) this.tooltip.hide();
+    else this.showTooltip(node.index);
   }
 
   private showTooltip(index: number): void {
@@ -422,20 +356,32 @@ export class Drawing {
     );
   }
 
-  /** The drawn node under the pointer; from afar, where nodes are no elements, by its place. */
-  private nodeAt(event: MouseEvent): number | null {
-    if (!this.scene) return null;
-    const group = (event.target as Element).closest<SVGGElement>(".gw-node");
-    if (group) return Number(group.dataset.index);
-    if (this.drawn?.detail !== "far") return null;
-    return nodeAtPoint(this.scene, ...this.placeOf(event), 4 / this.camera.view.k);
+  private hitAt(event: Pointed): (Hit & { at: [number, number] }) | null {
+    const { scene, painting } = this;
+    if (!scene) return null;
+    const { left, top } = painting.svg.getBoundingClientRect();
+    const { k, x, y } = this.camera.view;
+    const at: [number, number] = [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
+    const heads = painting.painter === "canvas" ? painting.heads : null;
+    const hit = hitAt(scene, event.target as Element, at, k, heads);
+    return { ...hit, at };
   }
 
-  /** Where in the scene the pointer is. */
-  private placeOf(event: MouseEvent): [number, number] {
-    const { left, top } = this.svg.getBoundingClientRect();
-    const { k, x, y } = this.camera.view;
-    return [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
+  /** All that is drawn, as it is near and without what the pointer and the keyboard are on; null before the first picture. */
+  get still(): Still | null {
+    const { scene } = this;
+    if (!scene) return null;
+    const marks = { ...this.marks, hovered: null, focused: null };
+    return { scene, marks, gradients: this.painting.gradients.at(scene, marks.progress) };
+  }
+
+  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
+  get underlay(): SVGGElement {
+    return this.painting.underlay;
+  }
+
+  get overlay(): SVGGElement {
+    return this.painting.overlay;
   }
 
   get progress(): Progress | null {

@@ -6,16 +6,21 @@ import type { SceneEdge } from "./scene";
 
 export const NO_FLOW = "No gradient flows here";
 
-/** What is drawn of an edge; `heading` is the way gradients flow in the drawing. */
+/**
+ * What is drawn of an edge; `heading` is the way gradients flow in the drawing. In a static graph the arrow points the
+ * other way, as data flows.
+ */
 export function edgeParts(
   { curve, label, quiet, merged, backward }: SceneEdge,
   heading: readonly [number, number],
+  isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
   if (quiet === undefined) {
     const [fx, fy] = heading;
-    const pointing = backward ? ([-fx, -fy] as const) : heading;
-    const tip = arrowData(curve[curve.length - 2], curve[curve.length - 1], pointing);
+    const pointing = Boolean(backward) !== isStatic ? ([-fx, -fy] as const) : heading;
+    const end = isStatic ? 0 : curve.length - 2;
+    const tip = arrowData(curve[end], curve[end + 1], pointing);
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
   if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));

@@ -2,15 +2,6 @@ import type { Box } from "./grid";
 import type { Scene } from "./scene";
 import { type Size, seen, type View } from "./views";
 
-/** The drawn node at a point of the scene, or within `slack` of it. */
-export function nodeAtPoint(scene: Scene, px: number, py: number, slack: number): number | null {
-  const found = scene.nodes.find(
-    ({ x, y, shape }) =>
-      Math.abs(px - x) <= shape.width / 2 + slack && Math.abs(py - y) <= shape.height / 2 + slack,
-  );
-  return found ? found.index : null;
-}
-
 /** Of a node's copies, the one nearest to the middle of what is seen. */
 export function nearestCopy(
   scene: Scene | null,

@@ -12,8 +12,8 @@ export interface Before {
   view: View;
 }
 
-/** Lets the nodes of a new picture glide from where they were in the one before; what is new fades in. */
-export function glide(layer: Element, before: Before, scene: Scene, view: View): void {
+/** Lets the nodes of a new picture glide from where they were in the one before; what is new, or on a canvas, fades in. */
+export function glide(stage: Element, before: Before, scene: Scene, view: View): void {
   const items = scene.nodes.length + (scene.frames?.length ?? 0);
   if (items > MOST_MOVING || prefersLessMotion()) return;
   const old = (id: number, copy: number) => {
@@ -24,7 +24,7 @@ export function glide(layer: Element, before: Before, scene: Scene, view: View):
     const y = (before.view.k * node.y + before.view.y - view.y) / view.k;
     return { x, y, same: node.id === id && !node.group };
   };
-  for (const element of layer.querySelectorAll<SVGGElement>(".gw-node")) {
+  for (const element of stage.querySelectorAll<SVGGElement>(".gw-node")) {
     const node = scene.nodes[Number(element.dataset.index)];
     if (typeof element.animate !== "function" || !node) return;
     const from = old(node.id, Math.max(0, scene.drawn[node.id].indexOf(node.index)));
@@ -38,10 +38,10 @@ export function glide(layer: Element, before: Before, scene: Scene, view: View):
       { duration: MOVE_MS, easing: "ease-out" },
     );
   }
-  for (const element of layer.querySelectorAll(
-    ".gw-edges, .gw-frames, .gw-frame-heads, .gw-gradients",
+  for (const element of stage.querySelectorAll(
+    ".gw-edges, .gw-frames, .gw-frame-heads, .gw-gradients, .gw-raster",
   ))
-    element.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], {
+    element.animate?.([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], {
       duration: MOVE_MS * 1.5,
       easing: "ease-out",
     });

@@ -22,12 +22,17 @@ export function frameHeadParts({ left, top, right, title }: SceneFrame): Part[] 
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
       part("g", { transform: `translate(${left},${top})` }, [
         // From afar this group is drawn larger, so that it can still be read.
-        part("g", { class: "gw-frame-title" }, [
-          signPart("gw-frame-sign", 13, 13, "M-3.5,0h7"),
-          part("text", { class: "gw-text", x: TITLE_LEFT, y: 17.5 }, title),
-        ]),
+        part("g", { class: "gw-frame-title" }, frameTitleParts(title)),
       ]),
     ]),
+  ];
+}
+
+/** The sign and the title, from the frame's corner on. */
+export function frameTitleParts(title: string): Part[] {
+  return [
+    signPart("gw-frame-sign", 13, 13, "M-3.5,0h7"),
+    part("text", { class: "gw-text", x: TITLE_LEFT, y: 17.5 }, title),
   ];
 }
 

@@ -1,4 +1,5 @@
 import type { ContentCache } from "../groups/content";
+import { classOf } from "../groups/module_class";
 import { layoutNested, type NestedLayout } from "../groups/nested";
 import { type Layout, layout } from "../layout/index";
 import type { Measure } from "../text/measure";
@@ -48,7 +49,7 @@ export function buildGroupedScene(
   const flags = flagsIn(graph, picture);
   const shapes = nodes.map(({ id, group }, i) => {
     const content = group
-      ? boxContent(group, flags[i], measure)
+      ? boxContent(group, classOf(graph, group.paths[0]), flags[i], measure)
       : contentOf(graph.nodes[id], flags[i], times[i], measure);
     return shapeOf(content, !group && graph.nodes[id].kind === "leaf", horizontal, measure);
   });
@@ -57,6 +58,7 @@ export function buildGroupedScene(
   const drawn: number[][] = graph.nodes.map(() => []);
   const scene: Scene = {
     direction,
+    isStatic: graph.static,
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
     nodes: Array.from(placed.owner, (owner, index) => {

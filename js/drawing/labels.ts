@@ -26,6 +26,17 @@ export function labelSize({ argument }: Argued, horizontal: boolean, measure: Me
   return horizontal ? TEXT_HEIGHT : width;
 }
 
+/** A label in another graph that is laid out with this one: at the same place, with that graph's own words. */
+export function labelled(
+  label: EdgeLabel | null,
+  { argument }: Argued,
+  measure: Measure,
+): EdgeLabel | null {
+  const text = argument === null ? "" : oneLine(argument);
+  if (!label || text === label.text) return label;
+  return text ? { ...label, text, width: measure(text, "edge") + 2 * TEXT_PAD } : null;
+}
+
 /** Writes arguments on edges wherever they cover no box, no other label and no other edge. */
 export function placeLabels(scene: Scene, edges: readonly Argued[], measure: Measure): void {
   const obstacles = new Obstacles(scene);

@@ -14,6 +14,8 @@ export interface Marks {
   /** Where stepping through backward has got; it then says more than what was reached and flowed. */
   progress: Progress | null;
   selected: number | null;
+  /** Paths of the selected module; several of modules that are drawn as one box. */
+  module: readonly string[] | null;
   hovered: number | null;
   /** Index of the drawn node that the keyboard is on. */
   focused: number | null;
@@ -38,6 +40,7 @@ export const NO_MARKS: Marks = {
   freed: new Set(),
   progress: null,
   selected: null,
+  module: null,
   hovered: null,
   focused: null,
   hits: null,
@@ -80,7 +83,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [stage !== null, STAGE_CLASS[stage ?? "reached"]],
     [node.group !== undefined, "gw-closed"],
     [freed.size > 0 && some(freed), "is-freed"],
-    [holds(node, selected), "is-selected"],
+    [holds(node, selected) || isModule(node, marks), "is-selected"],
     [marks.hovered === id, "is-hovered"],
     [near.has(id), "is-near"],
     [marks.focused === index, "is-focused"],
@@ -90,6 +93,11 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [tint !== null, `is-tinted ${tint?.nodes[index]}`],
   ];
   return classes("gw-node", flags);
+}
+
+/** Whether it is the box of the selected module. */
+export function isModule({ group }: SceneNode, { module }: Marks): boolean {
+  return module !== null && group?.paths.includes(module[0]) === true;
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {

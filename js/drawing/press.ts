@@ -1,10 +1,7 @@
-import type { SceneNode } from "./scene";
+import type { Hit } from "./hit";
 
 /** A click or double click in the drawing. */
-export interface Press {
-  target: Element;
-  /** The drawn node under the pointer. */
-  node: SceneNode | null;
+export interface Press extends Hit {
   /** Where, in the scene. */
   at: [number, number];
   isDouble: boolean;

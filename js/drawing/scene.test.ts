@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { NO_MODULES } from "../groups/module_class";
 import { graphs, MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -115,7 +116,7 @@ describe("buildScene", () => {
   });
 
   it("draws nothing for nothing", () => {
-    const empty = { v: 1, nodes: [], edges: [], roots: [] };
+    const empty = { v: 1, static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
     expect(buildScene(empty, "down", estimate)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
 
@@ -151,6 +152,8 @@ describe("buildScene", () => {
   it("draws a leaf once up to three uses and once per use beyond", () => {
     const used = (times: number): GraphModel => ({
       v: 1,
+      static: false,
+      modules: NO_MODULES,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         id,
         kind: id === times ? "leaf" : "op",

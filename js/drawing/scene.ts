@@ -15,6 +15,8 @@ import { type BoxSize, type NodeShape, shapeOf } from "./shape";
 /** A graph with every position known: plain numbers and strings, for any painter. */
 export interface Scene {
   direction: Direction;
+  /** Whether data flows along the arrows, against the way gradients would. */
+  isStatic?: boolean;
   width: number;
   height: number;
   nodes: SceneNode[];
@@ -211,6 +213,7 @@ export function buildScene(
   });
   const scene: Scene = {
     direction,
+    isStatic: graph.static,
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
     nodes: sceneNodes,

@@ -1,8 +1,20 @@
+import { counted } from "../text/number";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 /** Whether a node is one of autograd's own, which gradients can flow through. */
 export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
   return kind === "op" || kind === "leaf";
+}
+
+/** What kind of graph it is. */
+export function graphName(graph: GraphModel): string {
+  return graph.static ? "Static graph" : "Autograd graph";
+}
+
+/** How many tensors go in, in words. */
+export function leafCount(graph: GraphModel): string {
+  const leaves = graph.nodes.filter(({ kind }) => kind === "leaf").length;
+  return graph.static ? counted(leaves, "input") : counted(leaves, "leaf", "leaves");
 }
 
 /** Whether there are constants or cuts that could be hidden. */

@@ -36,7 +36,7 @@ export function fitView(scene: Size, stage: Size): View {
   };
 }
 
-/** What to show first: everything if it can be read, else the end where the outputs are. */
+/** What to show first: everything if it can be read, else the end where the outputs are; of a static graph, the inputs. */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
   if (fit.k >= READABLE) return fit;
@@ -45,7 +45,8 @@ export function firstView(scene: Scene, stage: Size): View {
   const length = horizontal ? scene.width : scene.height;
   const room = horizontal ? stage.width : stage.height;
   const across = horizontal ? stage.height : stage.width;
-  const backwards = scene.direction === "up" || scene.direction === "left";
+  const runsBack = scene.direction === "up" || scene.direction === "left";
+  const backwards = runsBack !== Boolean(scene.isStatic);
   const along =
     k * length <= room - 2 * MARGIN
       ? (room - k * length) / 2

@@ -5,11 +5,18 @@ import type { Measure } from "../text/measure";
 import type { ContentCache } from "./content";
 import { type Folding, LARGEST_WHOLE } from "./folding";
 import { type GroupedGraph, groupedPicture } from "./grouped_picture";
+import { HAIR, isSurelyHair } from "./hair";
 
-/** A picture of a large graph that is so many times as long as it is wide is wrapped into columns. */
-const HAIR = 2.5;
 /** Wanted width over height of a wrapped picture: about a window's. */
 const WINDOW = 1.8;
+
+export interface FoldedSceneOptions {
+  /** Contents laid out before. */
+  cache?: ContentCache;
+  wraps?: boolean;
+  /** Told what is being done. */
+  report?(stage: "layout" | "wrapping"): void;
+}
 
 /** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
 export function canFold({ tree, graph }: GroupedGraph): boolean {
@@ -25,17 +32,20 @@ export function foldedScene(
   folding: Folding,
   direction: Direction,
   measure: Measure,
-  { cache, wraps = false }: { cache?: ContentCache; wraps?: boolean } = {},
+  { cache, wraps = false, report }: FoldedSceneOptions = {},
 ): { scene: Scene; wraps: boolean } {
   const picture = groupedPicture(grouped, folding);
+  const isLarge = grouped.graph.nodes.length > LARGEST_WHOLE;
   const build = (aspect: number | undefined) =>
     buildGroupedScene(grouped.graph, picture, direction, measure, {
       aspect,
       ...(cache && { cache }),
     });
-  if (wraps) return { scene: build(WINDOW), wraps };
+  report?.("layout");
+  if (wraps || (isLarge && isSurelyHair(picture))) return { scene: build(WINDOW), wraps: true };
   const scene = build(undefined);
-  const isLarge = grouped.graph.nodes.length > LARGEST_WHOLE;
   const length = Math.max(scene.width / scene.height, scene.height / scene.width);
-  return isLarge && length > HAIR ? { scene: build(WINDOW), wraps: true } : { scene, wraps };
+  if (!isLarge || length <= HAIR) return { scene, wraps };
+  report?.("wrapping");
+  return { scene: build(WINDOW), wraps: true };
 }

@@ -207,7 +207,7 @@ describe("firstFolding", () => {
     expect(openPaths(firstFolding(few)).has("net/0")).toBe(true);
     expect(openPaths(firstFolding(few)).has("net/0/part")).toBe(false);
     expect(firstFolding(few).hidesPlumbing).toBe(true);
-    expect(openPaths(firstFolding(groupTree(blocks(60, 10)))).size).toBe(0);
+    expect(openPaths(firstFolding(groupTree(blocks(80, 10)))).size).toBe(0);
   });
 
   it("never shows more than it may, unless nothing can be closed", () => {

@@ -20,7 +20,7 @@ export interface Folding {
 /** Graphs of at most so many nodes are shown whole at first. */
 export const LARGEST_WHOLE = 200;
 /** A larger one starts closed so far that no more boxes and nodes than this show. */
-export const MOST_BOXES = 40;
+export const MOST_BOXES = 64;
 
 /** What a graph looks like before the reader touches it: whole if it is small, else an overview of its modules. */
 export function firstFolding(tree: GroupTree): Folding {
@@ -130,4 +130,22 @@ export function setRepeats(folding: Folding, folds: boolean): Folding {
 /** Shows the blocks of one repeat one by one. */
 export function unfoldRepeat(folding: Folding, paths: Iterable<string>): Folding {
   return { ...folding, apart: new Set([...folding.apart, ...paths]) };
+}
+
+/** Whether a block is shown by itself that would be folded with others like it. */
+export function isApart({ foldsRepeats, apart }: Folding, path: string): boolean {
+  return foldsRepeats && apart.has(path) && /\d$/.test(path);
+}
+
+/** Folds the blocks of a repeat again, and closes those that were opened; `path` is one of them. */
+export function refoldRepeat(folding: Folding, path: string): Folding {
+  const stem = (one: string) => one.replace(/\d+$/, "");
+  const others = (paths: Iterable<string>) =>
+    [...paths].filter((one) => !folding.apart.has(one) || stem(one) !== stem(path));
+  return {
+    ...folding,
+    open: new Set(others(folding.open)),
+    peek: others(folding.peek),
+    apart: new Set(others(folding.apart)),
+  };
 }

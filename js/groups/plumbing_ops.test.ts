@@ -18,4 +18,18 @@ describe("plumbing", () => {
     expect(isPlumbing("ViewBackward0_copy")).toBe(true);
     expect(isPlumbing("MulBackward0")).toBe(false);
   });
+
+  it("is the same in a static graph, of torch.export or of torch.fx", () => {
+    for (const op of [
+      "aten.view.default",
+      "aten._unsafe_view.default",
+      "aten.t.default",
+      "aten._to_copy.default",
+    ])
+      expect(isPlumbing(op), op).toBe(true);
+    for (const op of ["permute", "getitem", "aten.flatten.using_ints", "aten.to.dtype", "flatten"])
+      expect(isPlumbing(op), op).toBe(true);
+    for (const op of ["aten.add.Tensor", "mul", "aten.topk.default", "tout", "Linear", "cond"])
+      expect(isPlumbing(op), op).toBe(false);
+  });
 });

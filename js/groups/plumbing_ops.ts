@@ -12,7 +12,12 @@ export const PLUMBING: ReadonlySet<string> = new Set(
     .concat("CopyBackwards"),
 );
 
-/** Whether an operation only hands a tensor on. */
+/** Calls of a static graph that autograd knows under other names, or not at all. */
+const CALLS = /^(getitem|(aten\.)?(to|flatten|reshape|contiguous|expand_as|unflatten)\b)/;
+
+/** Whether an operation only hands a tensor on; "aten.view.default" of a static graph as well as "ViewBackward0". */
 export function isPlumbing(op: string): boolean {
-  return PLUMBING.has(op.replace(/_copy$/, ""));
+  const [, called] = /^(?:aten\.)?([a-z_]\w*)/.exec(op) ?? [];
+  const name = called?.replace(/_+(\w)|^./g, (part) => part.slice(-1).toUpperCase());
+  return PLUMBING.has(name ? `${name}Backward0` : op.replace(/_copy$/, "")) || CALLS.test(op);
 }

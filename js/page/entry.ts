@@ -1,3 +1,5 @@
+import { serveInWorker } from "../worker/serve";
+import { workersFrom } from "../worker/start";
 import { start } from "./page";
 
-start();
+if (!serveInWorker()) start(workersFrom(document.currentScript?.textContent, "classic"));

@@ -3,6 +3,7 @@ import { element } from "../ui/dom";
 import { faultBox, messageOf } from "../ui/fault";
 import { createView } from "../view";
 import type { FindingModel, MemoryModel } from "../wire";
+import type { StartWorker } from "../worker/scene_maker";
 import { detailsAt, type StageModel } from "./stages";
 import { unpack } from "./unpack";
 
@@ -14,12 +15,20 @@ export interface PageModel extends Omit<Traits, "details" | "fault"> {
 }
 
 /** Shows a saved graph in an element, without a kernel. Returns what takes it away again. */
-export function showPage(host: HTMLElement, { nodes, answers, ...traits }: PageModel): () => void {
-  const channel = localChannel<Traits>({ ...traits, details: null, fault: null }, ({ kind }) => {
-    if (kind === "memory") channel.change("memory", answers.memory);
-    else if (kind === "diagnose") channel.change("findings", answers.findings);
-    else channel.change("fault", channel.get("transport").blocked);
-  });
+export function showPage(
+  host: HTMLElement,
+  { nodes, answers, ...traits }: PageModel,
+  startWorker?: StartWorker,
+): () => void {
+  const channel = localChannel<Traits>(
+    { ...traits, details: null, fault: null },
+    ({ kind }, done) => {
+      if (kind === "memory") channel.change("memory", answers.memory);
+      else if (kind === "diagnose") channel.change("findings", answers.findings);
+      else channel.change("fault", channel.get("transport").blocked);
+      done();
+    },
+  );
   const answer = () => {
     const selected = channel.get("selected");
     const stages = selected === null ? undefined : nodes[selected];
@@ -28,15 +37,15 @@ export function showPage(host: HTMLElement, { nodes, answers, ...traits }: PageM
   channel.on("selected", answer);
   channel.on("cursor", answer);
   answer();
-  return createView(host, channel);
+  return createView(host, channel, startWorker);
 }
 
 /** Shows what stands in the page. */
-export async function start(): Promise<void> {
+export async function start(startWorker?: StartWorker): Promise<void> {
   const host = document.getElementById("gradwalk") as HTMLElement;
   try {
     const packed = document.getElementById("gradwalk-model")?.textContent ?? "";
-    showPage(host, await unpack<PageModel>(packed));
+    showPage(host, await unpack<PageModel>(packed), startWorker);
   } catch (error) {
     host.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
   }

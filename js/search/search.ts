@@ -1,5 +1,5 @@
 import { formatShape } from "../text/shape";
-import type { GraphModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 
 /**
  * Ids of the nodes that match every word of the query, in the graph's order: in the name, the operation, the module or the shape,
@@ -12,17 +12,39 @@ export function search(graph: GraphModel, query: string): number[] {
   for (const { node, name } of graph.roots) {
     if (name !== null) rootNames.set(node, `${rootNames.get(node) ?? ""} ${name.toLowerCase()}`);
   }
-  return graph.nodes
-    .filter(({ id, kind, name, op, label, shape, namespace }) => {
-      const module = namespace === null ? "" : `${namespace}\n${namespace.replaceAll("/", ".")}`;
-      const word = kind === "op" || kind === "leaf" ? "" : kind;
-      const text = [name ?? "", op, label, rootNames.get(id) ?? "", module, word]
-        .join("\n")
-        .toLowerCase();
-      const sizes = shape === null ? "" : formatShape(shape).replace(/\s/g, "");
-      return words.every((word) => text.includes(word) || matchesShape(sizes, word));
-    })
+  return words
+    .reduce((found, word) => found.filter(matcher(word, rootNames)), graph.nodes)
     .map(({ id }) => id);
+}
+
+/** Tells whether a node matches a word. Nodes of a large graph share most texts and shapes: each is looked at once. */
+function matcher(word: string, rootNames: Map<number, string>): (node: NodeModel) => boolean {
+  const isIn = (text: string) => text.toLowerCase().includes(word);
+  const inText = remembered(isIn);
+  const inModule = remembered((path: string) => isIn(path) || isIn(path.replaceAll("/", ".")));
+  const inShape = remembered((shape: number[]) =>
+    matchesShape(formatShape(shape).replace(/\s/g, ""), word),
+  );
+  return ({ id, kind, name, op, label, shape, namespace }) =>
+    inText(op) ||
+    inText(label) ||
+    (name !== null && inText(name)) ||
+    (namespace !== null && inModule(namespace)) ||
+    (shape !== null && inShape(shape)) ||
+    (kind !== "op" && kind !== "leaf" && inText(kind)) ||
+    isIn(rootNames.get(id) ?? "");
+}
+
+function remembered<K>(find: (key: K) => boolean): (key: K) => boolean {
+  const known = new Map<K, boolean>();
+  return (key) => {
+    let found = known.get(key);
+    if (found === undefined) {
+      found = find(key);
+      known.set(key, found);
+    }
+    return found;
+  };
 }
 
 /** Words in lower case; a shape stays one word however it is spaced. */

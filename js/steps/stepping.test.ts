@@ -82,7 +82,7 @@ describe("the bar without a run", () => {
     button("To the end").click();
     press("ArrowRight", slider());
     expect(sent).toEqual([{ kind: "start", cursor: 1 }]);
-    expect(text()).toBe("Running backward…");
+    expect(text()).toBe("Running backward… Interrupt the kernel to stop it.");
   });
 
   it("starts to the end, and by keys", () => {

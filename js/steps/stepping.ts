@@ -6,7 +6,7 @@ import { type Progress, type Recording, recordingOf } from "./recording";
 
 /** Between two steps while playing. */
 const PLAY_MS = 700;
-/** A start that Python has not answered for so long can be asked for again. */
+/** A start that Python has not answered for so long may have been lost: it can be asked for again. */
 const PATIENCE_MS = 10_000;
 
 /** What the bar and the drawing need to know of the run and of where its cursor is. */
@@ -29,9 +29,10 @@ export class Stepper {
   private unsent: number | null = null;
   private playTimer = 0;
   private startTimer = 0;
+  private isLate = false;
 
   constructor(
-    private readonly channel: Channel,
+    private readonly channel: Pick<Channel, "get" | "set" | "send">,
     private readonly changed: (state: Stepping) => void,
   ) {}
 
@@ -124,12 +125,15 @@ export class Stepper {
   }
 
   private start(cursor: number | null): void {
-    if (this.state.starting || this.state.fault !== null) return;
+    if ((this.state.starting && !this.isLate) || this.state.fault !== null) return;
     if ((this.channel.get("transport")?.blocked ?? null) !== null) return;
     this.update({ starting: true });
     window.clearTimeout(this.startTimer);
-    this.startTimer = window.setTimeout(() => this.answered(), PATIENCE_MS);
-    this.channel.send({ kind: "start", cursor });
+    this.isLate = false;
+    this.startTimer = window.setTimeout(() => {
+      this.isLate = true;
+    }, PATIENCE_MS);
+    this.channel.send({ kind: "start", cursor }, () => this.answered());
   }
 
   private move(cursor: number): void {

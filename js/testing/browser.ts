@@ -29,6 +29,11 @@ export function fakeBrowser(width = 1000, height = 500): { observers: () => numb
       observing -= 1;
     },
   }));
+  // jsdom has no canvas, and says so each time it is asked.
+  Object.defineProperty(HTMLCanvasElement.prototype, "getContext", {
+    configurable: true,
+    value: () => null,
+  });
   const size = (value: number) => ({ configurable: true, get: () => value });
   Object.defineProperty(HTMLElement.prototype, "clientWidth", size(width));
   Object.defineProperty(HTMLElement.prototype, "clientHeight", size(height));

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { MODELS } from "../demo/models";
+import { NO_MODULES } from "../groups/module_class";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 export { MODELS };
@@ -30,6 +31,8 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
     const n = nodes.length;
     return {
       v: 1,
+      static: false,
+      modules: NO_MODULES,
       nodes: nodes.map(
         ({ leaf, name, shape, noGrad }, id): NodeModel => ({
           id,

@@ -7,6 +7,8 @@ import type { NodeModel } from "../wire";
 import { element, svgElement } from "./dom";
 
 export interface LegendOptions {
+  /** Whether the graph is a static one; "some" where others beside it are not. */
+  isStatic?: boolean | "some";
   stubs: boolean;
   /** Kinds of nodes that are drawn. */
   kinds?: ReadonlySet<NodeModel["kind"]>;
@@ -22,11 +24,14 @@ export interface LegendOptions {
 
 /** One entry per sign that the drawing uses now. */
 export function legendEntries(options: LegendOptions): HTMLElement[] {
+  const { isStatic = false } = options;
+  const words = (dynamic: string, fixed: string) =>
+    isStatic === "some" ? `${dynamic}, static: ${fixed}` : isStatic ? fixed : dynamic;
   const entries = [
     entry("operation", 26, box("gw-op", 3)),
-    entry("leaf that requires grad", 26, box("gw-leaf", 7)),
+    entry(words("leaf that requires grad", "input or parameter"), 26, box("gw-leaf", 7)),
     entry("output", 30, box("gw-root", 3)),
-    entry("gradients flow", 26, [
+    entry(words("gradients flow", "data flows"), 26, [
       svgElement("path", { class: "gw-line", d: "M-11,0H6" }),
       svgElement("path", { class: "gw-arrow", d: "M11,0L4,-3.5V3.5Z" }),
     ]),
@@ -41,7 +46,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     );
   }
   if (options.folded) entries.push(...foldedEntries(options.folded));
-  if (options.kinds) entries.push(...quietEntries(options.kinds));
+  if (options.kinds) entries.push(...quietEntries(options.kinds, isStatic === true));
   const { recording } = options;
   if (recording) entries.push(...stepEntries(recording));
   else if (options.ran)
@@ -81,7 +86,7 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
 }
 
 /** The signs of what no gradient flows through. */
-function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>): HTMLElement[] {
+function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean): HTMLElement[] {
   const entries: HTMLElement[] = [];
   const line = (kind: string, from: number, to: number) =>
     svgElement(
@@ -90,7 +95,10 @@ function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>): HTMLElement[] {
       svgElement("path", { class: "gw-line", d: `M${from},0H${to}` }),
     );
   const chip = (kind: string) => svgElement("g", { class: `gw-quiet gw-${kind}` }, ...box("", 5.5));
-  if (kinds.has("constant")) entries.push(entry("constant: needs no grad", 26, [chip("constant")]));
+  if (kinds.has("constant"))
+    entries.push(
+      entry(isStatic ? "buffer or constant" : "constant: needs no grad", 26, [chip("constant")]),
+    );
   if (kinds.has("cut")) {
     const scissors = makePart(scissorsPart(0, 0));
     entries.push(entry("cut: no gradient flows here", 44, [line("cut", -21, 21), scissors]));

@@ -1,6 +1,6 @@
 export type Theme = "light" | "dark";
 
-/** What the host page shows: Jupyter, marimo, VS Code or Colab say so on the page, others leave it to the system. */
+/** What the host page shows: Jupyter, marimo, VS Code or Colab say so on the page; of others the ground tells. */
 export function hostTheme(within: Element): Theme {
   const { body, documentElement: html } = document;
   const jupyter = body.dataset.jpThemeLight;
@@ -14,9 +14,25 @@ export function hostTheme(within: Element): Theme {
     if (at.classList.contains("dark")) return "dark";
     if (at.classList.contains("light")) return "light";
   }
-  const system =
-    typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches;
-  return system ? "dark" : "light";
+  for (let at: Element | null = within; at; at = parentAcrossShadow(at)) {
+    const theme = themeOfGround(getComputedStyle(at).backgroundColor);
+    if (theme) return theme;
+  }
+  // A page that paints no ground is white, unless it says that it can be dark.
+  const scheme = getComputedStyle(html).colorScheme ?? "";
+  const isDark = /dark/.test(scheme) && (!/light/.test(scheme) || systemTheme()?.matches);
+  return isDark ? "dark" : "light";
+}
+
+/** Of a colour as computed styles have it, rgb(r, g, b) or rgba(r, g, b, a); null where the ground behind shows. */
+function themeOfGround(colour: string): Theme | null {
+  const [red, green, blue, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
+  if (!colour.startsWith("rgb") || alpha < 0.5) return null;
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128 ? "dark" : "light";
+}
+
+function systemTheme(): MediaQueryList | null {
+  return typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
 }
 
 /** Keeps `data-theme` on the element at the host's theme until the returned function is called. */
@@ -38,13 +54,20 @@ export function followTheme(root: HTMLElement): () => void {
   };
   observer.observe(document.documentElement, attributes);
   observer.observe(document.body, attributes);
-  const system =
-    typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+  const system = systemTheme();
   system?.addEventListener("change", apply);
   return () => {
     observer.disconnect();
     system?.removeEventListener("change", apply);
   };
+}
+
+/** Calls whenever `followTheme` sets another theme on the widget around an element, until the returned function is called. */
+export function whenThemeChanges(within: Element, changed: () => void): () => void {
+  const observer = new MutationObserver(changed);
+  const root = within.closest(".gradwalk");
+  if (root) observer.observe(root, { attributeFilter: ["data-theme"] });
+  return () => observer.disconnect();
 }
 
 function parentAcrossShadow(element: Element): Element | null {

@@ -16,7 +16,8 @@ const ARROW: Record<Direction, string> = { down: "↓", right: "→", up: "↑",
 
 export interface Toolbar {
   element: HTMLElement;
-  setDirection(direction: Direction): void;
+  /** `isStatic`: the words are about data, which flows the other way. */
+  setDirection(direction: Direction, isStatic?: boolean): void;
   setScale(scale: number): void;
   /** Whether they are drawn; null where the graph has none. */
   setConstants(shown: boolean | null): void;
@@ -24,19 +25,18 @@ export interface Toolbar {
   setPanel(open: boolean): void;
 }
 
-export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Toolbar {
+/** `saving` is the menu that saves the picture, where there is one. */
+export function createToolbar(
+  searchBox: SearchBox,
+  events: ToolbarEvents,
+  saving: HTMLElement | null = null,
+): Toolbar {
   const directions = element(
     "select",
-    {
-      class: "gw-select",
-      "aria-label": "Direction in which gradients flow",
-      title: "Direction in which gradients flow in the drawing",
-      ...KEEP_KEYS,
-    },
-    ...DIRECTIONS.map((direction) =>
-      element("option", { value: direction }, `${ARROW[direction]} ${direction}`),
-    ),
+    { class: "gw-select", ...KEEP_KEYS },
+    ...DIRECTIONS.map((value) => element("option", { value })),
   );
+  const flowing = element("span", {});
   directions.addEventListener("change", () => events.direction(directions.value as Direction));
   const scale = element("span", { class: "gw-scale", title: "Zoom" }, "100%");
   const constants = button(
@@ -63,12 +63,7 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
       { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
       searchBox.element,
       element("span", { class: "gw-spacer" }),
-      element(
-        "label",
-        { class: "gw-direction" },
-        element("span", {}, "Gradients flow"),
-        directions,
-      ),
+      element("label", { class: "gw-direction" }, flowing, directions),
       element(
         "span",
         { class: "gw-group" },
@@ -84,9 +79,17 @@ export function createToolbar(searchBox: SearchBox, events: ToolbarEvents): Tool
           events.fit,
         ),
       ),
-      element("span", { class: "gw-group" }, constants, legend, panel),
+      element("span", { class: "gw-group" }, constants, saving, legend, panel),
     ),
-    setDirection(direction) {
+    setDirection(direction, isStatic = false) {
+      const what = isStatic ? "Data flows" : "Gradients flow";
+      flowing.textContent = what;
+      directions.title = `${what} this way in the drawing`;
+      directions.ariaLabel = directions.title;
+      for (const option of directions.options) {
+        const way = DIRECTIONS[(option.index + (isStatic ? 2 : 0)) % 4];
+        option.text = `${ARROW[way]} ${way}`;
+      }
       directions.value = direction;
     },
     setScale(value) {

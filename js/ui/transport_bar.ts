@@ -108,6 +108,7 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
       // Also while one starts: a second press does nothing, and the keyboard stays on the button.
       const canStart = total === 0 && blocked === null && fault === null;
       slider.hidden = total === 0;
+      text.classList.toggle("is-working", starting);
       slider.max = String(total);
       slider.value = String(cursor);
       slider.style.setProperty("--gw-done", `${total === 0 ? 0 : (100 * cursor) / total}%`);
@@ -126,7 +127,7 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
       running.hidden = runningNode === null;
       running.textContent = at?.step ? oneLine(at.step.op) : "";
       running.title = "Select this node";
-      after.textContent = at && at.after !== "" ? at.after : "";
+      after.textContent = starting ? " Interrupt the kernel to stop it." : (at?.after ?? "");
       text.title = progress && total > 0 ? positionText(progress.recording, cursor) : "";
       slider.setAttribute("aria-valuetext", text.title);
       owner.hidden = total === 0;

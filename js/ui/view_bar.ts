@@ -19,7 +19,12 @@ export interface ViewBar {
   element: HTMLElement;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
   update(): void;
+  /** Python answered: a diagnosis that was asked for is over. */
+  answered(): void;
 }
+
+/** A question that is not answered for so long may have been lost: it can be asked again. */
+const PATIENCE_MS = 10_000;
 
 /** Below the toolbar of a large graph or one with modules: how it is folded, and what its colours say. */
 export function createViewBar(
@@ -36,26 +41,46 @@ export function createViewBar(
     by = choice;
     update();
   });
+  const diagnose = button(
+    {
+      class: "gw-button gw-diagnose",
+      label: "Diagnose",
+      text: "Diagnose",
+      title:
+        "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
+    },
+    ask,
+  );
+  let patience = 0;
   const bar = element(
     "div",
     { class: "gw-view-bar", role: "toolbar", "aria-label": "How the graph is shown", hidden: true },
     folding.element,
     colours.element,
-    button(
-      {
-        class: "gw-button gw-diagnose",
-        label: "Diagnose",
-        text: "Diagnose",
-        title:
-          "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
-      },
-      () => channel.send({ kind: "diagnose" }),
-    ),
+    diagnose,
   );
+
+  /** A second press before the answer does nothing; the keyboard stays where it is. */
+  function ask(): void {
+    if (diagnose.ariaDisabled === "true") return;
+    setWorking(true);
+    patience = window.setTimeout(answered, PATIENCE_MS);
+    channel.send({ kind: "diagnose" }, answered);
+  }
+
+  function answered(): void {
+    window.clearTimeout(patience);
+    setWorking(false);
+  }
+
+  function setWorking(works: boolean): void {
+    diagnose.ariaDisabled = String(works);
+    diagnose.classList.toggle("is-working", works);
+  }
 
   /** Norms are found once per run. */
   function sources(): ColourSources {
-    const graph = folder.grouped?.graph ?? null;
+    const graph = folder.drawnGraph?.graph ?? null;
     const run = drawing.progress?.recording.run ?? null;
     if (!graph || !run) norms = null;
     else if (norms?.run !== run || norms.of !== graph)
@@ -64,12 +89,14 @@ export function createViewBar(
       norms: norms?.values ?? null,
       memory: channel.get("memory") ?? null,
       dtypes: channel.get("dtypes") ?? null,
-      tree: folder.grouped?.tree ?? null,
+      tree: folder.drawnGraph?.tree ?? null,
     };
   }
 
   function update(): void {
     bar.hidden = !folder.canFold;
+    diagnose.hidden = folder.grouped?.graph.static ?? false;
+    colours.element.hidden = drawing.scene === null;
     folding.update();
     const known = sources();
     if (!isKnown(by, known)) by = "none";
@@ -85,7 +112,7 @@ export function createViewBar(
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 
-  return { element: bar, update };
+  return { element: bar, update, answered };
 }
 
 /** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */

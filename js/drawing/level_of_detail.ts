@@ -1,0 +1,61 @@
+/** How much is drawn at which scale, and by whom. Scales are px of the stage for each px of the scene. */
+
+/** Who draws: elements that are crisp and can be styled, or a canvas that does not mind how many nodes there are. */
+export type PainterKind = "svg" | "canvas";
+
+/** Below this scale no text can be read. */
+export const FAR = 0.4;
+/** So many nodes in view are drawn as elements, and as so few the canvas hands them back. */
+const MOST_ELEMENTS = 300;
+const FEW_ELEMENTS = 240;
+/** Neither scale nor number flips the painter back at once. */
+const SLACK = 0.1;
+/** Below this scale a node is its box, without badges, stubs and texts. */
+const PLAIN = 0.2;
+/** Between these scales boxes take on the colour of their outlines, which is all that is left of them further out. */
+const SOLID = { from: 0.2, to: 0.08 };
+/** Texts fade between these sizes, px. */
+const READABLE_TEXT = { none: 2.6, all: 3.6 };
+/** Titles of open groups are not drawn smaller than at this scale. */
+const TITLE = 0.72;
+
+/** Who is to draw so many visible nodes at this scale; who draws now keeps on a little longer. */
+export function painterFor(
+  scale: number,
+  visible: number,
+  now: PainterKind | null = null,
+): PainterKind {
+  if (now === "canvas")
+    return scale >= FAR * (1 + SLACK) && visible <= FEW_ELEMENTS ? "svg" : "canvas";
+  const least = now === "svg" ? FAR * (1 - SLACK) : FAR;
+  return scale < least || visible > MOST_ELEMENTS ? "canvas" : "svg";
+}
+
+/** Whether nodes and edges are drawn with everything that they have. */
+export function isDetailed(scale: number): boolean {
+  return scale >= PLAIN;
+}
+
+/** How wide a line is seen that is `width` wide in the scene, px: from afar no thinner than at the scale `FAR`. */
+export function seenWidth(width: number, scale: number): number {
+  return width * Math.max(scale, FAR);
+}
+
+/** How opaque a text of this size is, 0 to 1: what cannot be read would be noise. */
+export function textOpacity(size: number, scale: number): number {
+  return ramp(size * scale, READABLE_TEXT.none, READABLE_TEXT.all);
+}
+
+/** How much of a box is its outline's colour, 0 to 1. */
+export function solidity(scale: number): number {
+  return ramp(scale, SOLID.from, SOLID.to);
+}
+
+/** How many times as large as near the titles of open groups are drawn. */
+export function titleScale(scale: number): number {
+  return Math.max(1, TITLE / scale);
+}
+
+function ramp(value: number, none: number, all: number): number {
+  return Math.max(0, Math.min(1, (value - none) / (all - none)));
+}

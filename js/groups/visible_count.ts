@@ -1,0 +1,14 @@
+import { type Folding, openPaths } from "./folding";
+import type { GroupedGraph } from "./grouped_picture";
+import { closedBoxes } from "./reduce";
+
+/** About how many nodes and boxes show of a graph as it is folded, before anything is laid out. */
+export function visibleCount({ tree, plumbing }: GroupedGraph, folding: Folding): number {
+  const closed = closedBoxes(tree, openPaths(folding));
+  let count = closed.reduce((boxes, box, g) => boxes + (box === g ? 1 : 0), 0);
+  tree.groupOf.forEach((g, v) => {
+    const isFolded = folding.hidesPlumbing && plumbing[v] === 1 && !folding.unfolded.has(v);
+    if (closed[g] < 0 && !isFolded) count++;
+  });
+  return count;
+}

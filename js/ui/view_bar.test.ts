@@ -1,0 +1,84 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { localChannel, type Message, type Traits } from "../channel";
+import { transformer } from "../demo/deep_models";
+import { fakeBrowser } from "../testing/browser";
+import { createView } from "../view";
+
+let remove = () => {};
+beforeEach(() => {
+  fakeBrowser();
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+function bar() {
+  const sent: string[] = [];
+  let done = () => {};
+  const channel = localChannel<Traits>(
+    {
+      graph: transformer(1),
+      details: null,
+      state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
+      fault: null,
+      selected: null,
+      direction: "down",
+      constants: false,
+      cursor: 0,
+      steps: [],
+      run: null,
+      transport: { owned: false, note: null, blocked: null },
+    },
+    (message: Message, answered) => {
+      sent.push(message.kind);
+      done = answered;
+    },
+  );
+  const host = document.body.appendChild(document.createElement("div"));
+  remove = createView(host, channel);
+  const button = host.querySelector(".gw-diagnose") as HTMLButtonElement;
+  return {
+    channel,
+    diagnoses: () => sent.filter((kind) => kind === "diagnose").length,
+    press: () => button.click(),
+    isWorking: () => button.classList.contains("is-working"),
+    done: () => done(),
+  };
+}
+
+it("asks for one diagnosis at a time, and shows that it works", () => {
+  const { channel, diagnoses, press, isWorking } = bar();
+  press();
+  press();
+  expect([diagnoses(), isWorking()]).toEqual([1, true]);
+  channel.change("findings", []);
+  expect(isWorking()).toBe(false);
+  press();
+  expect(diagnoses()).toBe(2);
+});
+
+it("knows that a diagnosis is over when it found the same as before, or something went wrong", () => {
+  const { channel, press, isWorking, done } = bar();
+  press();
+  done();
+  expect(isWorking()).toBe(false);
+  press();
+  channel.change("fault", "No backward was seen.");
+  expect(isWorking()).toBe(false);
+});
+
+it("lets a diagnosis be asked for again that was never answered", () => {
+  const { diagnoses, press } = bar();
+  press();
+  vi.advanceTimersByTime(9000);
+  press();
+  expect(diagnoses()).toBe(1);
+  vi.advanceTimersByTime(2000);
+  press();
+  expect(diagnoses()).toBe(2);
+});

@@ -1,0 +1,41 @@
+import type { Direction } from "../drawing/direction";
+import type { Folding } from "../groups/folding";
+import type { Packed } from "./coder";
+
+/** A graph as it came from Python, and whether its constants are drawn. */
+export interface GraphSource {
+  given: unknown;
+  constants: boolean;
+}
+
+/** All that a scene depends on, but for the graph. */
+export interface SceneOrder {
+  folding: Folding;
+  direction: Direction;
+  /** Whether the picture is wrapped in any case, because the one before it was. */
+  wraps: boolean;
+}
+
+/** What the page tells the worker: the graph once, then a request for each picture. */
+export type Request =
+  | { kind: "graph"; given: unknown }
+  | { kind: "scene"; request: number; constants: boolean; order: SceneOrder };
+
+/** What the worker is doing. */
+export type Stage = "layout" | "wrapping" | "packing";
+
+/** What the worker tells the page. `widths` are those of a sample in each style: its fonts must be the page's. */
+export type Answer =
+  | { kind: "hello"; widths: number[] }
+  | { kind: "stage"; request: number; stage: Stage }
+  | { kind: "scene"; request: number; scene: Packed; wraps: boolean }
+  | { kind: "fault"; request: number; message: string };
+
+/** One end of the line between the page and the worker. */
+export interface Port {
+  postMessage(message: unknown, transfer: Transferable[]): void;
+  onmessage: ((event: MessageEvent) => void) | null;
+}
+
+/** By its name a worker knows that it is ours: the same text is the widget's module. */
+export const WORKER_NAME = "gradwalk scenes";

@@ -1,0 +1,81 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { chain, perceptron, transformer } from "../demo/deep_models";
+import { DIRECTIONS } from "../drawing/direction";
+import type { Scene } from "../drawing/scene";
+import { foldedScene } from "../groups/folded_scene";
+import { deepest, firstFolding, setPlumbing, setRepeats, toDepth } from "../groups/folding";
+import { groupedGraph } from "../groups/grouped_picture";
+import { graphs, MODELS } from "../testing/graphs";
+import { estimate } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { packScene, unpackScene } from "./packed_scene";
+
+const NAMESPACES = [null, "", "net", "net/a", "net/a/0", "net/a/1", "head"];
+
+/** The scene at the other end of the line. */
+function across(scene: Scene): Scene {
+  const packed = packScene(scene);
+  const sent = structuredClone(packed, { transfer: [packed.numbers.buffer] });
+  expect(packed.numbers.length).toBe(0);
+  const objects = unpackScene(sent);
+  for (;;) {
+    const { done, value } = objects.next();
+    if (done) return value;
+  }
+}
+
+function scenesOf(graph: GraphModel): Scene[] {
+  const grouped = groupedGraph(graph);
+  const first = firstFolding(grouped.tree);
+  const open = setPlumbing(toDepth(grouped.tree, first, deepest(grouped.tree)), false);
+  return [first, open, setRepeats(toDepth(grouped.tree, first, 1), true)].flatMap((folding, i) =>
+    [false, true].map(
+      (wraps) => foldedScene(grouped, folding, DIRECTIONS[i], estimate, { wraps }).scene,
+    ),
+  );
+}
+
+describe("a packed scene", () => {
+  const deep = { perceptron, transformer: () => transformer(3), chain: () => chain(300) };
+  // Longer loops than the first have no more in them than it has, only more of it.
+  const all = Object.entries({ ...MODELS, ...deep }).filter(([name]) => !/\d{3} steps/.test(name));
+  it.each(all)("of %s is the same when it arrives", (_, make) => {
+    for (const scene of scenesOf(make())) expect(across(scene)).toStrictEqual(scene);
+  });
+
+  it("is the same for any graph with modules", () => {
+    fc.assert(
+      fc.property(
+        graphs,
+        fc.array(fc.nat(NAMESPACES.length - 1), { minLength: 24 }),
+        (graph, at) => {
+          const nodes = graph.nodes.map((node, i) => ({
+            ...node,
+            kind: i % 7 === 3 && node.kind === "leaf" ? ("constant" as const) : node.kind,
+            namespace: node.kind === "op" ? NAMESPACES[at[i]] : null,
+          }));
+          for (const scene of scenesOf({ ...graph, nodes })) {
+            expect(across(scene)).toStrictEqual(scene);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it("shares the shapes of copies and of nodes that look alike", () => {
+    const [, , scene] = scenesOf(transformer(3));
+    const looks = new Set(scene.nodes.map(({ shape }) => JSON.stringify(shape)));
+    expect(looks.size).toBeLessThan(scene.nodes.length);
+    expect(new Set(across(scene).nodes.map(({ shape }) => shape)).size).toBe(looks.size);
+  });
+
+  it("can be unpacked a little at a time", () => {
+    const [, , scene] = scenesOf(transformer(12));
+    const objects = unpackScene(packScene(scene));
+    let pauses = 0;
+    while (!objects.next().done) pauses++;
+    expect(pauses).toBeGreaterThan(scene.nodes.length / 1000);
+  });
+});

@@ -1,0 +1,202 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { transformer } from "../demo/deep_models";
+import type { Scene } from "../drawing/scene";
+import { foldedScene } from "../groups/folded_scene";
+import { firstFolding, toDepth } from "../groups/folding";
+import { groupedGraph } from "../groups/grouped_picture";
+import { type FakeWorker, fakeWorker } from "../testing/worker";
+import { estimate } from "../text/measure";
+import type { SceneOrder } from "./messages";
+import { type SceneAnswers, SceneMaker, type StartWorker } from "./scene_maker";
+
+const graph = transformer(2);
+const grouped = groupedGraph(graph);
+const source = { given: graph, constants: true };
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.stubGlobal("window", globalThis);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+function order(depth: number): SceneOrder {
+  const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
+  return { folding, direction: "down", wraps: false };
+}
+
+function made(depth: number): Scene {
+  return foldedScene(grouped, order(depth).folding, "down", estimate).scene;
+}
+
+function makerOf(start: StartWorker) {
+  const said: string[] = [];
+  const scenes: Scene[] = [];
+  const answers = (name: string): SceneAnswers => ({
+    stage: (stage) => said.push(`${name} ${stage}`),
+    made(scene) {
+      said.push(`${name} made`);
+      scenes.push(scene);
+    },
+    failed: ({ message }) => said.push(`${name} failed: ${message}`),
+    unavailable: () => said.push(`${name} unavailable`),
+  });
+  const maker = new SceneMaker(start, estimate);
+  const ask = (name: string, depth: number, given: unknown = graph) =>
+    maker.make({ ...source, given }, order(depth), answers(name));
+  return { maker, ask, said, scenes };
+}
+
+/** Makers with fake workers, all of which are listed in the order in which they were started. */
+function withWorkers(make: () => FakeWorker = fakeWorker) {
+  const workers: FakeWorker[] = [];
+  const start = () => {
+    workers.push(make());
+    return workers[workers.length - 1];
+  };
+  return { workers, ...makerOf(start) };
+}
+
+const settle = () => vi.advanceTimersByTimeAsync(100);
+
+describe("a maker of scenes", () => {
+  it("has a scene made in its worker that is the same as one made here", async () => {
+    const { ask, said, scenes } = withWorkers();
+    ask("first", 1);
+    expect(said).toEqual([]);
+    await settle();
+    expect(said).toEqual(["first layout", "first packing", "first made"]);
+    expect(scenes[0]).toEqual(made(1));
+  });
+
+  it("sends a graph once", async () => {
+    const { ask, said, workers } = withWorkers();
+    ask("first", 1);
+    await settle();
+    workers[0].hold();
+    ask("second", 2);
+    expect(workers[0].waiting()).toMatchObject([{ kind: "scene" }]);
+    ask("third", 2, structuredClone(graph));
+    workers[0].go();
+    await settle();
+    expect(said.filter((words) => words.endsWith("made"))).toEqual(["first made", "third made"]);
+  });
+
+  it("answers only the latest of several requests", async () => {
+    const { ask, said, scenes, workers } = withWorkers();
+    ask("first", 1);
+    ask("second", 2);
+    ask("third", 0);
+    await settle();
+    expect(said.filter((words) => words.endsWith("made"))).toEqual(["third made"]);
+    expect(scenes[0]).toEqual(made(0));
+    expect(workers).toHaveLength(1);
+  });
+
+  it("ends a worker that goes on with what nobody waits for any more", async () => {
+    const { ask, said, workers } = withWorkers();
+    ask("warm", 0);
+    await settle();
+    workers[0].hold();
+    ask("overtaken", 2);
+    ask("wanted", 1);
+    await vi.advanceTimersByTimeAsync(200);
+    expect(workers[0].ended).toBe(false);
+    await vi.advanceTimersByTimeAsync(400);
+    expect(workers.map(({ ended }) => ended)).toEqual([true, false]);
+    expect(said.filter((words) => words.endsWith("made"))).toEqual(["warm made", "wanted made"]);
+  });
+
+  it("forgets what is cancelled, and can be asked again", async () => {
+    const { maker, ask, said, workers } = withWorkers();
+    ask("warm", 0);
+    await settle();
+    workers[0].hold();
+    ask("cancelled", 1);
+    maker.cancel();
+    expect(workers.map(({ ended }) => ended)).toEqual([true, false]);
+    ask("again", 1);
+    await settle();
+    expect(said.filter((words) => !/^warm|layout|packing/.test(words))).toEqual(["again made"]);
+  });
+
+  it("tells what is wrong with a graph in a sentence, and goes on", async () => {
+    const { ask, said } = withWorkers();
+    ask("wrong", 1, { ...graph, v: 99 });
+    await settle();
+    expect(said).toHaveLength(1);
+    expect(said[0]).toMatch(/^wrong failed: .*version 1, but Python sent version 99/);
+    ask("right", 1);
+    await settle();
+    expect(said[said.length - 1]).toBe("right made");
+  });
+
+  it("starts another worker after one that broke", async () => {
+    const { ask, said, workers } = withWorkers();
+    ask("warm", 0);
+    await settle();
+    workers[0].hold();
+    ask("broken", 1);
+    workers[0].onerror?.({ message: "out of memory" } as ErrorEvent);
+    expect(said[said.length - 1]).toMatch(/^broken failed: .*out of memory.*Show less at once/);
+    ask("next", 1);
+    await settle();
+    expect(said[said.length - 1]).toBe("next made");
+    expect(workers).toHaveLength(2);
+  });
+
+  it("ends its worker with the widget, also in the middle of something", async () => {
+    const { maker, ask, said, workers } = withWorkers();
+    ask("first", 1);
+    await vi.advanceTimersByTimeAsync(1);
+    maker.end();
+    await settle();
+    expect(said.some((words) => words.endsWith("made"))).toBe(false);
+    expect(workers.every(({ ended }) => ended)).toBe(true);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe("without a worker", () => {
+  it.each<[string, StartWorker]>([
+    ["none can be made", () => null],
+    [
+      "making one throws",
+      () => {
+        throw new Error("SecurityError");
+      },
+    ],
+  ])("it says so at once: %s", (_, start) => {
+    const { ask, said } = makerOf(start);
+    ask("first", 1);
+    expect(said).toEqual(["first unavailable"]);
+  });
+
+  it("it says so when the worker does not greet, and never asks it again", async () => {
+    const { ask, said, workers } = withWorkers(() => fakeWorker(estimate, false));
+    ask("first", 1);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(said).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(said).toEqual(["first unavailable"]);
+    ask("second", 1);
+    expect(said).toEqual(["first unavailable", "second unavailable"]);
+    expect(workers.map(({ ended }) => ended)).toEqual([true]);
+  });
+
+  it("it says so when the worker is refused", async () => {
+    const { ask, said, workers } = withWorkers(() => fakeWorker(estimate, false));
+    ask("first", 1);
+    workers[0].onerror?.({} as ErrorEvent);
+    expect(said).toEqual(["first unavailable"]);
+  });
+
+  it("it says so when the worker has other fonts", async () => {
+    const { ask, said } = withWorkers(() => fakeWorker((text) => 7 * text.length));
+    ask("first", 1);
+    await settle();
+    expect(said).toEqual(["first unavailable"]);
+  });
+});

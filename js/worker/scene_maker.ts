@@ -1,0 +1,224 @@
+import type { Scene } from "../drawing/scene";
+import type { Measure } from "../text/measure";
+import type { Answer, GraphSource, Port, Request, SceneOrder, Stage } from "./messages";
+import { unpackScene } from "./packed_scene";
+import { sampleWidths } from "./serve";
+
+/** A worker as far as it is used here; a fake one in tests. */
+export interface SceneWorker extends Port {
+  onerror: ((event: ErrorEvent) => void) | null;
+  terminate(): void;
+}
+
+/** Makes a worker; null where none can be made. May throw as well. */
+export type StartWorker = () => SceneWorker | null;
+
+export interface SceneAnswers {
+  stage(stage: Stage): void;
+  made(scene: Scene, wraps: boolean): void;
+  /** The worker says what is wrong, in a sentence. */
+  failed(error: Error): void;
+  /** There is no worker on this page: the scene has to be made here. */
+  unavailable(): void;
+}
+
+interface Job {
+  source: GraphSource;
+  order: SceneOrder;
+  answers: SceneAnswers;
+}
+
+/** A worker has so many times `BEAT_MS` to greet us; only time in which the page itself was not busy counts. */
+const PATIENCE = 12;
+const BEAT_MS = 100;
+/** So long a job that nobody waits for any more may go on, before its worker is ended. */
+const GRACE_MS = 300;
+/** Objects are made for so long at a time, ms. */
+const SLICE_MS = 24;
+
+/** Has scenes made in a worker, one at a time; the latest request wins. */
+export class SceneMaker {
+  private worker: SceneWorker | null = null;
+  /** Whether the worker has greeted. */
+  private ready = false;
+  /** Whether there is no point in asking for a worker again. */
+  private broken = false;
+  /** The graph that the worker has. */
+  private sent: unknown = null;
+  /** What the worker is busy with; its answers go nowhere if it is not the `latest`. */
+  private busy: Job | null = null;
+  private latest: Job | null = null;
+  /** The job that has been given its last moments. */
+  private overtaken: Job | null = null;
+  private request = 0;
+  private timer = 0;
+
+  constructor(
+    private readonly startWorker: StartWorker,
+    private readonly measure: Measure,
+  ) {}
+
+  /** Starts the worker before it is needed. */
+  warm(): void {
+    if (this.worker || this.broken) return;
+    try {
+      this.worker = this.startWorker();
+    } catch {
+      this.worker = null;
+    }
+    if (!this.worker) {
+      this.broken = true;
+      return;
+    }
+    this.ready = false;
+    this.sent = null;
+    this.worker.onmessage = ({ data }) => this.receive(data);
+    this.worker.onerror = (event) => {
+      event.preventDefault?.();
+      this.breakDown(event.message);
+    };
+    this.await(PATIENCE);
+  }
+
+  /** Whether scenes can be made in a worker, as far as is known. */
+  get isAvailable(): boolean {
+    this.warm();
+    return !this.broken;
+  }
+
+  /** Asks for a scene. What was asked for before is not answered any more. */
+  make(source: GraphSource, order: SceneOrder, answers: SceneAnswers): void {
+    this.latest = { source, order, answers };
+    if (!this.isAvailable) {
+      this.giveUp();
+      return;
+    }
+    if (!this.busy) this.next();
+    else if (this.ready) this.hurry();
+  }
+
+  /** Lets go of what was asked for: it is not answered any more. */
+  forget(): void {
+    this.latest = null;
+  }
+
+  /** The same, and a worker that is busy with it is ended, and another started. */
+  cancel(): void {
+    this.forget();
+    if (!this.busy) return;
+    this.stop();
+    this.warm();
+  }
+
+  /** Ends the worker. */
+  end(): void {
+    this.forget();
+    this.broken = true;
+    this.stop();
+  }
+
+  private stop(): void {
+    window.clearTimeout(this.timer);
+    this.worker?.terminate();
+    this.worker = null;
+    this.busy = null;
+    this.ready = false;
+  }
+
+  /** Waits for the greeting. */
+  private await(beats: number): void {
+    this.timer = window.setTimeout(() => {
+      if (beats > 0) this.await(beats - 1);
+      else this.breakDown();
+    }, BEAT_MS);
+  }
+
+  /** Ends a worker that is still busy with what nobody waits for, and has another one do what is wanted. */
+  private hurry(): void {
+    const stale = this.busy;
+    if (this.overtaken === stale) return;
+    this.overtaken = stale;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => {
+      if (this.busy !== stale) return;
+      this.stop();
+      this.warm();
+    }, GRACE_MS);
+  }
+
+  private next(): void {
+    const { worker, latest } = this;
+    if (!worker || !this.ready || !latest) return;
+    const { source, order } = latest;
+    const tell = (request: Request) => worker.postMessage(request, []);
+    this.busy = latest;
+    if (this.sent !== source.given) tell({ kind: "graph", given: source.given });
+    this.sent = source.given;
+    tell({ kind: "scene", request: ++this.request, constants: source.constants, order });
+  }
+
+  private receive(answer: Answer): void {
+    if (answer.kind === "hello") {
+      window.clearTimeout(this.timer);
+      const { widths } = answer;
+      // In other fonts than the page's, boxes would not fit their words.
+      if (sampleWidths(this.measure).some((width, i) => width !== widths[i])) {
+        this.breakDown();
+        return;
+      }
+      this.ready = true;
+      this.next();
+      return;
+    }
+    const { busy } = this;
+    if (!busy || answer.request !== this.request) return;
+    if (answer.kind === "stage") {
+      if (busy === this.latest) busy.answers.stage(answer.stage);
+      return;
+    }
+    this.busy = null;
+    if (busy !== this.latest) this.next();
+    else if (answer.kind === "fault") {
+      this.latest = null;
+      busy.answers.failed(new Error(answer.message));
+    } else this.unpack(busy, unpackScene(answer.scene), answer.wraps);
+  }
+
+  /** Makes the scene's objects, a few at a time. */
+  private unpack(job: Job, objects: Generator<undefined, Scene>, wraps: boolean): void {
+    if (job !== this.latest) return;
+    const until = performance.now() + SLICE_MS;
+    do {
+      const { done, value } = objects.next();
+      if (!done) continue;
+      this.latest = null;
+      job.answers.made(value, wraps);
+      return;
+    } while (performance.now() < until);
+    window.setTimeout(() => this.unpack(job, objects, wraps));
+  }
+
+  /** A worker that never greeted will never come; one that broke at its work says so. */
+  private breakDown(message?: string): void {
+    const { busy, latest } = this;
+    this.stop();
+    if (!busy) {
+      this.broken = true;
+      this.giveUp();
+      return;
+    }
+    this.latest = null;
+    latest?.answers.failed(
+      new Error(
+        `The picture could not be made: ${message || "the worker that lays it out stopped"}. ` +
+          "Show less at once: close some modules or hide plumbing.",
+      ),
+    );
+  }
+
+  private giveUp(): void {
+    const { latest } = this;
+    this.latest = null;
+    latest?.answers.unavailable();
+  }
+}

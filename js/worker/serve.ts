@@ -1,0 +1,68 @@
+import { shownGraph } from "../drawing/shown_graph";
+import type { ContentCache } from "../groups/content";
+import { foldedScene } from "../groups/folded_scene";
+import { type GroupedGraph, groupedGraph } from "../groups/grouped_picture";
+import { checkGraph } from "../guard";
+import { unpackGraph } from "../packing/graph";
+import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
+import { messageOf } from "../ui/fault";
+import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
+import { packScene } from "./packed_scene";
+
+/** Makes scenes for the page at the other end of the line, until it is ended. */
+export function serve(port: Port, measure: Measure): void {
+  let given: unknown = null;
+  /** The graph with and without its constants, as far as they were asked for. */
+  let known = new Map<boolean, GroupedGraph>();
+  let cache: ContentCache = new Map();
+  const answer = (message: Answer, transfer: Transferable[] = []) =>
+    port.postMessage(message, transfer);
+
+  function groupedBy(constants: boolean): GroupedGraph {
+    const grouped =
+      known.get(constants) ?? groupedGraph(shownGraph(checkGraph(unpackGraph(given)), constants));
+    known.set(constants, grouped);
+    return grouped;
+  }
+
+  port.onmessage = ({ data }: MessageEvent<Request>) => {
+    if (data.kind === "graph") {
+      ({ given } = data);
+      known = new Map();
+      cache = new Map();
+      return;
+    }
+    const { request, constants, order } = data;
+    try {
+      const { scene, wraps } = foldedScene(
+        groupedBy(constants),
+        order.folding,
+        order.direction,
+        measure,
+        {
+          cache,
+          wraps: order.wraps,
+          report: (stage) => answer({ kind: "stage", request, stage }),
+        },
+      );
+      answer({ kind: "stage", request, stage: "packing" });
+      const packed = packScene(scene);
+      answer({ kind: "scene", request, scene: packed, wraps }, [packed.numbers.buffer]);
+    } catch (error) {
+      answer({ kind: "fault", request, message: messageOf(error) });
+    }
+  };
+  answer({ kind: "hello", widths: sampleWidths(measure) });
+}
+
+/** Serves if this very text runs as one of our workers; true if so. */
+export function serveInWorker(): boolean {
+  const isOurs = typeof document === "undefined" && self.name === WORKER_NAME;
+  if (isOurs) serve(self as unknown as Port, browserMeasure());
+  return isOurs;
+}
+
+/** How wide a sample of letters is in each style. */
+export function sampleWidths(measure: Measure): number[] {
+  return (Object.keys(FONTS) as Style[]).map((style) => measure("Mm(64, 3)→wil…", style));
+}

@@ -1,0 +1,174 @@
+"""Large pictures in JupyterLab are made in a worker: the page answers meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from lab import Lab, Watched, open_notebook, output_text, run_cell, run_command
+from playwright.sync_api import Locator, Page, expect
+
+# A real model with a graph of more than 10,000 nodes.
+MODEL = """\
+import torch
+from torch import nn
+from gradwalk import GraphWidget
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+model = nn.TransformerEncoder(layer, {layers})
+loss = model(torch.randn(2, 5, 16)).sum()
+w = GraphWidget(loss, names=model)
+w"""
+
+SLOW = """\
+import time, torch
+from gradwalk import GraphWidget
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+    @staticmethod
+    def backward(ctx, grad):
+        time.sleep(0.3)
+        return grad
+x = torch.ones(2, requires_grad=True)
+y = x * 1
+for _ in range(100):
+    y = Slow.apply(y)
+w = GraphWidget(y.sum())
+w"""
+
+# How long the page was longest blocked, as seen by what should run every 10 ms.
+WATCH = """() => {
+  window.longestBlock = 0;
+  let last = performance.now();
+  setInterval(() => {
+    const now = performance.now();
+    window.longestBlock = Math.max(window.longestBlock, now - last - 10);
+    last = now;
+  }, 10);
+}"""
+
+# Keeps count of the workers that the page starts and ends, and of what they answer.
+WORKERS = """
+window.startedWorkers = 0;
+window.endedWorkers = 0;
+window.answers = [];
+window.Worker = class extends window.Worker {
+  constructor(url, options) {
+    super(url, options);
+    this.ours = options?.name === 'gradwalk scenes';
+    if (!this.ours) return;
+    window.startedWorkers += 1;
+    this.addEventListener('message', ({data}) => window.answers.push(data.kind));
+  }
+  terminate() {
+    if (this.ours) window.endedWorkers += 1;
+    super.terminate();
+  }
+};
+"""
+
+
+@pytest.fixture
+def page(watched: Watched) -> Page:
+    watched.page.add_init_script(WORKERS)
+    return watched.page
+
+
+def start(page: Page, lab: Lab, name: str, layers: int, *cells: str) -> Locator:
+    """Run a notebook with a model of so many layers; returns the widget."""
+    open_notebook(lab, page, lab.write(f"{name}.ipynb", MODEL.format(layers=layers), *cells))
+    run_cell(page, 0)
+    widget = page.locator(".gradwalk").first
+    expect(widget.locator(".gw-node").first).to_be_attached()
+    return widget
+
+
+def boxes(widget: Locator) -> Locator:
+    """The modules that are drawn closed, on the SVG of a near view."""
+    return widget.locator(".gw-open-sign")
+
+
+def open_all(widget: Locator) -> None:
+    """Show every node: all modules open, and nothing folded into edges."""
+    widget.locator(".gw-depth").select_option("all")
+    widget.get_by_role("button", name="Hide plumbing").click()
+
+
+def running(page: Page) -> int:
+    return int(page.evaluate("startedWorkers - endedWorkers"))
+
+
+def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(page: Page, lab: Lab) -> None:
+    widget = start(page, lab, "worker", 140, "w.close()")
+    assert page.evaluate("startedWorkers") == 1
+    before = widget.locator(".gw-counts").inner_text()
+    page.evaluate(WATCH)
+    open_all(widget)
+    bar = widget.locator(".gw-progress")
+    expect(bar).to_be_visible()
+    expect(bar).to_contain_text("nodes…")
+    expect(boxes(widget).first).to_be_attached()  # the picture before it is still there
+    bar.get_by_role("button", name="Cancel").click()
+    expect(bar).to_be_hidden()
+    expect(boxes(widget).first).to_be_attached()
+    expect(widget.locator(".gw-depth")).not_to_have_value("all")
+
+    open_all(widget)
+    expect(bar).to_be_visible()
+    expect(boxes(widget)).to_have_count(0, timeout=60_000)
+    expect(bar).to_be_hidden()
+    expect(widget.locator(".gw-depth")).to_have_value("all")
+    expect(widget.locator(".gw-fault")).to_have_count(0)
+    assert widget.locator(".gw-counts").inner_text() == before
+    print(f"longest time the page was blocked: {page.evaluate('longestBlock'):.0f} ms")
+
+    assert page.evaluate("answers.at(-1)") == "scene"  # it was not the page itself that made it
+    assert running(page) == 1
+    run_cell(page, 1)
+    expect(page.locator(".gradwalk")).to_have_count(0)
+    assert running(page) == 0
+
+
+def test_the_worker_measures_text_as_the_page_does(page: Page, lab: Lab) -> None:
+    """A worker greets with the widths of a sample; in other fonts it would get no work."""
+    widget = start(page, lab, "fonts", 140)
+    open_all(widget)
+    expect(boxes(widget)).to_have_count(0, timeout=60_000)
+    answers = page.evaluate("answers")
+    assert answers[0] == "hello"
+    assert answers[-1] == "scene"
+
+
+def test_a_page_that_allows_no_workers_draws_by_itself(watched: Watched, lab: Lab) -> None:
+    page = watched.page
+    page.add_init_script("window.Worker = class { constructor() { throw new Error('no'); } };")
+    widget = start(page, lab, "none", 40)
+    open_all(widget)
+    expect(boxes(widget)).to_have_count(0, timeout=60_000)
+    expect(widget.locator(".gw-progress")).to_be_hidden()
+
+
+def test_a_small_graph_starts_no_worker(page: Page, lab: Lab) -> None:
+    start(page, lab, "small", 2)
+    assert page.evaluate("startedWorkers") == 0
+
+
+def test_a_long_backward_says_so_and_ends_with_an_interrupt(page: Page, lab: Lab) -> None:
+    open_notebook(lab, page, lab.write("slow.ipynb", SLOW, "print(x.grad, w.cursor)"))
+    run_cell(page, 0)
+    bar = page.locator(".gw-bar")
+    expect(page.locator(".gw-node").first).to_be_visible()
+    forward = bar.get_by_label("One step", exact=True)
+    forward.click()
+    expect(bar).to_contain_text("Running backward… Interrupt the kernel to stop it.")
+    forward.click()  # does nothing: it runs once
+    page.wait_for_function(
+        "jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'busy'"
+    )
+    page.wait_for_timeout(2000)
+    run_command(page, "notebook:interrupt-kernel")
+    stopped = "This backward pass stopped, so every .grad was put back."
+    expect(bar).to_contain_text(stopped, timeout=20_000)
+    expect(bar).not_to_contain_text("Running backward")
+    run_cell(page, 1)
+    assert output_text(page, 1).split() == ["None", "0"]
