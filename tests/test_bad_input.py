@@ -60,7 +60,7 @@ def test_bad_outputs(function, case):
     assert set(ipywidgets.widgets.widget._instances) == open_before
 
 
-@pytest.mark.parametrize("direction", ["sideways", None, 3])
+@pytest.mark.parametrize("direction", ["sideways", "", 3])
 def test_an_unknown_direction(direction):
     x = torch.ones(1, requires_grad=True)
     with pytest.raises(ValueError, match="it is one of 'down', 'right', 'up', 'left'"):
@@ -68,6 +68,8 @@ def test_an_unknown_direction(direction):
     widget = GraphWidget(x * 2)
     with pytest.raises(ValueError, match="direction was given"):
         widget.direction = direction
+    with pytest.raises(ValueError, match="direction was given None"):
+        widget.direction = None
     assert widget.direction == "down"
 
 

@@ -62,7 +62,7 @@ def test_a_click_explains_a_node_and_backward_updates_it(watched: Watched, lab: 
     page = start(watched, lab, "click", LINEAR, "h.backward()", "print(w.grad.item(), g.selected)")
     panel = widget(page).locator(".gw-panel")
     node(page, 3).click()
-    expect(panel.locator("h3").first).to_have_text("w")
+    expect(panel.locator(".gw-title").first).to_have_text("w")
     expect(panel).to_contain_text("leaf")
     expect(panel).to_contain_text("No backward pass through this graph has been seen yet")
     expect(widget(page).locator(".gw-status")).to_contain_text("No backward pass")
@@ -81,10 +81,10 @@ def test_selecting_from_python_and_by_click_are_the_same(watched: Watched, lab: 
     page = start(watched, lab, "select", LINEAR, "g.selected = 1", "print(g.selected)")
     panel = widget(page).locator(".gw-panel")
     run_cell(page, 1)
-    expect(panel.locator("h3").first).to_have_text("MulBackward0")
+    expect(panel.locator(".gw-title").first).to_have_text("MulBackward0")
     expect(panel).to_contain_text("mul.Tensor(Tensor self, Tensor other)")
     panel.get_by_role("button", name="x").first.click()  # an input of the node
-    expect(panel.locator("h3").first).to_have_text("x")
+    expect(panel.locator(".gw-title").first).to_have_text("x")
     run_cell(page, 2)
     assert output_text(page, 2).strip() == "4"
 
@@ -98,7 +98,7 @@ def test_the_keyboard_walks_the_graph_and_the_notebook_does_not_notice(
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-    expect(widget(page).locator(".gw-panel h3").first).not_to_have_text("Autograd graph")
+    expect(widget(page).locator(".gw-title").first).not_to_have_text("Autograd graph")
     for key in ("a", "b", "d", "d", "x", "f"):  # in Lab's command mode these change the notebook
         page.keyboard.press(key)
     page.keyboard.press("/")
@@ -150,7 +150,7 @@ def test_markup_in_a_name_is_text(watched: Watched, lab: Lab) -> None:
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     run_cell(page, 1)
-    expect(widget(page).locator(".gw-panel h3").first).to_have_text(hostile)
+    expect(widget(page).locator(".gw-title").first).to_have_text(hostile)
     node(page, 1).hover()
     expect(widget(page)).to_contain_text(hostile)
     assert widget(page).locator("img").count() == 0
@@ -191,7 +191,7 @@ def test_two_views_of_one_widget_follow_each_other_and_close_together(
     expect(page.locator(".gradwalk")).to_have_count(2)
     node(page, 2, nth=1).click()
     for nth in (0, 1):
-        expect(widget(page, nth).locator(".gw-panel h3").first).to_have_text("b")
+        expect(widget(page, nth).locator(".gw-title").first).to_have_text("b")
     run_cell(page, 2)
     expect(page.locator(".gradwalk")).to_have_count(0)
     run_cell(page, 3)
@@ -239,7 +239,7 @@ def test_a_reloaded_page_finds_the_widget_again(watched: Watched, lab: Lab) -> N
     page.reload()
     page.wait_for_selector(".gradwalk", timeout=60_000)
     node(page, 3).click()
-    expect(widget(page).locator(".gw-panel h3").first).to_have_text("w")
+    expect(widget(page).locator(".gw-title").first).to_have_text("w")
 
 
 def test_bad_input_is_a_sentence_under_the_cell(watched: Watched, lab: Lab) -> None:

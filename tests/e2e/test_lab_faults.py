@@ -154,7 +154,7 @@ def test_where_nan_is_born_is_marked(watched: Watched, lab: Lab) -> None:
     nan, node = output_text(page, 1).split()
     assert nan == "True"
     bar(page).get_by_role("button", name="Show root").click()
-    expect(widget(page).locator(".gw-panel h3").first).to_have_text("root")
+    expect(widget(page).locator(".gw-title").first).to_have_text("root")
     expect(widget(page).locator(f".gw-node[data-node='{node}']")).to_have_class(
         re.compile("is-selected")
     )

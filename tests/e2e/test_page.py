@@ -64,12 +64,12 @@ def test_it_zooms(page: Page) -> None:
     expect(page.locator(".gw-scale")).not_to_have_text(before)
 
 
-def test_axe_finds_nothing_serious(page: Page) -> None:
+def test_axe_finds_nothing(page: Page) -> None:
     page.locator("[data-kind=leaf]").click()
     page.get_by_label("One step", exact=True).click()
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")["violations"]
-    assert [(v["id"], v["nodes"]) for v in found if v["impact"] in {"serious", "critical"}] == []
+    assert [(v["id"], v["nodes"]) for v in found] == []
     assert len(page.evaluate("axe.run()")["passes"]) > 10
 
 

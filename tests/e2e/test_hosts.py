@@ -1,0 +1,237 @@
+"""What holds in every host: the graph is drawn, can be used, and looks as it does by itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hosts import (
+    Host,
+    embed_host,
+    expect_drawn,
+    marimo_host,
+    nbconvert_host,
+    notebook_host,
+    offline_page,
+    voila_host,
+)
+from lab import Lab
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from gradwalk import GraphWidget
+
+HOSTS = ["notebook", "voila", "marimo run", "marimo edit", "nbconvert", "embed"]
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def host(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    lab: Lab,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Host]:
+    folder = tmp_path_factory.mktemp("host") / "served"
+    with contextlib.ExitStack() as stack:
+        match request.param.split():
+            case ["notebook"]:
+                opened = notebook_host(browser, lab)
+            case ["voila"]:
+                opened = voila_host(browser, lab)
+            case ["marimo", mode]:
+                opened = marimo_host(browser, folder, mode)
+            case ["nbconvert"]:
+                opened = nbconvert_host(browser, folder)
+            case _:
+                opened = embed_host(browser, folder)
+        host = stack.enter_context(opened)
+        expect_drawn(host.page)
+        yield host
+
+
+def graph(host: Host) -> Locator:
+    return host.page.locator(".gradwalk").first
+
+
+def node(within: Locator, words: str) -> Locator:
+    """A drawn node by what is written on it."""
+    return within.locator(".gw-node").filter(has_text=words).first
+
+
+def press(within: Locator, label: str) -> None:
+    within.get_by_role("button", name=label, exact=True).click()
+
+
+def knows(host: Host, words: str) -> None:
+    """Wait until Python shows what it knows, where there is one."""
+    if host.answers:
+        expect(host.page.get_by_text(f"Python knows: {words}")).to_be_visible()
+
+
+def test_the_graph_is_drawn_with_the_users_own_names(host: Host) -> None:
+    for name in ("loss", "w", "x", "b", "h"):
+        own = f"_{name}" if name == "h" and host.name.startswith("marimo") else name
+        expect(graph(host).get_by_text(own, exact=True).first).to_be_visible()
+
+
+def test_a_click_reaches_the_panel_and_python(host: Host) -> None:
+    node(graph(host), "PowBackward0").click()
+    expect(graph(host).locator(".gw-title")).to_have_text("PowBackward0")
+    knows(host, "selected 1,")
+    node(graph(host), "AddBackward0").click()
+    knows(host, "selected 2,")
+    details = "requires_grad" if host.answers else "Still waiting for Python"
+    expect(graph(host).locator(".gw-panel")).to_contain_text(details, timeout=10_000)
+    node(graph(host), "PowBackward0").click()
+
+
+def test_the_bar_steps(host: Host) -> None:
+    bar = graph(host).locator(".gw-bar-text")
+    for step in (1, 2):  # the first runs backward, where none is recorded
+        press(graph(host), "One step")
+        expect(bar).to_contain_text(f"step {step} of 7")
+    knows(host, "selected 1, cursor 2")
+    press(graph(host), "To the start")
+    expect(bar).to_contain_text("before step 1 of 7")
+    knows(host, "selected 1, cursor 0")
+
+
+DEEP_FOCUS = """() => {
+  let at = document.activeElement;
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  return at.closest('.gradwalk') ? at.className : `outside: ${at.outerHTML.slice(0, 80)}`;
+}"""
+
+
+def test_keys_stay_in_the_graph(host: Host) -> None:
+    page, cells = host.page, host.cells()
+    node(graph(host), "PowBackward0").click()
+    page.wait_for_timeout(500)  # until what the click scrolled and changed has come to rest
+    at = graph(host).bounding_box()
+    for key in ("ArrowDown", "ArrowUp", "d", "d", "a", "b", "x", "f", "Enter", "Escape"):
+        page.keyboard.press(key)
+        assert "gw-" in page.evaluate(DEEP_FOCUS), key
+        assert graph(host).bounding_box() == at, key
+    page.keyboard.press("/")
+    expect(graph(host).locator(".gw-search-field")).to_be_focused()
+    page.keyboard.type("mul")
+    expect(graph(host).locator(".gw-search-count")).to_contain_text("1 of")
+    for key in ("Enter", "Escape", "Escape"):
+        page.keyboard.press(key)
+        assert "gw-" in page.evaluate(DEEP_FOCUS), key
+    assert host.cells() == cells
+
+
+LOOKS = """(root) => {
+  const names = ['display', 'fontFamily', 'fontSize', 'fontWeight', 'fontStyle', 'lineHeight',
+    'letterSpacing', 'wordSpacing', 'textTransform', 'textDecorationLine', 'textAlign', 'color',
+    'backgroundColor', 'backgroundImage', 'borderTop', 'borderRight', 'borderBottom', 'borderLeft',
+    'borderTopLeftRadius', 'paddingTop', 'paddingRight', 'paddingBottom', 'paddingLeft',
+    'marginTop', 'marginBottom', 'boxShadow', 'boxSizing', 'listStyleType', 'cursor', 'opacity',
+    'whiteSpace', 'minHeight', 'maxHeight', 'fill', 'stroke', 'strokeWidth',
+    'textShadow', 'fontVariantNumeric', 'fontFeatureSettings', 'textIndent'];
+  const name = (e) => `${e.tagName.toLowerCase()}.${e.getAttribute('class') ?? ''}`;
+  const found = {};
+  for (const each of [root, ...root.querySelectorAll('*')]) {
+    if (!each.getClientRects().length) continue;
+    const style = getComputedStyle(each);
+    const path = each === root ? name(each) : `${name(each.parentElement)} > ${name(each)}`;
+    for (const property of names) {
+      const value = style[property];
+      // A border of no width has a colour and a style all the same; nobody sees them.
+      found[`${path} { ${property} }`] ??= value.replace(/^0px .*/, '');
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def by_itself(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """How the widget looks on a page without any other style."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    w = torch.tensor([4.0, 3.0], requires_grad=True)
+    b = torch.tensor(0.5, requires_grad=True)
+    h = w * x + b
+    drawn = GraphWidget((h**2).sum())
+    file = tmp_path_factory.mktemp("alone") / "graph.html"
+    drawn.to_html(file)
+    drawn.close()
+    with offline_page(browser) as page:
+        page.goto(file.as_uri())
+        return looks(page)
+
+
+def looks(page: Page) -> Any:
+    """How each part of the widget looks, with a node selected and nothing under the pointer."""
+    node(page.locator(".gradwalk").first, "PowBackward0").click()
+    expect(page.locator(".gradwalk").first.locator(".gw-title")).to_have_text("PowBackward0")
+    page.keyboard.press("Tab")
+    page.mouse.move(1, 1)
+    page.wait_for_timeout(500)
+    return page.locator(".gradwalk").first.evaluate(LOOKS)
+
+
+def test_it_looks_as_by_itself(host: Host, by_itself: dict[str, str]) -> None:
+    here = looks(host.page)
+    shared = by_itself.keys() & here.keys()
+    assert len(shared) > 1500
+    different = [
+        f"{each}: {here[each]}, not {by_itself[each]}"
+        for each in sorted(shared)
+        if here[each] != by_itself[each]
+    ]
+    assert not different, "\n".join(different[:40])
+
+
+ROOM = """(root) => {
+  const frame = root.querySelector('.gw-frame').getBoundingClientRect();
+  const out = Array.from(root.querySelectorAll('.gw-toolbar *, .gw-bar *, .gw-panel *'))
+    .filter((each) => each.getClientRects().length)
+    .filter((each) => !each.closest('.gw-visually-hidden, .gw-values'))
+    .filter((each) => {
+      const { left, right } = each.getBoundingClientRect();
+      return left < frame.left - 1 || right > frame.right + 1;
+    });
+  const texts = Array.from(root.querySelectorAll('.gw-node > .gw-text'), (text) => {
+    const box = text.closest('.gw-node').querySelector('.gw-box').getBoundingClientRect();
+    const { left, right, height } = text.getBoundingClientRect();
+    return { words: text.textContent, height, fits: left >= box.left && right <= box.right };
+  });
+  return { width: frame.width, out: out.map((each) => each.outerHTML.slice(0, 90)), texts };
+}"""
+
+
+def test_it_can_be_read_at_the_hosts_own_width(host: Host) -> None:
+    for widget in host.page.locator(".gradwalk").all():
+        room = widget.evaluate(ROOM)
+        assert room["width"] > 500
+        assert room["out"] == []
+        assert [text for text in room["texts"] if not text["fits"] or text["height"] < 9] == []
+
+
+def test_two_graphs_are_compared(host: Host) -> None:
+    compared = host.page.locator(".gw-comparison")
+    expect(compared.locator(".gw-pane-label")).to_have_text(["all", "cut"])
+    for nth in (0, 1):
+        pane = compared.locator(".gw-pane").nth(nth)
+        expect(node(pane, "MulBackward0")).to_be_visible()
+    node(compared.locator(".gw-pane").nth(1), "MulBackward0").click()
+    expect(compared.locator(".gw-node.is-selected")).to_have_count(2)
+    expect(compared.locator(".gw-leaves")).to_contain_text("requires_grad")
+    if host.answers:
+        press(compared, "One step")
+        expect(compared.locator(".gw-bar-text")).to_contain_text("step 1 of")
+        press(compared, "To the start")
+
+
+def test_the_theme_is_the_hosts(host: Host) -> None:
+    """The last of all, because the host stays dark."""
+    for theme in ("light", "dark"):
+        if theme == "dark":
+            host.set_theme(theme)
+            expect_drawn(host.page)
+        for widget in host.page.locator(".gradwalk").all():
+            expect(widget).to_have_attribute("data-theme", theme)

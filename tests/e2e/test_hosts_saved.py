@@ -1,0 +1,80 @@
+"""A notebook that was run and saved, without a kernel afterwards."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from hosts import (
+    GRAPH,
+    NOTEBOOK_KNOWN,
+    RECORD,
+    commands,
+    menu,
+    notebook,
+    offline_page,
+    run_all_cells,
+    run_commands,
+)
+from lab import Lab
+from playwright.sync_api import Browser, Page, expect
+
+
+@pytest.fixture(scope="module")
+def saved(browser: Browser, lab: Lab) -> Path:
+    """Run in Notebook 7 and saved there, with what the menu calls the widget state."""
+    name = lab.write("saved.ipynb", f"{GRAPH}\n{RECORD}\ng")
+    state = "Save Widget State Automatically"
+    with notebook(browser, lab, name) as page:
+        menu(page, "Settings", state)
+        run_all_cells(page)
+        expect(page.locator(".gw-node").first).to_be_visible(timeout=60_000)
+        save(page, lab.folder / name)
+        menu(page, "Settings", state)  # off again, as it was
+    return lab.folder / name
+
+
+def save(page: Page, file: Path) -> None:
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+s")
+    for _ in range(50):
+        if "widgets" in json.loads(file.read_text(encoding="utf-8"))["metadata"]:
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("The notebook was not saved with its widgets.")
+
+
+@pytest.mark.parametrize("place", ["notebooks", "doc/tree"])
+def test_it_is_shown_again_without_running(
+    browser: Browser, lab: Lab, saved: Path, place: str
+) -> None:
+    with offline_page(browser, NOTEBOOK_KNOWN) as page:
+        page.goto(f"{lab.url}/{place}/{saved.name}?token={lab.token}")
+        drawn = page.locator(".gradwalk .gw-node")
+        expect(drawn.first).to_be_visible(timeout=60_000)
+        drawn.filter(has_text="PowBackward0").click()
+        expect(page.locator(".gw-title")).to_have_text("PowBackward0")
+        page.get_by_role("button", name="One step", exact=True).click()
+        expect(page.locator(".gw-bar-text")).to_contain_text("step 1 of 7")
+        expect(page.locator(".gw-fault")).to_have_count(0)
+    lab.stop_kernels()
+
+
+def test_without_the_widgets_state_a_page_shows_the_picture(
+    browser: Browser, saved: Path, tmp_path: Path
+) -> None:
+    content = json.loads(saved.read_text(encoding="utf-8"))
+    del content["metadata"]["widgets"]
+    (tmp_path / "notebook.ipynb").write_text(json.dumps(content), encoding="utf-8")
+    run_commands(tmp_path, commands("picture"))
+    with offline_page(browser, ("cdnjs.cloudflare.com", "unpkg.com", "require")) as page:
+        page.goto((tmp_path / "notebook.html").as_uri())
+        picture = page.get_by_role("img")
+        expect(picture).to_be_visible()
+        kind, _, content = (picture.get_attribute("src") or "").partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        drawn = base64.b64decode(content).decode()
+        assert all(f">{name}<" in drawn for name in ("loss", "w", "x", "b", "h", "PowBackward0"))
+        assert picture.evaluate("img => img.naturalWidth") > 100
