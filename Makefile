@@ -57,11 +57,13 @@ browser:
 	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium >/dev/null; } || \
 	  { echo "The browser tests need Chromium: install it (Debian: apt-get install chromium) and run this again."; exit 1; }
 
-bench: setup     ## Measure speed next to the peers; FULL=1 for all sizes
+bench: setup browser  ## Measure speed next to the peers; FULL=1 for all sizes and the results file
+	@command -v dot >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y graphviz >/dev/null; } || \
+	  { echo "The benchmark needs Graphviz: install it (Debian: apt-get install graphviz) and run this again."; exit 1; }
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
-	$(BIN)/python benchmarks/capture_speed.py $(if $(FULL),--full)
-	$(BIN)/python benchmarks/record_cost.py $(if $(FULL),--full)
-	$(BIN)/python benchmarks/watch_cost.py $(if $(FULL),--full)
+	cd benchmarks && npm ci --no-audit --no-fund --silent && npm run --silent types && npm run --silent build
+	$(BIN)/python benchmarks/report.py $(if $(FULL),--full)
 
 screenshots: setup browser  ## Take the README's picture again, from a real JupyterLab
 	$(BIN)/python tests/e2e/screenshots.py

@@ -1,6 +1,6 @@
 import type { Shifts } from "./border";
 import type { Layered } from "./dummies";
-import { makePoolScratch, place } from "./isotonic";
+import { makePoolScratch, place as pool } from "./isotonic";
 import { pushOut } from "./push";
 import { findRuns, runTargets, type Targets } from "./runs";
 import { straighten } from "./straighten";
@@ -13,10 +13,25 @@ export interface Gaps {
 
 const SPINE_WEIGHT = 1e6;
 
+/** A move by less is none, px. */
+const STILL = 0.01;
+
 /** How far nodes and dummies reach to either side of their x, px. */
 export interface Reach {
   left: Float64Array;
   right: Float64Array;
+}
+
+/** What the steps of placing share. */
+export interface Placing {
+  layered: Layered;
+  /** The nodes by rank, from left to right, and where each is in there. */
+  order: Int32Array;
+  place: Int32Array;
+  /** Per place, the least distance from the neighbour on the left, px. */
+  apart: Float64Array;
+  x: Float64Array;
+  spine: Uint8Array;
 }
 
 /**
@@ -50,6 +65,11 @@ export function coordinates(
 ): Float64Array {
   const { n, size, ranks } = layered;
   const depth = ranks.start.length - 1;
+  const place = new Int32Array(size);
+  for (let i = 0; i < size; i++) place[order[i]] = i;
+  // Per place in the order, the least distance from the neighbour on the left.
+  const apart = new Float64Array(size);
+  for (let i = 1; i < size; i++) apart[i] = separation(n, reach, gaps, order[i - 1], order[i]);
   const x = new Float64Array(size);
   let widest = 0;
   for (let r = 0; r < depth; r++) {
@@ -58,30 +78,34 @@ export function coordinates(
   }
   const wish = new Float64Array(widest);
   const weight = new Float64Array(widest);
-  const gap = new Float64Array(widest);
   const scratch = makePoolScratch(widest);
   // Where each node's run would have it, once there are runs.
   let runs: Targets | undefined;
+  const placing = { layered, order, place, apart, x, spine };
 
-  const rounds = size > 100_000 ? 3 : size > 8_000 ? 5 : 10;
-  for (let k = 0; k < rounds; k++) {
-    for (let r = 1; r < depth; r++) settle(r, true, false);
-    for (let r = depth - 2; r >= 0; r--) settle(r, false, true);
-  }
-  const apart = (a: number, b: number) => separation(n, reach, gaps, a, b);
-  for (let k = 0; k < 2; k++) {
-    for (let r = 0; r < depth; r++) settle(r, true, true);
-    for (let r = depth - 1; r >= 0; r--) settle(r, true, true);
-    straighten(layered, order, x, findRuns(layered, x, shifts), apart, spine);
-  }
-  for (let k = 0; k < (size > 8_000 ? 1 : 3); k++) {
+  sweepBothWays(size > 100_000 ? 3 : size > 8_000 ? 5 : 10);
+  untilStill(2, () => {
+    for (let r = 0; r < depth; r++) settle(r, true, true, x, x);
+    for (let r = depth - 1; r >= 0; r--) settle(r, true, true, x, x);
+    straighten(placing, findRuns(layered, x, shifts));
+  });
+  untilStill(size > 8_000 ? 1 : 3, () => {
     const found = findRuns(layered, x, shifts);
     runs = runTargets(found, x, spine);
-    for (let r = 0; r < depth; r++) settle(r, true, true);
-    straighten(layered, order, x, found, apart, spine);
-  }
-  pushOut(layered, order, x, findRuns(layered, x, shifts), apart, spine);
+    for (let r = 0; r < depth; r++) settle(r, true, true, x, x);
+    straighten(placing, found);
+  });
+  pushOut(placing, findRuns(layered, x, shifts));
   return x;
+
+  /** Repeats a step some times, or until it moves nothing. */
+  function untilStill(rounds: number, step: () => void): void {
+    for (let k = 0; k < rounds; k++) {
+      const before = x.slice();
+      step();
+      if (x.every((value, v) => Math.abs(value - before[v]) < STILL)) return;
+    }
+  }
 
   /** A first place: everything packed on the side of the spine that it is ordered on. */
   function pushFromSpine(r: number): void {
@@ -89,21 +113,58 @@ export function coordinates(
     const to = ranks.start[r + 1];
     let middle = from;
     for (let i = from; i < to; i++) if (spine[order[i]]) middle = i;
-    x[order[middle]] = 0;
-    for (let i = middle + 1; i < to; i++) {
-      x[order[i]] = x[order[i - 1]] + separation(n, reach, gaps, order[i - 1], order[i]);
-    }
-    for (let i = middle - 1; i >= from; i--) {
-      x[order[i]] = x[order[i + 1]] - separation(n, reach, gaps, order[i], order[i + 1]);
-    }
+    for (let i = middle + 1; i < to; i++) x[order[i]] = x[order[i - 1]] + apart[i];
+    for (let i = middle - 1; i >= from; i--) x[order[i]] = x[order[i + 1]] - apart[i + 1];
   }
 
-  /** Moves rank r as close to its neighbours above and/or below as order and gaps allow. */
-  function settle(r: number, useUp: boolean, useDown: boolean): void {
-    const from = ranks.start[r];
-    const count = ranks.start[r + 1] - from;
+  /**
+   * Sweeps down and up, in which a rank follows the one before it. A rank whose own places and whose guide are where they
+   * were in the last such sweep is left out: it would land where it did.
+   */
+  function sweepBothWays(rounds: number): void {
+    const down = x;
+    const up = x.slice();
+    let movedDown = new Uint8Array(depth).fill(1);
+    let movedUp = movedDown.slice();
+    for (let k = 0; k < rounds && movedUp.includes(1); k++) {
+      movedDown = follow(1, down, up, movedUp);
+      movedUp = follow(-1, up, down, movedDown);
+    }
+    x.set(up);
+  }
+
+  /** One sweep from an end into `to`, given where the last sweep the other way had all, and what it moved. */
+  function follow(step: 1 | -1, to: Float64Array, from: Float64Array, moved: Uint8Array) {
+    const result = new Uint8Array(depth);
+    const first = step > 0 ? 0 : depth - 1;
+    if (moved[first]) {
+      for (let i = ranks.start[first]; i < ranks.start[first + 1]; i++)
+        to[order[i]] = from[order[i]];
+      result[first] = 1;
+    }
+    for (let k = 1; k < depth; k++) {
+      const r = first + k * step;
+      if (moved[r] || result[r - step]) result[r] = settle(r, step > 0, step < 0, from, to) ? 1 : 0;
+    }
+    return result;
+  }
+
+  /**
+   * Moves rank r as close to its neighbours above and/or below as order and gaps allow; `from` says where it is, `to` where
+   * its neighbours are and it is put. Returns whether it was elsewhere in `to`.
+   */
+  function settle(
+    r: number,
+    useUp: boolean,
+    useDown: boolean,
+    from: Float64Array,
+    to: Float64Array,
+  ): boolean {
+    const start = ranks.start[r];
+    const count = ranks.start[r + 1] - start;
+    if (count === 1 && spine[order[start]]) return false;
     for (let i = 0; i < count; i++) {
-      const v = order[from + i];
+      const v = order[start + i];
       let sum = 0;
       let total = 0;
       if (spine[v]) {
@@ -111,12 +172,12 @@ export function coordinates(
       } else {
         for (let side = 0; side < 2; side++) {
           if (!(side === 0 ? useUp : useDown)) continue;
-          const { start, item } = side === 0 ? layered.up : layered.down;
+          const { start: first, item } = side === 0 ? layered.up : layered.down;
           const shift = side === 0 ? shifts?.up : shifts?.down;
-          for (let j = start[v]; j < start[v + 1]; j++) {
+          for (let j = first[v]; j < first[v + 1]; j++) {
             const w = item[j];
             const pull = v < n ? (w < n ? 1 : 2) : w < n ? 2 : 8;
-            sum += pull * (shift ? x[w] + shift[j] : x[w]);
+            sum += pull * (shift ? to[w] + shift[j] : to[w]);
             total += pull;
           }
         }
@@ -126,11 +187,16 @@ export function coordinates(
         total += runs.weight[v];
       }
       // A node without neighbours on this side stays, but gives way to any that has.
-      wish[i] = spine[v] ? 0 : total > 0 ? sum / total : x[v];
+      wish[i] = spine[v] ? 0 : total > 0 ? sum / total : from[v];
       weight[i] = total > 0 ? total : 0.01;
-      if (i > 0) gap[i - 1] = separation(n, reach, gaps, order[from + i - 1], v);
     }
-    place(count, wish, weight, gap, scratch);
-    for (let i = 0; i < count; i++) x[order[from + i]] = wish[i];
+    if (count > 1) pool(count, wish, weight, apart.subarray(start + 1, start + count), scratch);
+    let moved = false;
+    for (let i = 0; i < count; i++) {
+      const v = order[start + i];
+      if (Math.abs(to[v] - wish[i]) > STILL) moved = true;
+      to[v] = wish[i];
+    }
+    return moved;
   }
 }

@@ -6,8 +6,9 @@
  *   components   each connected component on its own, packed side by side
  *   rank         rows: hanging trees peeled, longest paths, balancing sweeps
  *   dummies      long edges cut so that every segment joins neighbouring rows
- *   order        order within rows: several starts (start), barycentre sweeps (sweep), greedy switching (switch), whole
- *                lines moved at once (reinsert); the fewest crossings (crossings) win, then the input's order (given)
+ *   order        order within rows: two starts (start), barycentre sweeps (sweep), greedy switching (switch), whole
+ *                lines moved at once (reinsert); what is tangled all over is smoothed (smooth) and sifted (sift); the
+ *                fewest crossings (crossings) win, then the input's order (given)
  *   coordinates  x: the spine on one line (spine), isotonic-regression sweeps (isotonic), straight lines (runs,
  *                straighten, push)
  *   lines        polylines from port to port (route)
@@ -83,8 +84,12 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   check(input, options);
   const { nodeGap = 24, rankGap = 40, edgeGap = 14 } = options;
   const { edgeTarget, owner } = copyShared(input.n, input.source, input.target, input.shared);
-  const width = Float64Array.from(owner, (v) => input.width[v]);
-  const height = Float64Array.from(owner, (v) => input.height[v]);
+  const width = new Float64Array(owner.length);
+  const height = new Float64Array(owner.length);
+  for (let v = 0; v < owner.length; v++) {
+    width[v] = input.width[owner[v]];
+    height[v] = input.height[owner[v]];
+  }
   const source = Int32Array.from(input.source);
 
   const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== edgeTarget[e]);
@@ -96,8 +101,12 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   topological(whole); // so that a cycle is named by the caller's node numbers
   const parts = split(whole);
   const laidOut = parts.map(({ nodes, graph }) => {
-    const widths = Float64Array.from(nodes, (v) => width[v]);
-    const heights = Float64Array.from(nodes, (v) => height[v]);
+    const widths = width.slice(0, nodes.length);
+    const heights = height.slice(0, nodes.length);
+    for (let i = 0; i < nodes.length; i++) {
+      widths[i] = width[nodes[i]];
+      heights[i] = height[nodes[i]];
+    }
     const gaps = { nodeGap, rankGap, edgeGap, aspect: options.aspect };
     return layoutComponent(graph, widths, heights, gaps);
   });
@@ -117,30 +126,42 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     width: packed.width,
     height: packed.height,
   };
-  const lines: number[][] = [];
+  // Per edge, its part and its number there.
+  const partOf = new Int32Array(source.length).fill(-1);
+  const number = new Int32Array(source.length);
   parts.forEach((part, c) => {
-    const { x, y, rank, detour, lines: inside } = laidOut[c];
-    const [left, top] = [packed.left[c], packed.top[c]];
-    part.nodes.forEach((v, i) => {
-      result.x[v] = x[i] + left;
-      result.y[v] = y[i] + top;
+    const { x, y, rank } = laidOut[c];
+    for (let i = 0; i < part.nodes.length; i++) {
+      const v = part.nodes[i];
+      result.x[v] = x[i] + packed.left[c];
+      result.y[v] = y[i] + packed.top[c];
       result.rank[v] = rank[i];
-    });
-    part.edges.forEach((i, k) => {
-      const line = inside.points.slice(inside.start[k], inside.start[k + 1]);
-      lines[edges[i]] = line.map((value, at) => value + (at % 2 ? top : left));
-      result.detour[edges[i]] = detour[k];
-    });
+    }
+    for (let k = 0; k < part.edges.length; k++) {
+      partOf[edges[part.edges[k]]] = c;
+      number[edges[part.edges[k]]] = k;
+    }
   });
+  const list: number[] = [];
+  const pointStart = new Int32Array(source.length + 1);
   for (let e = 0; e < source.length; e++) {
-    const v = source[e];
-    if (v !== edgeTarget[e]) continue;
-    const right = result.x[v] + width[v] / 2;
-    const bulge = Math.min(10, nodeGap / 2);
-    lines[e] = hook(right, result.y[v], bulge, height[v] / 2);
-    result.width = Math.max(result.width, right + bulge);
+    const c = partOf[e];
+    if (c < 0) {
+      const v = source[e];
+      const right = result.x[v] + width[v] / 2;
+      const bulge = Math.min(10, nodeGap / 2);
+      list.push(...hook(right, result.y[v], bulge, height[v] / 2));
+      result.width = Math.max(result.width, right + bulge);
+    } else {
+      const { lines, detour } = laidOut[c];
+      result.detour[e] = detour[number[e]];
+      for (let i = lines.start[number[e]]; i < lines.start[number[e] + 1]; i += 2) {
+        list.push(lines.points[i] + packed.left[c], lines.points[i + 1] + packed.top[c]);
+      }
+    }
+    pointStart[e + 1] = list.length;
   }
-  const { points, pointStart } = flatten(lines);
+  const points = Float64Array.from(list);
   return { ...result, points, pointStart, route: (edge) => routeOf(points, pointStart, edge) };
 }
 

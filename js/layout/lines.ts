@@ -1,7 +1,7 @@
 import type { Border } from "./border";
 import { DETOUR, type Layered } from "./dummies";
 import type { Graph, Grouped } from "./graph";
-import { addPoint, type Placed, ports } from "./route";
+import { addPoint, type Placed, port, ports, roomOn } from "./route";
 
 /** All edges' polylines: those of edge e are the x, y pairs from `points[start[e]]` up to `points[start[e + 1]]`. */
 export interface Lines {
@@ -91,12 +91,16 @@ export function drawLines(
 
   /** Per edge, roughly where it meets the node at one end. */
   function ends(node: Int32Array, offset?: Float64Array): Float64Array {
-    return Float64Array.from(node, (v, e) => x[v] + (offset?.[e] || 0));
+    const result = new Float64Array(m);
+    for (let e = 0; e < m; e++) result[e] = x[node[e]] + (offset?.[e] || 0);
+    return result;
   }
 
   /** Per edge, where it passes the rank beside its end: at a dummy, or at its other end. */
   function beside(near: Int32Array, far: Int32Array, farX: Float64Array): Float64Array {
-    return Float64Array.from(near, (v, e) => (v === far[e] ? farX[e] : at(v)));
+    const result = new Float64Array(m);
+    for (let e = 0; e < m; e++) result[e] = near[e] === far[e] ? farX[e] : at(near[e]);
+    return result;
   }
 
   /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
@@ -126,24 +130,25 @@ function portsOn(
   { x, reach }: Placed,
 ): Float64Array {
   const result = new Float64Array(item.length);
+  const compare = (a: number, b: number) =>
+    nearX[a] - nearX[b] || near[a] - near[b] || farX[a] - farX[b] || a - b;
   for (let v = 0; v < n; v++) {
-    const degree = start[v + 1] - start[v];
-    if (degree === 0) continue;
-    const edges = item.subarray(start[v], start[v + 1]);
-    if (degree > 1) {
-      const sorted = Array.from(edges).sort(
-        (a, b) => nearX[a] - nearX[b] || near[a] - near[b] || farX[a] - farX[b] || a - b,
-      );
-      edges.set(sorted);
-    }
+    const width = reach.left[v] + reach.right[v];
+    const first = start[v];
+    const degree = start[v + 1] - first;
+    if (degree === 1) result[item[first]] = port(nearX[item[first]] - x[v], roomOn(width));
+    if (degree < 2) continue;
+    const edges = item.subarray(first, first + degree);
+    if (degree > 2) edges.set(Array.from(edges).sort(compare));
+    else if (compare(edges[0], edges[1]) > 0) edges.reverse();
     const distance: number[] = [];
     for (let i = 0; i < degree; i++) {
       if (!sharesPort(edges, i)) distance.push(nearX[edges[i]] - x[v]);
     }
-    const offsets = ports(Float64Array.from(distance), reach.left[v] + reach.right[v]);
-    for (let i = 0, port = -1; i < degree; i++) {
-      if (!sharesPort(edges, i)) port++;
-      result[edges[i]] = offsets[port];
+    const offsets = ports(distance, width);
+    for (let i = 0, at = -1; i < degree; i++) {
+      if (!sharesPort(edges, i)) at++;
+      result[edges[i]] = offsets[at];
     }
   }
   return result;

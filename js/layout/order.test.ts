@@ -32,6 +32,25 @@ describe("orderRanks", () => {
     expect(count(graph, orderRanks(graph)[0])).toBeLessThanOrEqual(30);
   });
 
+  it("finds the order of a wide mesh whose nodes come in none", () => {
+    // Each node is joined to the one below and the one right of that: it can be drawn without a crossing.
+    const [rows, columns] = [30, 30];
+    const random = shapes.randomInts(9);
+    const name = Array.from({ length: rows * columns }, (_, v) => v);
+    for (let v = name.length - 1; v > 0; v--) {
+      const w = random(v + 1);
+      [name[v], name[w]] = [name[w], name[v]];
+    }
+    const edges: [number, number][] = [];
+    for (let v = 0; v + columns < name.length; v++) {
+      edges.push([name[v], name[v + columns]]);
+      if ((v + 1) % columns > 0) edges.push([name[v], name[v + columns + 1]]);
+    }
+    const ranks = name.map((_, v) => Math.floor(name.indexOf(v) / columns));
+    const graph = layered(name.length, edges, ranks);
+    for (const order of orderRanks(graph)) expect(count(graph, order)).toBe(0);
+  });
+
   it("keeps each node in its rank", () => {
     const graph = layeredSketch(shapes.randomLayered(400, 20, 3));
     for (const order of orderRanks(graph)) {

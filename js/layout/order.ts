@@ -1,6 +1,8 @@
 import { type Counter, crossings, makeCounter } from "./crossings";
 import type { Layered } from "./dummies";
 import { reinsertRuns } from "./reinsert";
+import { sift } from "./sift";
+import { smooth } from "./smooth";
 import { breadthFirst, depthFirst } from "./start";
 import { positions, sweep } from "./sweep";
 import { greedySwitch } from "./switch";
@@ -18,29 +20,40 @@ export interface Effort {
 /** For a graph that is laid out alone. */
 const FULL_EFFORT: Effort = { visits: 30_000, steps: 1_200_000, choices: 6 };
 
-/** From this size on, nodes and dummies, there is no time for more than the two most promising starts. */
+/** From this size on, nodes and dummies, there is no time for reinsertion everywhere. */
 const LARGE = 8_000;
+
+/** From this size on, there is hardly time for sweeps. */
+const HUGE = 100_000;
+
+/** Visits of a node by smoothing that there is time for. */
+const SMOOTHING = 4_000_000;
 
 /** Up to this size, orders with equally few crossings are all returned, for the caller to choose by their looks. */
 const CHOICE_SIZE = 800;
 
+/** With more crossings than this per node or dummy, sweeps see too little of the whole. */
+const TANGLED = 1;
+
 /**
  * The nodes by rank and, within a rank, from left to right, with few crossings; the best order or several.
- * Several starts are roughly improved; the most promising are then swept, as long as the effort lasts.
+ * Two starts are roughly improved; then, as long as the effort lasts, swept, the more promising first.
  */
 export function orderRanks(layered: Layered, effort = FULL_EFFORT): Int32Array[] {
   const search = new Search(layered, effort);
-  const starts = [
-    () => depthFirst(layered, "as given"),
-    () => breadthFirst(layered),
-    () => depthFirst(layered, "deep last"),
-    () => depthFirst(layered, "deep first"),
-  ];
+  const starts = [() => depthFirst(layered), () => breadthFirst(layered)];
   const tried: { order: Int32Array; count: number }[] = [];
-  for (const start of layered.size > LARGE ? starts.slice(0, 2) : starts) {
+  for (const start of starts) {
     const order = start();
-    tried.push({ order, count: search.rough(order) });
-    if (search.fewest === 0 && layered.size > CHOICE_SIZE) break;
+    const count = search.rough(order);
+    if (count > TANGLED * layered.size) {
+      search.untangle(start());
+      return search.tidy();
+    }
+    // What two starts come to independently is rarely bettered.
+    const isAgreed = count === search.fewest && tried[0]?.count === count;
+    tried.push({ order, count });
+    if ((count === 0 || isAgreed) && layered.size > CHOICE_SIZE) return search.tidy();
   }
   // Sorting is stable: of equals, the start that follows the input comes first.
   tried.sort((a, b) => a.count - b.count);
@@ -64,7 +77,7 @@ class Search {
     private readonly effort: Effort,
   ) {
     this.counter = makeCounter(layered);
-    this.sweeps = Math.max(5, effort.visits / layered.size);
+    this.sweeps = Math.max(layered.size > HUGE ? 2 : 5, effort.visits / layered.size);
     this.steps = effort.steps;
   }
 
@@ -77,8 +90,9 @@ class Search {
     const { layered } = this;
     const position = positions(layered, order);
     greedySwitch(layered, order, position, 2);
-    if (this.keep(order, position) === 0) return 0;
-    if (layered.size <= LARGE) {
+    const count = this.keep(order, position);
+    if (count === 0) return 0;
+    if (layered.size <= LARGE && count <= TANGLED * layered.size) {
       const copy = order.slice();
       if (this.reinsert(copy, position.slice(), 0.15) === 0) return 0;
     }
@@ -87,15 +101,39 @@ class Search {
     return this.keep(order, position);
   }
 
+  /** For what is tangled all over: smoothing, which leaves few large faults for sweeps and many small ones for sifting. */
+  untangle(order: Int32Array): void {
+    const { layered } = this;
+    smooth(layered, order, Math.min(40, Math.ceil(SMOOTHING / layered.size)));
+    const position = positions(layered, order);
+    greedySwitch(layered, order, position, 10);
+    this.keep(order, position);
+    this.sweepOn(order, position, 2);
+    const [best] = this.best;
+    const place = positions(layered, best);
+    this.steps -= sift(layered, best, place, this.steps / 4);
+    this.fewest = crossings(layered, best, place, this.counter);
+  }
+
   /** Sweeps until they stop helping, then reinsertion and switching in turn. */
   improve(order: Int32Array): void {
-    const { layered } = this;
-    const position = positions(layered, order);
+    const position = positions(this.layered, order);
+    const kept = this.sweepOn(order, position, 3);
+    let count = crossings(this.layered, kept, positions(this.layered, kept), this.counter);
+    for (let k = 0; k < 6 && count > 0; k++) {
+      const now = this.reinsert(kept, positions(this.layered, kept), 0.5);
+      if (now >= count) break;
+      count = now;
+    }
+  }
+
+  /** Sweeps, each followed by switching, until so many in turn do not help; returns the best order on the way. */
+  private sweepOn(order: Int32Array, position: Int32Array, patience: number): Int32Array {
     let kept = order.slice();
     let count = Infinity;
-    for (let k = 0, stale = 0; k < 12 && stale < 3 && count > 0 && this.sweeps-- > 0; k++) {
-      sweep(layered, order, position, k % 2 === 1, k % 4 < 2);
-      greedySwitch(layered, order, position, 3);
+    for (let k = 0, stale = 0; k < 12 && stale < patience && count > 0 && this.sweeps-- > 0; k++) {
+      sweep(this.layered, order, position, k % 2 === 1, k % 4 < 2);
+      greedySwitch(this.layered, order, position, 3);
       stale++;
       const now = this.keep(order, position);
       if (now >= count) continue;
@@ -103,11 +141,7 @@ class Search {
       kept = order.slice();
       stale = 0;
     }
-    for (let k = 0; k < 6 && count > 0; k++) {
-      const now = this.reinsert(kept, positions(layered, kept), 0.5);
-      if (now >= count) break;
-      count = now;
-    }
+    return kept;
   }
 
   /** The best orders, their hanging runs moved next to their siblings. */

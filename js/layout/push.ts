@@ -1,4 +1,4 @@
-import type { Layered } from "./dummies";
+import type { Placing } from "./coordinates";
 import type { Runs } from "./runs";
 
 /** A run that would have to give up more than this to be straight is cut into pieces, px. */
@@ -8,20 +8,9 @@ const EXTENT = 40;
  * Makes nearly straight runs exactly straight by pushing outwards: on either side of the spine, each run goes to its
  * outermost place and takes whatever lies further out along. Runs are done from the spine on, so one pass is enough.
  */
-export function pushOut(
-  layered: Layered,
-  order: Int32Array,
-  x: Float64Array,
-  runs: Runs,
-  separation: (a: number, b: number) => number,
-  spine: Uint8Array,
-): void {
+export function pushOut({ layered, order, place, apart, x, spine }: Placing, runs: Runs): void {
   const { size, rank, ranks } = layered;
-  const place = new Int32Array(size);
-  for (let i = 0; i < size; i++) place[order[i]] = i;
   const { head, following } = pieces(runs, x, spine);
-  const apart = (inner: number, outer: number, side: number) =>
-    side > 0 ? separation(inner, outer) : separation(outer, inner);
   pushSide(1);
   pushSide(-1);
 
@@ -67,7 +56,8 @@ export function pushOut(
       for (let v = first; v >= 0; v = following[v]) {
         out = Math.max(out, side * x[v]);
         const inner = neighbour(v, -side);
-        if (isHere(inner)) out = Math.max(out, side * x[inner] + apart(inner, v, side));
+        if (isHere(inner))
+          out = Math.max(out, side * x[inner] + apart[place[side > 0 ? v : inner]]);
       }
       for (let v = first; v >= 0; v = following[v]) {
         x[v] = side * out;

@@ -16,16 +16,32 @@ export interface Placed {
 /** Distance between two lines that leave one border side by side, px. */
 const PORT_GAP = 12;
 
+/** How far ports may be from the middle of a border, px. */
+export function roomOn(width: number): number {
+  return Math.max(0, width / 2 - Math.min(8, width / 8));
+}
+
+/** Where a line alone meets a border, given the distance to its other end; at most `room` from the middle. */
+export function port(distance: number, room: number): number {
+  if (Math.abs(distance) < Math.min(1, room)) return distance;
+  return inside(Math.round(inside(distance / 4, -room, room) * 100) / 100, -room, room);
+}
+
+function inside(value: number, low: number, high: number): number {
+  return Math.max(low, Math.min(high, value));
+}
+
 /**
  * Where lines meet a border: offsets from its centre, in the order of the given distances to their other ends. A line
  * that can go straight does; the others lean towards where they go and keep a port's gap while the border has room.
  */
-export function ports(distance: Float64Array, width: number): Float64Array {
+export function ports(distance: ArrayLike<number>, width: number): Float64Array {
   const k = distance.length;
-  const room = Math.max(0, width / 2 - Math.min(8, width / 8));
-  const straight = distance.findIndex((d) => Math.abs(d) < Math.min(1, room));
+  const room = roomOn(width);
+  let straight = 0;
+  while (straight < k && Math.abs(distance[straight]) >= Math.min(1, room)) straight++;
   const offset = new Float64Array(k);
-  if (straight >= 0 && (k === 1 || Math.abs(distance[straight + 1] ?? Infinity) >= 1)) {
+  if (straight < k && (k === 1 || Math.abs(distance[straight + 1] ?? Infinity) >= 1)) {
     spread(0, straight, -room, -Math.min(PORT_GAP, room / Math.max(1, straight)));
     offset[straight] = distance[straight];
     spread(straight + 1, k, Math.min(PORT_GAP, room / Math.max(1, k - 1 - straight)), room);
@@ -39,13 +55,15 @@ export function ports(distance: Float64Array, width: number): Float64Array {
     const count = to - from;
     if (count === 0) return;
     const gap = count > 1 ? Math.min(PORT_GAP, (high - low) / (count - 1)) : 0;
-    const wish = distance.slice(from, to).map((d) => Math.max(low, Math.min(high, d / 4)));
+    const wish = Float64Array.from({ length: count }, (_, i) =>
+      inside(distance[from + i] / 4, low, high),
+    );
     place(count, wish, wish.slice().fill(1), wish.slice().fill(gap), makePoolScratch(count));
     for (let i = 0; i < count; i++) {
       // Pooled ports may reach past an end; the gaps were chosen so that all fit.
       const least = low + i * gap;
       const most = high - (count - 1 - i) * gap;
-      offset[from + i] = Math.max(least, Math.min(most, Math.round(wish[i] * 100) / 100));
+      offset[from + i] = inside(Math.round(wish[i] * 100) / 100, least, most);
     }
   }
 }

@@ -1,15 +1,11 @@
 import type { Layered } from "./dummies";
 
-/** How a depth-first start visits the neighbours of a node. */
-export type Visit = "as given" | "deep first" | "deep last";
-
 /**
  * An order to start from: depth-first from the top, each node appended to its rank when first reached. A tree comes
  * out without crossings, and the steps of an unrolled loop come out alike, which sweeps alone do not achieve.
  */
-export function depthFirst(layered: Layered, visit: Visit): Int32Array {
+export function depthFirst(layered: Layered): Int32Array {
   const { size, ranks, down } = layered;
-  const sorted = visit === "as given" ? down.item : byDepth(layered, visit);
   const order = new Int32Array(size);
   const next = ranks.start.slice(0, -1);
   const seen = new Uint8Array(size);
@@ -27,7 +23,7 @@ export function depthFirst(layered: Layered, visit: Visit): Int32Array {
         top--;
         continue;
       }
-      const w = sorted[child[v]++];
+      const w = down.item[child[v]++];
       if (seen[w]) continue;
       seen[w] = 1;
       order[next[layered.rank[w]]++] = w;
@@ -59,28 +55,4 @@ export function breadthFirst(layered: Layered): Int32Array {
     }
   }
   return order;
-}
-
-/** The neighbours below, sorted by the number of segments below them. */
-function byDepth({ size, ranks, down }: Layered, visit: Visit): Int32Array {
-  const depth = new Int32Array(size);
-  for (let i = size - 1; i >= 0; i--) {
-    const v = ranks.item[i];
-    for (let j = down.start[v]; j < down.start[v + 1]; j++) {
-      depth[v] = Math.max(depth[v], depth[down.item[j]] + 1);
-    }
-  }
-  const sign = visit === "deep first" ? -1 : 1;
-  const sorted = down.item.slice();
-  for (let v = 0; v < size; v++) {
-    for (let j = down.start[v] + 1; j < down.start[v + 1]; j++) {
-      const w = sorted[j];
-      let at = j;
-      for (; at > down.start[v] && sign * (depth[sorted[at - 1]] - depth[w]) > 0; at--) {
-        sorted[at] = sorted[at - 1];
-      }
-      sorted[at] = w;
-    }
-  }
-  return sorted;
 }

@@ -1,4 +1,4 @@
-import type { Layered } from "./dummies";
+import type { Placing } from "./coordinates";
 import type { Runs } from "./runs";
 
 /**
@@ -6,16 +6,10 @@ import type { Runs } from "./runs";
  * pieces as needed.
  */
 export function straighten(
-  layered: Layered,
-  order: Int32Array,
-  x: Float64Array,
+  { layered, order, place, apart, x, spine }: Placing,
   { next, heads }: Runs,
-  separation: (a: number, b: number) => number,
-  fixed: Uint8Array,
 ): void {
-  const { size, ranks } = layered;
-  const place = new Int32Array(size);
-  for (let i = 0; i < size; i++) place[order[i]] = i;
+  const { ranks } = layered;
   for (const first of heads) {
     for (let head = first; head >= 0; ) head = align(head);
   }
@@ -31,14 +25,12 @@ export function straighten(
     for (; end >= 0; end = next[end]) {
       const at = place[end];
       const r = layered.rank[end];
-      const left =
-        at > ranks.start[r] ? x[order[at - 1]] + separation(order[at - 1], end) : -Infinity;
-      const right =
-        at + 1 < ranks.start[r + 1] ? x[order[at + 1]] - separation(end, order[at + 1]) : Infinity;
+      const left = at > ranks.start[r] ? x[order[at - 1]] + apart[at] : -Infinity;
+      const right = at + 1 < ranks.start[r + 1] ? x[order[at + 1]] - apart[at + 1] : Infinity;
       const newLow = Math.max(low, left);
       const newHigh = Math.min(high, right);
       if (newLow > newHigh + 1e-6) break;
-      if (fixed[end]) held = x[end];
+      if (spine[end]) held = x[end];
       low = newLow;
       high = newHigh;
       sum += x[end];

@@ -49,7 +49,12 @@ export function sweep(
 }
 
 /** Stable sort of the first `count` items; insertion for the few, the built-in merge sort for the many. */
-function sortByKey(items: Int32Array, count: number, key: Float64Array, turnTies: boolean): void {
+export function sortByKey(
+  items: Int32Array,
+  count: number,
+  key: Float64Array,
+  turnTies: boolean,
+): void {
   if (turnTies) items.subarray(0, count).reverse();
   if (count > 64) {
     const some = Array.from(items.subarray(0, count)).sort((a, b) => key[a] - key[b]);

@@ -47,7 +47,7 @@ function switchRank(layered: Layered, order: Int32Array, position: Int32Array, r
 }
 
 /** Crossings on one side of a before b, less those of b before a. */
-function gainOn(
+export function gainOn(
   { start, item }: Layered["up"],
   position: Int32Array,
   a: number,
