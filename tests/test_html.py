@@ -12,6 +12,9 @@ import pytest
 import torch
 
 from gradwalk import GraphWidget
+from gradwalk.exporting.html import page_model
+from gradwalk.exporting.save import MOST_DETAILED
+from gradwalk.packing.graph import unpack_graph
 
 
 class Scripts(HTMLParser):
@@ -69,9 +72,23 @@ def test_names_and_titles_are_text(page):
 def test_it_holds_the_graph_and_the_details_of_every_node(page):
     (packed,) = Scripts(page).found["gradwalk-model"]
     model = json.loads(gzip.decompress(base64.b64decode(packed)))
-    assert [node["op"] for node in model["graph"]["nodes"][:2]] == ["SumBackward0", "MulBackward0"]
-    assert len(model["nodes"]) == len(model["graph"]["nodes"])
+    nodes = unpack_graph(model["graph"])["nodes"]
+    assert [node["op"] for node in nodes[:2]] == ["SumBackward0", "MulBackward0"]
+    assert len(model["nodes"]) == len(nodes)
+    assert model["undetailed"] is None
     assert model["nodes"][2][-1]["fields"]["grad"]["values"] == [2.0, 2.0]
+
+
+def test_of_a_large_graph_it_holds_the_details_of_the_first_nodes():
+    x = torch.ones(1, requires_grad=True)
+    y = x
+    for _ in range(MOST_DETAILED + 10):
+        y = y * 1.5
+    widget = GraphWidget(y, names={"x": x})
+    model = page_model(widget)
+    widget.close()
+    assert len(model["nodes"]) == MOST_DETAILED
+    assert model["undetailed"]["about"].startswith("Not saved")
 
 
 def test_a_file_is_written(tmp_path):

@@ -10,14 +10,18 @@ export function overlap(a: Box, b: Box): boolean {
 }
 
 const CELL = 64;
-/** More columns than any scene has; cells are numbered row by row. */
-const COLUMNS = 1 << 24;
 
 /** Boxes hashed by place, to ask quickly whether something is in the way. */
 export class Grid {
-  private readonly cells = new Map<number, number[]>();
   /** Left, top, right, bottom and owner of each box, flat. */
   private readonly boxes: number[] = [];
+  /** Per slot, the last of its entries; cells that share a slot cost time, never truth. */
+  private heads = new Int32Array(64).fill(-1);
+  /** Per entry, the hash of its cell, the place of its box, and the entry before it in the same slot; -1 for none. */
+  private hashes = new Int32Array(64);
+  private places = new Int32Array(64);
+  private before = new Int32Array(64);
+  private count = 0;
 
   /** Adds a box; `owner` is ignored when the same owner asks. */
   add(left: number, top: number, right: number, bottom: number, owner: number): void {
@@ -25,20 +29,24 @@ export class Grid {
     this.boxes.push(left, top, right, bottom, owner);
     for (let j = Math.floor(top / CELL); j <= Math.floor(bottom / CELL); j++) {
       for (let i = Math.floor(left / CELL); i <= Math.floor(right / CELL); i++) {
-        const key = j * COLUMNS + i;
-        const cell = this.cells.get(key);
-        if (cell) cell.push(at);
-        else this.cells.set(key, [at]);
+        if (this.count === this.heads.length) this.grow();
+        const hash = hashOf(i, j);
+        const entry = this.count++;
+        this.hashes[entry] = hash;
+        this.places[entry] = at;
+        this.link(entry, hash);
       }
     }
   }
 
   /** Whether anything not of this owner touches the box; a line without width counts where it crosses. */
   hits(left: number, top: number, right: number, bottom: number, owner: number): boolean {
-    const { boxes } = this;
+    const { boxes, heads, places, before } = this;
     for (let j = Math.floor(top / CELL); j <= Math.floor(bottom / CELL); j++) {
       for (let i = Math.floor(left / CELL); i <= Math.floor(right / CELL); i++) {
-        for (const at of this.cells.get(j * COLUMNS + i) ?? NONE) {
+        const slot = hashOf(i, j) & (heads.length - 1);
+        for (let entry = heads[slot]; entry >= 0; entry = before[entry]) {
+          const at = places[entry];
           if (boxes[at + 4] === owner) continue;
           if (boxes[at] > right || boxes[at + 2] < left) continue;
           if (boxes[at + 1] <= bottom && boxes[at + 3] >= top) return true;
@@ -47,6 +55,30 @@ export class Grid {
     }
     return false;
   }
+
+  private link(entry: number, hash: number): void {
+    const slot = hash & (this.heads.length - 1);
+    this.before[entry] = this.heads[slot];
+    this.heads[slot] = entry;
+  }
+
+  private grow(): void {
+    const size = 2 * this.heads.length;
+    this.hashes = longer(this.hashes, size);
+    this.places = longer(this.places, size);
+    this.before = new Int32Array(size);
+    this.heads = new Int32Array(size).fill(-1);
+    for (let entry = 0; entry < this.count; entry++) this.link(entry, this.hashes[entry]);
+  }
 }
 
-const NONE: number[] = [];
+function hashOf(i: number, j: number): number {
+  const hash = Math.imul(i, 0x9e3779b1) ^ Math.imul(j, 0x85ebca77);
+  return hash ^ (hash >>> 15);
+}
+
+function longer(array: Int32Array, size: number): Int32Array<ArrayBuffer> {
+  const copy = new Int32Array(size);
+  copy.set(array);
+  return copy;
+}

@@ -205,7 +205,7 @@ function sceneEdges(
     curves[e] = smooth(moveEnds(routes[e], leave[i], arrive));
   });
   return edges.map(({ source, edges: parts, folded, count }, index) => {
-    const curve = Float64Array.from(curves[index]);
+    const curve = new Float64Array(curves[index]);
     for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
     return {
       index,

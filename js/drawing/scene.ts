@@ -198,7 +198,7 @@ export function buildScene(
     const centre = placed.x[target];
     const [end] = routes[index][routes[index].length - 1];
     const arrive = centre + (end - centre) * share[edge.target];
-    const curve = Float64Array.from(smooth(moveEnds(routes[index], leave[index], arrive)));
+    const curve = new Float64Array(smooth(moveEnds(routes[index], leave[index], arrive)));
     for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
     const bounds = boundsOf(curve);
     return {

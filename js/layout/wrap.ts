@@ -47,7 +47,7 @@ export function wrapColumns(
 
   const columnOf = Int32Array.from(part.y, (y) => columnAt(cuts, y));
   const pieces = cutLines(part.lines, cuts);
-  const lanes = cuts.map((_, c) => lanesOf(pieces, c));
+  const lanes = lanesOf(pieces, cuts);
   const columns = extents(part, reach, height, columnOf, pieces, cuts);
   place(columns, lanes, gaps);
 
@@ -153,17 +153,19 @@ function passing({ passed, points }: Piece): string {
   return `${passed} ${points[0]}`;
 }
 
-/** The lanes that lines take around the cut below a column, from left to right. */
-function lanesOf(lines: Piece[][], cut: number): Map<string, number> {
-  const places = new Map<string, Piece>();
+/** The lanes that lines take around the cut below each column, from left to right. */
+function lanesOf(lines: Piece[][], cuts: Cut[]): Map<string, number>[] {
+  const places = cuts.map(() => new Map<string, Piece>());
   for (const pieces of lines) {
-    const piece = pieces[cut + 1 - pieces[0].column];
-    if (piece && pieces[0].column <= cut) places.set(passing(piece), piece);
+    for (let k = 1; k < pieces.length; k++)
+      places[pieces[k].column - 1].set(passing(pieces[k]), pieces[k]);
   }
-  const sorted = [...places].sort(
-    ([, a], [, b]) => a.passed - b.passed || a.points[0] - b.points[0],
-  );
-  return new Map(sorted.map(([key], i) => [key, i]));
+  return places.map((passed) => {
+    const sorted = [...passed].sort(
+      ([, a], [, b]) => a.passed - b.passed || a.points[0] - b.points[0],
+    );
+    return new Map(sorted.map(([key], i) => [key, i]));
+  });
 }
 
 function extents(

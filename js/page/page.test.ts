@@ -34,6 +34,7 @@ function model(change: Partial<PageModel> = {}): PageModel {
       { from_step: 0, fields: { ...fakeDetails(graph, id, STATE, null), about: "At the start." } },
       { from_step: 2, fields: { about: "After two steps." } },
     ]),
+    undetailed: null,
     answers: { memory: fakeMemory(graph), findings: fakeFindings(graph, null) },
     ...change,
   };
@@ -73,6 +74,14 @@ it("puts later stages over earlier ones, up to the cursor", () => {
   expect(detailsAt(stages, 0)).toEqual({ name: "w", state: "waiting" });
   expect(detailsAt(stages, 3)).toEqual({ name: "w", state: "running" });
   expect(detailsAt(stages, 9)).toEqual({ name: "w", state: "done" });
+});
+
+it("says of a node whose details were left out what the graph has", async () => {
+  const graph = MODELS["h = w * x + b"]();
+  const like = { ...fakeDetails(graph, 0, STATE, null), about: "Not saved." };
+  const { host, about } = await page({ selected: 2, nodes: [], undetailed: like });
+  expect(about()).toBe("Not saved.");
+  expect(host.querySelector(".gw-title")?.textContent).toBe(graph.nodes[2].label);
 });
 
 it("answers the questions that Python would answer", async () => {

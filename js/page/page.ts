@@ -1,24 +1,32 @@
 import { localChannel, type Traits } from "../channel";
+import { unpackTrait } from "../packing/traits";
 import { element } from "../ui/dom";
 import { faultBox, messageOf } from "../ui/fault";
 import { createView } from "../view";
-import type { FindingModel, MemoryModel } from "../wire";
+import type { DetailsModel, FindingModel, MemoryModel, NodeModel } from "../wire";
 import type { StartWorker } from "../worker/scene_maker";
 import { detailsAt, type StageModel } from "./stages";
 import { unpack } from "./unpack";
 
-/** What Python writes into the page: the widget's traits, the details of every node at every cursor, and answers. */
+/** The widget's traits, the details of nodes at every cursor, and answers. */
 export interface PageModel extends Omit<Traits, "details" | "fault"> {
+  /** Of a large graph, those of the first nodes only. */
   nodes: StageModel[][];
+  /** What there is to say of the first node without details; null if there is none. */
+  undetailed: DetailsModel | null;
   /** What Python would answer when it is asked. */
   answers: { memory: MemoryModel; findings: FindingModel[] };
 }
 
-/** Shows a saved graph in an element, without a kernel. Returns what takes it away again. */
+/**
+ * Shows a saved graph in an element, without a kernel; `packed` is the graph as it travelled. Returns what takes it away
+ * again.
+ */
 export function showPage(
   host: HTMLElement,
-  { nodes, answers, ...traits }: PageModel,
+  { nodes, undetailed, answers, ...traits }: PageModel,
   startWorker?: StartWorker,
+  packed: unknown = traits.graph,
 ): () => void {
   const channel = localChannel<Traits>(
     { ...traits, details: null, fault: null },
@@ -31,13 +39,27 @@ export function showPage(
   );
   const answer = () => {
     const selected = channel.get("selected");
-    const stages = selected === null ? undefined : nodes[selected];
-    channel.change("details", stages ? detailsAt(stages, channel.get("cursor")) : null);
+    let details: DetailsModel | null = null;
+    if (selected !== null)
+      details =
+        selected < nodes.length
+          ? detailsAt(nodes[selected], channel.get("cursor"))
+          : undetailed && withoutDetails(undetailed, traits.graph.nodes[selected]);
+    channel.change("details", details);
   };
   channel.on("selected", answer);
   channel.on("cursor", answer);
   answer();
-  return createView(host, channel, startWorker);
+  const raw = (trait: keyof Traits) => (trait === "graph" ? packed : channel.raw(trait));
+  return createView(host, { ...channel, raw }, startWorker);
+}
+
+/** What is known of a node from the graph alone. */
+function withoutDetails(like: DetailsModel, node: NodeModel): DetailsModel {
+  const { id, kind, op, name, shape, no_grad_inputs, inferred } = node;
+  const is_leaf = kind === "leaf";
+  const known = { id, kind, op, name, shape, no_grad_inputs, inferred, is_leaf };
+  return { ...like, ...known, dtype: null, device: null };
 }
 
 /** Shows what stands in the page. */
@@ -45,8 +67,17 @@ export async function start(startWorker?: StartWorker): Promise<void> {
   const host = document.getElementById("gradwalk") as HTMLElement;
   try {
     const packed = document.getElementById("gradwalk-model")?.textContent ?? "";
-    showPage(host, await unpack<PageModel>(packed), startWorker);
+    const traits = await unpack<Record<string, unknown>>(packed);
+    await pause();
+    const entries = Object.entries(traits).map(([name, value]) => [name, unpackTrait(name, value)]);
+    await pause();
+    showPage(host, Object.fromEntries(entries) as PageModel, startWorker, traits.graph);
   } catch (error) {
     host.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
   }
+}
+
+/** Lets the page answer between two pieces of work. */
+function pause(): Promise<void> {
+  return new Promise((done) => window.setTimeout(done));
 }

@@ -7,13 +7,16 @@ import hashlib
 import html
 import json
 import zlib
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..model import dtypes_model, graph_model
+from ..packing.backward import pack_run, pack_state, pack_steps
+from ..packing.dtypes import pack_dtypes
+from ..packing.graph import pack_graph
 from ..traits import bundle
 from .replay import Replay
 from .save import saved_graph
-from .stages import StageModel
 from .text import text_tree
 from .write_file import read_path, write_file
 
@@ -92,30 +95,29 @@ def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) 
 
 
 def page_model(widget: GraphWidget) -> dict[str, Any]:
-    """What the page shows: the traits, and the details of every node at every cursor.
+    """What the page shows: the traits as they travel, and the details of nodes at every cursor.
 
     The same fields stand in ``js/page/page.ts``.
     """
     saved = saved_graph(widget)
     replay = Replay(saved)
-    nodes: list[list[StageModel]] = [
-        stages or [{"from_step": 0, "fields": dict(replay.describe(node) or {})}]
-        for node, stages in enumerate(saved["details"])
-    ]
+    nodes = list(takewhile(lambda stages: stages is not None, saved["details"]))
+    graph = graph_model(replay.captured.drawn, replay.namespaces, saved["modules"])
     return {
-        "graph": graph_model(replay.captured.drawn, replay.namespaces, saved["modules"]),
-        "dtypes": dtypes_model(replay.captured.drawn),
+        "graph": pack_graph(graph),
+        "dtypes": pack_dtypes(dtypes_model(replay.captured.drawn)),
         "memory": None,
         "findings": None,
-        "state": saved["state"],
+        "state": pack_state(saved["state"]),
         "selected": saved["selected"],
         "direction": saved["direction"],
         "constants": saved["constants"],
         "cursor": saved["cursor"],
-        "steps": saved["steps"],
-        "run": saved["run"],
+        "steps": pack_steps(saved["steps"]) if saved["steps"] else [],
+        "run": None if saved["run"] is None else pack_run(saved["run"]),
         "transport": replay.transport(),
         "nodes": nodes,
+        "undetailed": replay.describe(len(nodes)) if len(nodes) < len(saved["details"]) else None,
         "answers": {"memory": saved["memory"], "findings": saved["findings"]},
     }
 
