@@ -24,6 +24,8 @@ class Picture:
         width: Of the browser's window, px.
         scale: Pixels of the picture per pixel of the page.
         height: Of the window, px.
+        chosen: What is chosen in the widget: selectors of its controls, and values.
+        shown: What has to be seen before the picture is taken.
     """
 
     name: str
@@ -32,6 +34,8 @@ class Picture:
     width: int
     scale: float
     height: int = 900
+    chosen: tuple[tuple[str, str], ...] = ()
+    shown: str = ".gradwalk [data-kind='leaf']"
 
 
 NEURON = Picture(
@@ -98,11 +102,46 @@ graph""",
     height=1300,
 )
 
+MODEL = Picture(
+    "model",
+    """\
+import torch
+from torch import nn
+from gradwalk import GraphWidget, diagnose, watch
+
+class Reader(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        stack = [each for _ in range(8) for each in (nn.Linear(width, width), nn.Sigmoid())]
+        self.stem = nn.Sequential(*stack)
+        layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, tokens):
+        return self.head(self.encoder(self.stem(tokens)))
+
+torch.manual_seed(0)
+model = Reader()
+with watch():
+    loss = model(torch.randn(4, 16, 32)).square().mean()
+graph = GraphWidget(loss)
+graph""",
+    "graph.backward(); diagnose(graph)",
+    width=1240,
+    scale=1.2,
+    height=1300,
+    chosen=((".gw-depth", "2"), (".gw-colour-by", "gradient")),
+    shown=".gradwalk .gw-closed",
+)
+
+PICTURES = (NEURON, STEPPING, COMPARED, MODEL)
+
 
 def main() -> None:
     """Write every picture, or those that are named on the command line, light and dark."""
     wanted = sys.argv[1:]
-    pictures = [each for each in (NEURON, STEPPING, COMPARED) if not wanted or each.name in wanted]
+    pictures = [each for each in PICTURES if not wanted or each.name in wanted]
     DOCS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, running_browser() as browser:
         notebooks = Path(folder) / "notebooks"
@@ -121,8 +160,12 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     page = context.new_page()
     open_notebook(lab, page, lab.write(f"{picture.name}.ipynb", picture.program))
     run_cell(page, 0)
-    page.wait_for_selector(".gradwalk [data-kind='leaf']")
+    page.wait_for_selector(picture.shown)
     _run_hidden(page, picture.then)
+    for selector, value in picture.chosen:
+        page.select_option(selector, value)
+    if picture.chosen:
+        page.get_by_role("button", name="Fit").click()
     for theme in ("Light", "Dark"):
         set_theme(page, f"JupyterLab {theme}")
         page.mouse.move(5, 5)
