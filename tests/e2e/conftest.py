@@ -15,6 +15,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def fresh_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A server that no other test has left a theme or open tabs on."""
+    with running_lab(tmp_path_factory.mktemp("fresh-notebooks")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with running_browser() as running:

@@ -30,16 +30,16 @@ HOSTS = ["notebook", "voila", "marimo run", "marimo edit", "nbconvert", "embed"]
 def host(
     request: pytest.FixtureRequest,
     browser: Browser,
-    lab: Lab,
+    fresh_lab: Lab,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host") / "served"
     with contextlib.ExitStack() as stack:
         match request.param.split():
             case ["notebook"]:
-                opened = notebook_host(browser, lab)
+                opened = notebook_host(browser, fresh_lab)
             case ["voila"]:
-                opened = voila_host(browser, lab)
+                opened = voila_host(browser, fresh_lab)
             case ["marimo", mode]:
                 opened = marimo_host(browser, folder, mode)
             case ["nbconvert"]:

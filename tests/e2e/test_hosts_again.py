@@ -76,10 +76,12 @@ if __name__ == "__main__":
 """
 
 
-def test_a_notebook_that_runs_again_keeps_one_graph(browser: Browser, lab: Lab) -> None:
+def test_a_notebook_that_runs_again_keeps_one_graph(browser: Browser, fresh_lab: Lab) -> None:
     asked = "gc.collect()\nprint('alive', [each() is not None for each in seen])"
-    name = lab.write("again.ipynb", START, "GraphWidget(loss())", asked, "g = GraphWidget(loss())")
-    with notebook(browser, lab, name) as page:
+    name = fresh_lab.write(
+        "again.ipynb", START, "GraphWidget(loss())", asked, "g = GraphWidget(loss())"
+    )
+    with notebook(browser, fresh_lab, name) as page:
         run_all_cells(page)
         expect(page.get_by_text("alive [True]")).to_be_visible(timeout=60_000)
         cells = page.locator(".jp-Notebook-cell")
@@ -111,14 +113,14 @@ def test_a_marimo_cell_that_runs_again_keeps_one_graph(
             page.get_by_role("button", name="Run it again").click()
 
 
-def test_axe_finds_nothing_in_a_notebook(browser: Browser, lab: Lab) -> None:
+def test_axe_finds_nothing_in_a_notebook(browser: Browser, fresh_lab: Lab) -> None:
     cells = (
         START,
         "compare([loss(), loss() * 2])",
         "GraphWidget(loss())",
         "g = GraphWidget(loss())\ng.step(2)\ng",
     )
-    with notebook(browser, lab, lab.write("axe.ipynb", *cells)) as page:
+    with notebook(browser, fresh_lab, fresh_lab.write("axe.ipynb", *cells)) as page:
         run_all_cells(page)
         page.locator(".jp-Notebook-cell").last.scroll_into_view_if_needed()
         expect(page.locator(".gradwalk .gw-node").last).to_be_visible(timeout=60_000)

@@ -23,17 +23,17 @@ from playwright.sync_api import Browser, Page, expect
 
 
 @pytest.fixture(scope="module")
-def saved(browser: Browser, lab: Lab) -> Path:
+def saved(browser: Browser, fresh_lab: Lab) -> Path:
     """Run in Notebook 7 and saved there, with what the menu calls the widget state."""
-    name = lab.write("saved.ipynb", f"{GRAPH}\n{RECORD}\ng")
+    name = fresh_lab.write("saved.ipynb", f"{GRAPH}\n{RECORD}\ng")
     state = "Save Widget State Automatically"
-    with notebook(browser, lab, name) as page:
+    with notebook(browser, fresh_lab, name) as page:
         menu(page, "Settings", state)
         run_all_cells(page)
         expect(page.locator(".gw-node").first).to_be_visible(timeout=60_000)
-        save(page, lab.folder / name)
+        save(page, fresh_lab.folder / name)
         menu(page, "Settings", state)  # off again, as it was
-    return lab.folder / name
+    return fresh_lab.folder / name
 
 
 def save(page: Page, file: Path) -> None:
@@ -48,10 +48,10 @@ def save(page: Page, file: Path) -> None:
 
 @pytest.mark.parametrize("place", ["notebooks", "doc/tree"])
 def test_it_is_shown_again_without_running(
-    browser: Browser, lab: Lab, saved: Path, place: str
+    browser: Browser, fresh_lab: Lab, saved: Path, place: str
 ) -> None:
     with offline_page(browser, NOTEBOOK_KNOWN) as page:
-        page.goto(f"{lab.url}/{place}/{saved.name}?token={lab.token}")
+        page.goto(f"{fresh_lab.url}/{place}/{saved.name}?token={fresh_lab.token}")
         drawn = page.locator(".gradwalk .gw-node")
         expect(drawn.first).to_be_visible(timeout=60_000)
         drawn.filter(has_text="PowBackward0").click()
@@ -59,7 +59,7 @@ def test_it_is_shown_again_without_running(
         page.get_by_role("button", name="One step", exact=True).click()
         expect(page.locator(".gw-bar-text")).to_contain_text("step 1 of 7")
         expect(page.locator(".gw-fault")).to_have_count(0)
-    lab.stop_kernels()
+    fresh_lab.stop_kernels()
 
 
 def test_without_the_widgets_state_a_page_shows_the_picture(
