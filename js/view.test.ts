@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { MODELS } from "./demo/models";
 import { fakeBrowser, nextFrame } from "./testing/browser";
+import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 
 const EVIL = "<img src=x onerror=alert(1)>";
@@ -21,20 +22,13 @@ afterEach(() => {
 
 async function view(change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
-  const channel = localChannel({
-    graph: MODELS["h = w * x + b"](),
-    details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "Nothing yet." },
-    fault: null,
-    selected: null,
-    direction: "down",
-    constants: true,
-    cursor: 0,
-    steps: [],
-    run: null,
-    transport: { owned: false, note: null, blocked: null },
-    ...change,
-  });
+  const channel = localChannel(
+    freshTraits(MODELS["h = w * x + b"](), {
+      state: { runs: 0, reached: [], flowed: [], freed: [], note: "Nothing yet." },
+      constants: true,
+      ...change,
+    }),
+  );
   remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>

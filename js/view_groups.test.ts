@@ -4,6 +4,7 @@ import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
 import { fakeRun } from "./demo/fake_run";
 import { fakeBrowser, nextFrame } from "./testing/browser";
+import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 import type { GraphModel } from "./wire";
 
@@ -35,20 +36,7 @@ function blocks(count: number): GraphModel {
 
 async function view(graph: GraphModel, change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
-  const channel = localChannel<Traits>({
-    graph,
-    details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-    fault: null,
-    selected: null,
-    direction: "down",
-    constants: false,
-    cursor: 0,
-    steps: [],
-    run: null,
-    transport: { owned: false, note: null, blocked: null },
-    ...change,
-  });
+  const channel = localChannel<Traits>(freshTraits(graph, change));
   remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
 import { fakeBrowser } from "./testing/browser";
+import { freshTraits } from "./testing/traits";
 import { type FakeWorker, fakeWorker } from "./testing/worker";
 import { createView } from "./view";
 import type { GraphModel } from "./wire";
@@ -41,20 +42,7 @@ const INNER = 700;
 
 function viewOf(startWorker: StartWorker, change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
-  const channel = localChannel<Traits>({
-    graph: GRAPH,
-    details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-    fault: null,
-    selected: null,
-    direction: "down",
-    constants: false,
-    cursor: 0,
-    steps: [],
-    run: null,
-    transport: { owned: false, note: null, blocked: null },
-    ...change,
-  });
+  const channel = localChannel<Traits>(freshTraits(GRAPH, change));
   remove = createView(host, channel, startWorker);
   const one = <E extends HTMLElement = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;

@@ -1,4 +1,4 @@
-"""The wire format's two sides, wire.py and js/wire.ts, say the same."""
+"""The wire format's two sides, gradwalk.wire and js/wire, say the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from gradwalk import wire
 
-TYPESCRIPT = (Path(__file__).parents[1] / "js" / "wire.ts").read_text(encoding="utf-8")
+FOLDER = Path(__file__).parents[1] / "js" / "wire"
+TYPESCRIPT = "\n".join(each.read_text(encoding="utf-8") for each in sorted(FOLDER.glob("*.ts")))
 
 
 def interfaces(text: str) -> dict[str, dict[str, str]]:
@@ -22,7 +23,7 @@ def interfaces(text: str) -> dict[str, dict[str, str]]:
 
 
 def typed_dicts() -> dict[str, dict[str, str]]:
-    """The same of wire.py, its types put into TypeScript."""
+    """The same of gradwalk.wire, its types put into TypeScript."""
     found = {name: value for name, value in vars(wire).items() if is_typeddict(value)}
     return {
         name: {field: in_typescript(hint) for field, hint in get_type_hints(value).items()}

@@ -4,6 +4,7 @@ import { localChannel, type Traits } from "../channel";
 import { Builder } from "../demo/build_graph";
 import { perceptron } from "../demo/deep_models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
+import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { GraphModel } from "../wire";
 
@@ -21,19 +22,7 @@ const EVIL = "<img src=x onerror=alert(1)>";
 
 async function view(graph: GraphModel = perceptron()) {
   const host = document.body.appendChild(document.createElement("div"));
-  const channel = localChannel<Traits>({
-    graph,
-    details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-    fault: null,
-    selected: null,
-    direction: "down",
-    constants: false,
-    cursor: 0,
-    steps: [],
-    run: null,
-    transport: { owned: false, note: null, blocked: null },
-  });
+  const channel = localChannel<Traits>(freshTraits(graph));
   remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>

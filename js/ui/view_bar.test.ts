@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { localChannel, type Message, type Traits } from "../channel";
 import { transformer } from "../demo/deep_models";
 import { fakeBrowser } from "../testing/browser";
+import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 
 let remove = () => {};
@@ -21,19 +22,7 @@ function bar() {
   const sent: string[] = [];
   let done = () => {};
   const channel = localChannel<Traits>(
-    {
-      graph: transformer(1),
-      details: null,
-      state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-      fault: null,
-      selected: null,
-      direction: "down",
-      constants: false,
-      cursor: 0,
-      steps: [],
-      run: null,
-      transport: { owned: false, note: null, blocked: null },
-    },
+    freshTraits(transformer(1)),
     (message: Message, answered) => {
       sent.push(message.kind);
       done = answered;

@@ -1,0 +1,78 @@
+"""What has been seen of backward: its state, its steps, and what flowed."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from .values import JsonNumber, Values
+
+
+class StateModel(TypedDict):
+    """What the widget has seen of backward. Changes while the graph stays."""
+
+    runs: int
+    reached: list[int]
+    flowed: list[int]
+    freed: list[int]
+    note: str
+
+
+class StepModel(TypedDict):
+    """One node's backward, in the engine's order. The trait ``steps`` is a list of these."""
+
+    step: int
+    node: int
+    op: str
+    name: str | None
+    accumulated: str | None
+    ready: int
+
+
+class SeedModel(TypedDict):
+    """The gradient that backward started from at one output."""
+
+    node: int
+    output_nr: int
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class GrownModel(TypedDict):
+    """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+
+    node: int
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class MarkModel(TypedDict):
+    """A node where something went wrong, and the sentence that says what."""
+
+    node: int
+    kind: Literal["error", "nan"]
+    note: str
+
+
+class RunModel(TypedDict):
+    """What flowed in the backward pass whose steps are shown, in few numbers.
+
+    ``edges``, ``values`` and ``norms`` are aligned: one entry per edge that carried a gradient.
+    ``values`` has the numbers of gradients of at most four, None of larger ones.
+    """
+
+    run: int
+    ended: Literal["done", "stopped"]
+    seeds: list[SeedModel]
+    edges: list[int]
+    values: list[Values | None]
+    norms: list[JsonNumber | None]
+    grads: list[GrownModel]
+    marks: list[MarkModel]
+
+
+class TransportModel(TypedDict):
+    """Whether travelling moves ``.grad``, and what the bar has to say."""
+
+    owned: bool
+    note: str | None
+    blocked: str | None

@@ -1,0 +1,63 @@
+"""Several graphs side by side."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from .backward import RunModel, StateModel, StepModel, TransportModel
+from .graph import GraphModel
+from .values import JsonNumber, Values
+
+
+class PaneModel(TypedDict):
+    """One of the graphs of a comparison."""
+
+    label: str
+    graph: GraphModel
+
+
+class PassModel(TypedDict):
+    """What has been seen of backward through one of the graphs of a comparison."""
+
+    state: StateModel
+    steps: list[StepModel]
+    run: RunModel | None
+    transport: TransportModel
+
+
+class MergedStepModel(TypedDict):
+    """One step of several passes at once; ``node`` is a place in the trait ``members``."""
+
+    node: int
+    passes: list[int]
+
+
+class FewModel(TypedDict):
+    """A gradient in few numbers: its values if it has at most four, and its norm."""
+
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class LeafCellModel(TypedDict):
+    """A leaf in one of the graphs; ``node`` is a place in ``members``, None where it is not."""
+
+    node: int | None
+    requires_grad: bool | None
+    is_leaf: bool | None
+    before: FewModel | None
+    now: FewModel | None
+
+
+class LeafRowModel(TypedDict):
+    """A leaf in all of the graphs."""
+
+    name: str | None
+    cells: list[LeafCellModel]
+
+
+class LeafTableModel(TypedDict):
+    """The leaves side by side; ``total`` counts also those that are left out."""
+
+    rows: list[LeafRowModel]
+    total: int

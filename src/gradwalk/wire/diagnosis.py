@@ -1,0 +1,41 @@
+"""What was found, and the memory held for backward."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from .values import JsonNumber
+
+
+class FindingModel(TypedDict):
+    """Something about the graph or its gradients that may be wrong, and the numbers it rests on."""
+
+    kind: Literal[
+        "vanishing", "exploding", "dead", "nan", "no grad", "cut", "memory", "no backward"
+    ]
+    severity: Literal["error", "warning", "info"]
+    nodes: list[int]
+    message: str
+    numbers: list[NumberModel]
+
+
+class NumberModel(TypedDict):
+    """A number that a finding rests on, and what it is."""
+
+    name: str
+    value: JsonNumber
+
+
+class MemoryModel(TypedDict):
+    """The bytes held for backward; nodes and namespaces that hold none are left out.
+
+    ``nodes`` and ``bytes`` are aligned, and so are ``namespaces`` and ``namespace_bytes``, which
+    counts the nodes directly in a namespace. ``unknown`` is how many tensors have an unknown size.
+    """
+
+    nodes: list[int]
+    bytes: list[int]
+    namespaces: list[str]
+    namespace_bytes: list[int]
+    total: int
+    unknown: int

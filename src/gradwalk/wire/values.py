@@ -1,0 +1,26 @@
+"""Numbers, columns and words that the wire format is made of."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+WIRE_VERSION = 1
+
+JsonNumber = int | float | str
+"""A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
+
+Values = Any
+"""Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
+
+Kind = Literal["leaf", "op", "constant", "cut", "outside"]
+"""What a node stands for; only the first two are autograd nodes. See `gradwalk.annotate`."""
+
+EdgeKind = Literal["gradient", "constant", "cut"]
+
+Column = list[int | list[int]]
+"""One integer per row; a run of the same is one entry, [number, how often]."""
+
+Ranges = list[int | list[int]]
+"""Integers; those that follow each other are one entry, [first, last]."""
+
+NodeState = Literal["waiting", "ready", "running", "done", "not reached"]
