@@ -7,6 +7,7 @@ from typing import Any
 
 import networkx as nx
 
+from ..panel.blank import blank_details
 from ..recording.recording import find_node
 from ..static_graph.program import no_backward
 from ..wire import (
@@ -182,42 +183,6 @@ def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
 
 def _undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
     """What is known of a node from the graph alone."""
-    data = graph.nodes[node]
     missing = "Not saved: a file keeps the details of the first nodes of a large graph only."
-    return {
-        "id": node,
-        "kind": data["kind"],
-        "op": data["op"],
-        "name": data["name"],
-        "about": missing,
-        "forward": None,
-        "shape": None if data["shape"] is None else list(data["shape"]),
-        "dtype": data["dtype"],
-        "device": data["device"],
-        "requires_grad": data["requires_grad"],
-        "is_leaf": data["is_leaf"],
-        "outputs": [],
-        "saved": [],
-        "inputs": [],
-        "no_grad_inputs": data["no_grad_inputs"],
-        "consumers": [],
-        "consumer_count": graph.in_degree(node),
-        "value": None,
-        "grad": None,
-        "grad_output": None,
-        "grad_input": None,
-        "grad_note": {"grad": missing, "grad_output": missing, "grad_input": missing},
-        "state": "waiting",
-        "contributions": None,
-        "contribution_count": 0,
-        "formula": [],
-        "chain": None,
-        "source": None,
-        "module": None,
-        "call": None,
-        "inplace": False,
-        "inferred": data.get("inferred", False),
-        "constants": [],
-        "cuts": [],
-        "explained": None,
-    }
+    blank = blank_details(graph, node, missing, missing)
+    return {**blank, "no_grad_inputs": graph.nodes[node]["no_grad_inputs"]}

@@ -20,6 +20,7 @@ from ..wire import (
     NoGradInput,
     SourceModel,
 )
+from .blank import blank_details
 
 MOST_LISTED = 100
 """Consumers of a node, and shares of its gradient, that are told of one by one."""
@@ -83,50 +84,17 @@ def extra_details(captured: Capture, node: int) -> DetailsModel:
     found = captured.annotated
     assert found is not None
     graph = found.graph
-    data = graph.nodes[node]
     extra = found.extras[node - found.first]
     tensor = extra.tensor
     origin = extra.constant.origin if extra.constant is not None else None
     return {
-        "id": node,
-        "kind": data["kind"],
-        "op": data["op"],
-        "name": data["name"],
-        "about": _about(graph, node, extra),
-        "forward": None,
-        "shape": list(data["shape"]),
-        "dtype": data["dtype"],
-        "device": data["device"],
-        "requires_grad": data["requires_grad"],
-        "is_leaf": data["is_leaf"],
-        "outputs": [],
-        "saved": [],
-        "inputs": [],
-        "no_grad_inputs": [],
+        **blank_details(graph, node, _about(graph, node, extra), no_flow(graph.nodes[node])),
         "consumers": _takers(graph, node)[:MOST_LISTED],
-        "consumer_count": graph.in_degree(node),
         "value": None if tensor is None else summarise(tensor),
-        "grad": None,
-        "grad_output": None,
-        "grad_input": None,
-        "grad_note": {
-            "grad": no_flow(data),
-            "grad_output": no_flow(data),
-            "grad_input": no_flow(data),
-        },
         "state": "not reached",
-        "contributions": None,
-        "contribution_count": 0,
-        "formula": [],
-        "chain": None,
         "source": line_model(origin.where) if origin is not None else None,
-        "module": None,
-        "call": None,
-        "inplace": False,
         "inferred": extra.inferred,
-        "constants": [],
         "cuts": _cuts(graph, extra),
-        "explained": None,
     }
 
 
