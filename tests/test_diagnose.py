@@ -216,7 +216,7 @@ def test_the_largest_holders_of_memory_are_named_in_order():
     assert finding.kind == "memory"
     assert finding.numbers["total"] == 4440
     assert [finding.numbers[str(node)] for node in finding.nodes] == [4000, 400]
-    assert "4.34 KB" in finding.message
+    assert "4.34 KiB" in finding.message
 
 
 def test_outputs_alone_ask_for_a_backward_pass():
@@ -275,6 +275,6 @@ def test_bytes_in_words():
     assert [in_bytes(n) for n in (0, 1023, 1024, 3 * 2**20)] == [
         "0 bytes",
         "1023 bytes",
-        "1 KB",
-        "3 MB",
+        "1 KiB",
+        "3 MiB",
     ]

@@ -548,7 +548,7 @@ class TestBudget:
         (kept,) = recording.run.steps[exp.node].grad_outputs
         summary = kept.summarise()
         assert summary["values"] is None
-        assert "exceed the budget of 0 MB" in summary["note"]
+        assert "exceed the budget of 0 MiB" in summary["note"]
         for key, expected in {
             "norm": y.grad.norm(),
             "min": y.grad.min(),

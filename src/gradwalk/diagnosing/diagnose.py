@@ -347,7 +347,7 @@ def _memory(captured: Capture, largest: int, words: Callable[[int], str]) -> Ite
 
 
 def in_bytes(size: int) -> str:
-    """A number of bytes in words: "1.5 MB"; a MB is 2**20 bytes."""
+    """A number of bytes in words: "1.5 MiB"."""
     power = min(int(math.log2(max(size, 1))) // 10, 4)
-    unit = ("bytes", "KB", "MB", "GB", "TB")[power]
+    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
     return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"

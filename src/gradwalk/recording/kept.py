@@ -142,7 +142,7 @@ class Keeper:
         summary = frame_of(grad)
         summary["note"] = (
             "Only statistics were kept: the gradients of this backward pass exceed the budget of "
-            f"{self._budget / 2**20:.4g} MB."
+            f"{self._budget / 2**20:.4g} MiB."
         )
         if not has_norm(grad):
             return Kept(None, summary=summary)
