@@ -285,7 +285,6 @@ def test_text_and_files_say_that_it_is_static(program, widget):
 
 
 def test_the_picture_says_so_too(widget):
-    pytest.importorskip("py_mini_racer")
     svg = widget.to_svg()
     assert "<title>Static graph of" in svg
     assert "requires grad" not in svg

@@ -1,0 +1,29 @@
+"""The README's programs run as they stand, one after the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from programs import LeNet
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # What a reader has: a model, and what goes into it.
+    variables: dict[str, Any] = {"model": LeNet(), "images": torch.randn(2, 1, 28, 28)}
+    programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(programs) > 5
+    for program in programs:
+        exec(compile(program, "README.md", "exec"), variables)
+        if "graph.step()" in program:
+            assert variables["x"].grad == 4  # as it says there
+    assert variables["h"].item() == 4.5
+    written = {each.name for each in tmp_path.iterdir()}
+    assert written == {"graph.html", "graph.svg", "run.gw.json.gz"}
