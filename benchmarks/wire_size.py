@@ -31,8 +31,8 @@ from gradwalk import GraphWidget, watch
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.model import graph_model
 from gradwalk.packing.graph import pack_graph
+from gradwalk.subject.model import graph_model
 
 TRAITS = ("graph", "dtypes", "state", "steps", "run")
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
-from gradwalk.annotating.annotate import annotate
+from gradwalk.forward.annotate import annotate
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names, names_among, read_names
 from gradwalk.graph.outputs import read_outputs

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwalk import compare
-from gradwalk.comparing.merging import cursors, merge_steps
+from gradwalk.comparison.merging import cursors, merge_steps
 
 
 def leaves():

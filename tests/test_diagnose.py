@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gradwalk import GraphWidget, record, watch
-from gradwalk.diagnosing.depth import arriving_norms, layers_of
-from gradwalk.diagnosing.diagnose import diagnose, in_bytes
-from gradwalk.diagnosing.finding import Finding, finding_models
+from gradwalk.findings.depth import arriving_norms, layers_of
+from gradwalk.findings.diagnose import diagnose, in_bytes
+from gradwalk.findings.finding import Finding, finding_models
 
 
 def only(findings: list[Finding], kind: str) -> Finding:

@@ -12,8 +12,8 @@ from programs import PROGRAMS, leaf, outputs_of
 from test_matching import EDITS, built, network
 
 from gradwalk import capture
-from gradwalk.comparing.difference import difference
-from gradwalk.comparing.matching import match
+from gradwalk.comparison.difference import difference
+from gradwalk.comparison.matching import match
 
 
 def three():

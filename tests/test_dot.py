@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS, LeNet, backward, leaf, outputs_of
 
-from gradwalk.exporting.dot import make_dot
+from gradwalk.files.dot import make_dot
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # torchviz imports distutils

@@ -21,7 +21,7 @@ from PIL import Image
 from programs import PROGRAMS, outputs_of
 
 from gradwalk import GraphWidget, capture
-from gradwalk.exporting import still, write_file
+from gradwalk.files import still, write_file
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydot calls its parser by deprecated names
@@ -256,7 +256,7 @@ def test_python_ends_after_a_picture_that_fails():
     code = """
 import torch
 from gradwalk import GraphWidget
-from gradwalk.exporting import still
+from gradwalk.files import still
 widget = GraphWidget(torch.ones(1, requires_grad=True) * 2)
 try:
     still.draw_svg({**widget.graph, "v": 99}, theme="light")

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from gradwalk import GraphWidget
-from gradwalk.exporting.html import page_model
-from gradwalk.exporting.save import MOST_DETAILED
+from gradwalk.files.html import page_model
+from gradwalk.files.save import MOST_DETAILED
 from gradwalk.packing.graph import unpack_graph
 
 

@@ -12,8 +12,8 @@ from programs import PROGRAMS, outputs_of
 from torch import nn
 
 from gradwalk import GraphWidget, capture
-from gradwalk.recording.chain import LONGEST_PATH
-from gradwalk.recording.reach import MOST_COUNTED, distances, reach
+from gradwalk.backward.reach import MOST_COUNTED, distances, reach
+from gradwalk.derivatives.chain import LONGEST_PATH
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -16,7 +16,7 @@ from torch.autograd.graph import save_on_cpu
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.diagnosing.memory import Memory, memory_model, saved_memory
+from gradwalk.findings.memory import Memory, memory_model, saved_memory
 from gradwalk.graph import release
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import read_names

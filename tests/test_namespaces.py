@@ -9,13 +9,13 @@ from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradwalk.diagnosing.module_tree import module_classes
-from gradwalk.diagnosing.namespaces import infer_namespaces
+from gradwalk.forward.annotations import annotation_of
+from gradwalk.forward.watch import watch
 from gradwalk.graph.capture import Capture, capture_nodes
 from gradwalk.graph.names import read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.watching.annotations import annotation_of
-from gradwalk.watching.watch import watch
+from gradwalk.modules.module_tree import module_classes
+from gradwalk.modules.namespaces import infer_namespaces
 
 # Nothing but the parameters' names is known: these nets have no modules without parameters.
 PLAIN = [

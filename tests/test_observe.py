@@ -9,7 +9,7 @@ from programs import PROGRAMS, MultiplyAdd, backward, outputs_of
 from test_capture import random_programs, walked
 
 from gradwalk import GraphWidget
-from gradwalk.recording.observe import Observer
+from gradwalk.backward.observe import Observer
 
 
 def values(summary):

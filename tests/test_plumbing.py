@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradwalk.diagnosing.plumbing import PLUMBING, is_plumbing
+from gradwalk.modules.plumbing import PLUMBING, is_plumbing
 
 aten = torch.ops.aten
 

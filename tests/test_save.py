@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
 
 from gradwalk import GraphWidget, diagnose, save, watch
-from gradwalk.exporting import saved_graph as saved_file
+from gradwalk.wire import saved_graph as saved_file
 
 
 def recorded(outputs) -> GraphWidget:

@@ -26,7 +26,7 @@ from tensorboard.compat.proto.graph_pb2 import GraphDef
 from torch.utils.tensorboard import SummaryWriter
 
 from gradwalk import capture
-from gradwalk.exporting.tensorboard import graph_def, node_names, to_tensorboard
+from gradwalk.files.tensorboard import graph_def, node_names, to_tensorboard
 
 PLUGIN = "graph_run_metadata_graph"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from programs import PROGRAMS, leaf, outputs_of
 
 from gradwalk import capture
-from gradwalk.exporting.text import text_tree
+from gradwalk.files.text import text_tree
 
 LINE = re.compile(
     r"(?P<indent>(?:│  |   )*)(?P<mark>├─ |└─ |↳ )?(?:(?P<argument>[^:]+): )?"

@@ -21,10 +21,10 @@ from torch.nn.modules import module as module_hooks
 from torch.overrides import _get_current_function_mode
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.watching import records, weak_facts
-from gradwalk.watching.annotations import Annotation, annotation_of, find_source
-from gradwalk.watching.provenance import cuts_of, provenance
-from gradwalk.watching.watch import watch
+from gradwalk.forward import records, weak_facts
+from gradwalk.forward.annotations import Annotation, annotation_of, find_source
+from gradwalk.forward.provenance import cuts_of, provenance
+from gradwalk.forward.watch import watch
 
 
 def nodes_of(*outputs: Tensor) -> list[Node]:
@@ -507,8 +507,8 @@ def test_a_loop_in_one_watch_does_not_grow():
 def test_a_deep_chain_is_freed_without_a_crash():
     code = (
         "import threading, torch\n"
-        "from gradwalk.watching.watch import watch\n"
-        "from gradwalk.watching.annotations import annotation_of\n"
+        "from gradwalk.forward.watch import watch\n"
+        "from gradwalk.forward.annotations import annotation_of\n"
         "def run(operations):\n"
         "    x = torch.ones(1, requires_grad=True)\n"
         "    with watch():\n"
@@ -532,7 +532,7 @@ def test_a_deep_chain_is_freed_without_a_crash():
 def test_a_watch_per_step_of_a_long_loop_marks_few_nodes():
     code = (
         "import torch\n"
-        "from gradwalk.watching.watch import watch\n"
+        "from gradwalk.forward.watch import watch\n"
         "y = torch.ones(1, requires_grad=True)\n"
         "for _ in range(60_000):\n"
         "    with watch():\n"

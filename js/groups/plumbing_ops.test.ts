@@ -1,6 +1,6 @@
 /// <reference types="vite/client" />
 import { describe, expect, it } from "vitest";
-import python from "../../src/gradwalk/diagnosing/plumbing.py?raw";
+import python from "../../src/gradwalk/modules/plumbing.py?raw";
 import { isPlumbing, PLUMBING } from "./plumbing_ops";
 
 describe("plumbing", () => {

@@ -1,17 +1,17 @@
 """gradwalk: an interactive explorer for PyTorch's autograd graph."""
 
-from .comparing.compare import compare
-from .comparing.compare_widget import CompareWidget
-from .diagnosing.diagnose import diagnose
-from .explaining.explain import explain_grad
-from .exporting.dot import make_dot
-from .exporting.save import save
-from .exporting.tensorboard import to_tensorboard
+from .backward.recording import Recording, record
+from .comparison.compare import compare
+from .comparison.compare_widget import CompareWidget
+from .files.dot import make_dot
+from .files.save import save
+from .files.tensorboard import to_tensorboard
+from .findings.diagnose import diagnose
+from .forward.watch import watch
 from .graph.capture import capture
-from .recording.recording import Recording, record
-from .static_graph.fx_graph import capture_fx
-from .watching.watch import watch
-from .widget import GraphWidget
+from .program.fx_graph import capture_fx
+from .reasons.explain import explain_grad
+from .widget.graph_widget import GraphWidget
 
 __all__ = [
     "CompareWidget",

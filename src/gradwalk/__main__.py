@@ -7,8 +7,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from .exporting.text import text_tree
-from .widget import GraphWidget
+from .files.text import text_tree
+from .widget.graph_widget import GraphWidget
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
-from ..watching.records import any_alive
+from ..forward.records import any_alive
 from . import release
 from .collector import collector_paused
 from .names import Names, read_names
@@ -20,7 +20,7 @@ from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, o
 from .outputs import Output, read_outputs
 
 if TYPE_CHECKING:
-    from ..annotating.annotate import Annotated
+    from ..forward.annotate import Annotated
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def capture(
     captured = capture_nodes(given, called)
     if not any_alive():
         return captured.graph
-    from ..annotating.annotate import annotate  # noqa: PLC0415  it builds on what this file gives
+    from ..forward.annotate import annotate  # noqa: PLC0415  it builds on what this file gives
 
     annotated = annotate(captured, given, called, infer=False).annotated
     return annotated.graph if annotated and annotated.annotations else captured.graph

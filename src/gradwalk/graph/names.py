@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..diagnosing.module_tree import module_classes, modules_by_path
+from ..modules.module_tree import module_classes, modules_by_path
 from .nodes import Edge, gradient_edge
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node
 
-from ..static_graph.program import is_program
+from ..program.kinds import is_program
 from .nodes import gradient_edge
 
 

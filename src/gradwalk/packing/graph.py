@@ -23,7 +23,7 @@ def pack_graph(graph: GraphModel) -> PackedGraph:
     """Pack the wire model of a graph.
 
     Args:
-        graph: What `gradwalk.model.graph_model` gave; ``nodes[i]`` has id ``i``.
+        graph: What `gradwalk.subject.model.graph_model` gave; ``nodes[i]`` has id ``i``.
 
     Returns:
         The same as plain JSON values of far fewer bytes; `unpack_graph` is the inverse.

@@ -1,1 +1,0 @@
-"""The captured graph with what is known beyond autograd: constants, cuts, modules."""

@@ -1,0 +1,1 @@
+"""Backward as it ran: observed, kept, recorded, travelled through."""

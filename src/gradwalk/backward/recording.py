@@ -1,0 +1,267 @@
+"""A recorded backward pass and a cursor that travels over its steps."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ..graph.capture import Capture, capture_nodes
+from ..graph.names import read_names
+from ..graph.outputs import read_outputs
+from ..reasons import why
+from ..wire import MarkModel, NodeState, StepModel
+from .faults import nan_birth
+from .kept import DEFAULT_BUDGET
+from .observe import Observer, Run
+from .run_backward import run_backward
+from .steps import RecordedStep, recorded_steps, state_at, step_models
+
+
+class Recording:
+    """One backward pass: its steps, in the engine's order, and a cursor over them.
+
+    A pass that gradwalk ran owns the ``.grad`` of the graph's leaves (and of intermediate tensors
+    that retain theirs): with the cursor at k, each is what the engine had after k steps, bit for
+    bit. A pass that was only watched, or whose ``.grad`` something else has changed since, is
+    travelled through without touching any.
+
+    Attributes:
+        graph: The captured graph, as `gradwalk.capture` gives it.
+        run: What was seen of the pass.
+        cursor: After how many steps we are; set it with the methods below.
+    """
+
+    def __init__(self, captured: Capture, run: Run) -> None:
+        """Stand at the end of a run; at the start of one that stopped with an error.
+
+        Args:
+            captured: The graph.
+            run: A run that is over.
+        """
+        self.graph: nx.MultiDiGraph = captured.graph
+        self._captured = captured
+        self.run = run
+        self.cursor = 0 if run.grads is not None and run.state == "stopped" else len(run.steps)
+
+    @functools.cached_property
+    def steps(self) -> list[RecordedStep]:
+        """What ran, in the engine's order."""
+        return recorded_steps(self.graph, self.run)
+
+    @property
+    def owned(self) -> bool:
+        """Whether moving the cursor moves ``.grad``."""
+        return self.run.grads is not None and self.run.grads.fixed is None
+
+    @property
+    def note(self) -> str | None:
+        """What there is to say about this pass: who ran it, what ``.grad`` it added to."""
+        return why.about_run(self.run)
+
+    @functools.cached_property
+    def marks(self) -> list[MarkModel]:
+        """The nodes where something went wrong, each with a sentence."""
+        return why.marks(self._captured, self.run, nan_birth(self._captured, self.run))
+
+    @functools.cached_property
+    def models(self) -> list[StepModel]:
+        """The steps as plain JSON values, without what flowed."""
+        return step_models(self.graph, self.run)
+
+    def state(self, node: int) -> NodeState:
+        """How far a node is at the cursor: "waiting", "ready", "running", "done", "not reached"."""
+        number = self.run.numbers.get(node)
+        return state_at(None if number is None else self.models[number - 1], self.cursor)
+
+    def step(self, n: int = 1) -> None:
+        """Move ``n`` steps on, at most to the end."""
+        self.go(min(self.cursor + read_count(n, "step"), len(self.run.steps)))
+
+    def step_back(self, n: int = 1) -> None:
+        """Move ``n`` steps back, at most to the start."""
+        self.go(max(self.cursor - read_count(n, "step_back"), 0))
+
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+        """
+        self.go(self.find(node))
+
+    def reset(self) -> None:
+        """Move to the start: every ``.grad`` as before the pass."""
+        self.go(0)
+
+    def go(self, cursor: int) -> None:
+        """Move the cursor.
+
+        Args:
+            cursor: After how many steps to stand.
+
+        Raises:
+            ValueError: The pass has not as many steps.
+        """
+        total = len(self.run.steps)
+        if not 0 <= cursor <= total:
+            raise ValueError(
+                f"cursor was given {cursor}, but this backward pass has {total} steps: give a "
+                f"number from 0 to {total}."
+            )
+        if self.run.grads is not None:
+            self.run.grads.go(cursor)
+        self.cursor = cursor
+
+    def find(self, node: int | str) -> int:
+        """After which step a node has just run; see `run_to`."""
+        found = find_node(self.graph, node)
+        if found in self.run.numbers:
+            return self.run.numbers[found]
+        raise ValueError(
+            f"run_to was given {node!r}, which did not run in this backward pass"
+            + (": it stopped with an error before." if self.run.state == "stopped" else ".")
+        )
+
+    def __repr__(self) -> str:
+        return f"<Recording: step {self.cursor} of {len(self.run.steps)}>"
+
+
+def record(
+    *outputs: Any,
+    gradient: Any = None,
+    retain_graph: bool = True,
+    create_graph: bool = False,
+    inputs: Any = None,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    budget: int = DEFAULT_BUDGET,
+) -> Recording:
+    """Run the real backward once and record every step of it.
+
+    Args:
+        *outputs: As for `gradwalk.capture`.
+        gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's shape,
+            or a list of them, one per output. None for outputs of one number.
+        retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
+        create_graph: Whether the gradients get a graph of their own.
+        inputs: The tensors to accumulate into; None for every leaf.
+        names: What to call tensors, as for `gradwalk.capture`.
+        budget: Bytes of gradients to keep; beyond that only their statistics are kept.
+
+    Returns:
+        The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: ``gradient`` is missing or does not fit, or there is no output.
+        Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
+            then as it was before.
+
+    Example::
+
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> recording = record((x + 1 - 2 * x) ** 2, names={"x": x})
+        >>> [step.op for step in recording.steps]
+        ['PowBackward0', 'SubBackward0', 'MulBackward0', 'AddBackward0', 'AccumulateGrad']
+        >>> [share.grad.item() for share in recording.steps[-1].contributions]
+        [8.0, -4.0]
+        >>> x.grad
+        tensor(4.)
+        >>> recording.step_back()
+        >>> x.grad is None
+        True
+    """
+    budget = read_budget(budget)
+    captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
+    observer = Observer(
+        captured.nodes,
+        [kind == "leaf" for _, kind in captured.graph.nodes(data="kind")],
+        lambda: None,
+        {node for node, _ in captured.graph.graph["roots"]},
+        budget,
+    )
+    try:
+        run = run_backward(
+            captured,
+            observer,
+            gradient=gradient,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            inputs=inputs,
+        )
+    finally:
+        observer.close()
+    return Recording(captured, run)
+
+
+def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
+    """A node by its id or by the name of its tensor.
+
+    Raises:
+        TypeError: ``node`` is neither.
+        ValueError: There is no such node, or several have the name.
+    """
+    total = len(graph)
+    if isinstance(node, str):
+        found: list[int] = [i for i, name in graph.nodes(data="name") if name == node]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+            raise ValueError(
+                f"The name {node!r} is that of {len(found)} nodes: {listed}. Give an id."
+            )
+        raise ValueError(
+            f"There is no node called {node!r} in this graph. Give the name of a tensor as the "
+            f"widget shows it, or an id from 0 to {total - 1}."
+        )
+    try:
+        i = operator.index(node)
+    except TypeError:
+        raise TypeError(
+            f"A node was given as {node!r}, of type {type(node).__name__}. Give its id, 0 to "
+            f"{total - 1}, or the name of its tensor."
+        ) from None
+    if not 0 <= i < total:
+        raise ValueError(
+            f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
+        )
+    return i
+
+
+def read_count(n: Any, caller: str) -> int:
+    """How many steps, checked."""
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(
+            f"{caller}() was given {n!r}, of type {type(n).__name__}. Give a number of steps."
+        ) from None
+    if count < 0:
+        other = "step_back" if caller == "step" else "step"
+        raise ValueError(
+            f"{caller}() was given {count}. Give a number of steps from 0, or call {other}()."
+        )
+    return count
+
+
+def read_budget(budget: Any) -> int:
+    """A budget in bytes, checked."""
+    try:
+        count = operator.index(budget)
+    except TypeError:
+        raise TypeError(
+            f"budget was given {budget!r}, of type {type(budget).__name__}. Give a whole number of "
+            "bytes, such as 256 * 2**20."
+        ) from None
+    if count < 0:
+        raise ValueError(f"budget was given {count}. Give a number of bytes from 0.")
+    return count

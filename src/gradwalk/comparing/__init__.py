@@ -1,1 +1,0 @@
-"""`compare`: several graphs side by side."""

@@ -1,0 +1,291 @@
+"""`CompareWidget`: several graphs side by side, stepped through together."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import traitlets
+
+from ..backward.kept import DEFAULT_BUDGET
+from ..graph.capture import Capture
+from ..packing.comparison import pack_panes, pack_passes, unpack_panes, unpack_passes
+from ..program.static_capture import StaticCapture
+from ..subject.follower import Follower
+from ..subject.model import graph_model, run_model
+from ..subject.static_follower import StaticFollower
+from ..widget.stepping import SteppingWidget
+from ..widget.traits import Fresh, packed
+from ..wire import DetailsModel, GraphModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
+from .difference import difference
+from .leaf_table import LeafColumn, rows_shown, table_model
+from .linked import LinkedPasses
+
+
+class CompareWidget(SteppingWidget):
+    """Graphs side by side; `gradwalk.compare` makes it.
+
+    A static graph among them is only looked at: no backward runs through it.
+
+    Looking never changes a gradient, the random state or a graph; `backward` and `step` run the
+    real backward of every graph once and then travel in their time, all together. Each graph's
+    backward starts from the same ``.grad``, as if it were the only one; a tensor that several
+    graphs share has in its ``.grad`` what the first of them gives.
+
+    Attributes:
+        difference: What the graphs have in common, a plain dict; see
+            `gradwalk.comparison.difference.difference`.
+        panes: The graphs and their labels (see `gradwalk.wire.PaneModel`). Read-only.
+        members: All graphs laid on top of each other: for each node its number in each graph, or
+            None. Places in this list identify nodes below. Read-only.
+        selected: The selected node, a place in ``members``, or None. Set it, or click a node.
+        details: What there is to say of the selected node in each graph (see
+            `gradwalk.wire.DetailsModel`), None where it is not. Read-only.
+        passes: What has been seen of backward, graph by graph (see `gradwalk.wire.PassModel`).
+            Read-only.
+        steps: The backward passes in one order: what they have in common runs in the same step
+            (see `gradwalk.wire.MergedStepModel`). Read-only.
+        cursor: After how many of the steps we stand. Set it, or use `step` and its like.
+        table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        fault: A sentence when something went wrong that the browser should show, or None.
+    """
+
+    panes: list[PaneModel] = traitlets.List(read_only=True).tag(**packed(pack_panes, unpack_panes))  # type: ignore[assignment]
+    members: list[list[int | None]] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    details: list[DetailsModel | None] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    passes: list[PassModel] = Fresh([], read_only=True).tag(**packed(pack_passes, unpack_passes))  # type: ignore[assignment]
+    steps: list[MergedStepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    table: LeafTableModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
+
+    def __init__(self, captures: Mapping[str, Capture | StaticCapture]) -> None:
+        """Match the graphs and watch them.
+
+        Args:
+            captures: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
+        """
+        graphs = {label: captured.drawn for label, captured in captures.items()}
+        self.difference = difference(graphs)
+        united = [node["nodes"] for node in self.difference["nodes"]]
+        self._places: dict[str, dict[int, int]] = {
+            label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
+            for label in captures
+        }
+        self._rows = rows_shown(self.difference["leaves"], graphs)
+        self._columns = {
+            label: LeafColumn(captured, [row["graphs"][label]["node"] for row in self._rows])
+            for label, captured in captures.items()
+        }
+        followers = {
+            label: StaticFollower(captured)
+            if isinstance(captured, StaticCapture)
+            else Follower(captured, self._refresh, DEFAULT_BUDGET, self._columns[label].begin)
+            for label, captured in captures.items()
+        }
+        self._linked = linked = LinkedPasses(followers, self._places)
+
+        def fill() -> None:
+            self.set_trait("panes", [_pane(label, graph_model(graphs[label])) for label in graphs])
+            self.set_trait("members", [list(node.values()) for node in united])
+            self.set_trait("details", [None] * len(captures))
+            self.set_trait("passes", [_pass(linked, label) for label in followers])
+            self._refresh_table(linked)
+
+        self._begin(fill)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool = True, create_graph: bool = False
+    ) -> None:
+        """Run the real backward of every graph once, record it, and stand at the end.
+
+        Each starts from the same ``.grad``: those at the start of the passes that ran here before,
+        if there are any and nothing else has changed one since; else those that are there now.
+
+        Args:
+            gradient: What to start from, as for ``Tensor.backward``, in every graph; or a mapping
+                from labels to that, for each graph its own.
+            retain_graph: Whether the nodes keep their saved tensors, so that backward can run
+                again.
+            create_graph: Whether the gradients get a graph of their own.
+
+        Raises:
+            TypeError: ``gradient`` is of the wrong kind.
+            ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
+            RuntimeError: Tensors that backward needs were freed by an earlier one.
+            Exception: What the backward of a graph raises, with a note where it happened. Every
+                ``.grad`` is then as it was before.
+        """
+        linked = self._open()
+        asked = {"retain_graph": retain_graph, "create_graph": create_graph}
+        self._run(linked, linked.running, gradient, **asked)
+
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run; runs the real backward if there was none yet.
+
+        Args:
+            node: Its place in ``members``, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run.
+            Exception: What `backward` raises.
+        """
+        place = self._read_place(node, "run_to")
+        self._started()
+        found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
+        if not found:
+            raise ValueError(
+                f"run_to was given {node!r}, which did not run in any of these backward passes."
+            )
+        self.cursor = found[-1]
+
+    def __repr__(self) -> str:
+        if self._linked is None:
+            return "CompareWidget(closed: make a new one to see the graphs, as in compare([a, b]))"
+        *first, last = map(repr, self._linked.followers)
+        common = sum(None not in place for place in self.members)
+        return (
+            f"CompareWidget({', '.join(first)} and {last}: {common} "
+            f"node{'' if common == 1 else 's'} in common, {len(self.members) - common} only in "
+            "some)"
+        )
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> int | None:
+        value = proposal["value"]
+        return None if value is None else self._read_place(value, "selected")
+
+    def _read_place(self, node: Any, caller: str) -> int:
+        """A node by its place in ``members`` or by a name."""
+        self._open()
+        nodes = self.difference["nodes"]
+        if isinstance(node, str):
+            # A leaf of one graph may be drawn in another as where a cut began: the leaf is meant.
+            called = [data for data in nodes if data["name"] == node]
+            taking_part = [data for data in called if data["kind"] in ("op", "leaf")]
+            found: list[int] = [data["id"] for data in taking_part or called]
+            if len(found) == 1:
+                return found[0]
+            raise ValueError(
+                f"{caller} was given {node!r}, and {len(found) or 'no'} nodes are called so. Give "
+                f"the name of one tensor, or a place in members, 0 to {len(nodes) - 1}."
+            )
+        try:
+            place = operator.index(node)
+        except TypeError:
+            raise TypeError(
+                f"{caller} was given {node!r}, of type {type(node).__name__}. Give a place in "
+                f"members, 0 to {len(nodes) - 1}, or the name of a tensor."
+            ) from None
+        if not 0 <= place < len(nodes):
+            raise ValueError(
+                f"{caller} was given {place}, but members has places 0 to {len(nodes) - 1} only."
+            )
+        return place
+
+    def _go(self, cursor: int) -> None:
+        if self._linked is not None and self._linked.cursor != cursor:
+            self._linked.go(cursor)
+
+    def _started(self) -> bool:
+        linked = self._open()
+        with self._lock:
+            self._refresh()
+            waiting = [
+                label for label in linked.running if linked.followers[label].recording is None
+            ]
+            if waiting:
+                self._run(linked, waiting, None)
+            return bool(waiting)
+
+    def _run(self, linked: LinkedPasses, labels: list[str], gradient: Any, **asked: Any) -> None:
+        with self._lock:
+            try:
+                linked.run(labels, gradient, **asked)
+            finally:
+                self._refresh()
+
+    def _open(self) -> LinkedPasses:
+        if self._linked is None:
+            raise ValueError(
+                "This CompareWidget is closed and has let go of its graphs. Make a new one, for "
+                "example compare([a, b])."
+            )
+        return self._linked
+
+    def _let_go(self) -> None:
+        if self._linked is None:
+            return
+        with self._lock:
+            for follower in self._linked.followers.values():
+                follower.close()
+            self._linked = None
+            self._columns.clear()
+            getattr(self, "_stop_refreshing", lambda: None)()
+            self.set_trait("details", [None] * len(self.panes))
+            self.set_trait("selected", None)
+
+    def _refresh(self) -> None:
+        linked = self._linked
+        if linked is None or self._refreshing:
+            return
+        with self._lock:
+            self._refreshing = True
+            try:
+                with self.hold_sync():  # what changed goes to the browser as one message
+                    self._refresh_passes(linked)
+                    self._refresh_table(linked)
+                    self.set_trait("details", self._describe(linked))
+                    faults = [each.observer.fault for each in linked.followers.values()]
+                    self.set_trait("fault", next(filter(None, faults), None))
+            finally:
+                self._refreshing = False
+
+    def _refresh_passes(self, linked: LinkedPasses) -> None:
+        news = linked.take_news()
+        passes: list[PassModel] = [
+            _pass(linked, label)
+            if label in news
+            else {**known, "transport": linked.transport(label)}
+            for label, known in zip(linked.followers, self.passes, strict=True)
+        ]
+        self.set_trait("passes", passes)
+        if news:
+            steps: list[MergedStepModel] = [
+                {"node": step.node, "passes": list(step.passes)} for step in linked.steps
+            ]
+            self.set_trait("steps", steps)
+        self.cursor = linked.cursor
+
+    def _refresh_table(self, linked: LinkedPasses) -> None:
+        cells = {
+            label: self._columns[label].cells(each) for label, each in linked.followers.items()
+        }
+        total = len(self.difference["leaves"])
+        self.set_trait("table", table_model(self._rows, total, cells, self._places))
+
+    def _describe(self, linked: LinkedPasses) -> list[DetailsModel | None]:
+        return [
+            each.describe(None if self.selected is None else node)
+            for each, node in zip(
+                linked.followers.values(), self.members[self.selected or 0], strict=True
+            )
+        ]
+
+
+def _pane(label: str, graph: GraphModel) -> PaneModel:
+    return {"label": label, "graph": graph}
+
+
+def _pass(linked: LinkedPasses, label: str) -> PassModel:
+    follower = linked.followers[label]
+    recording = follower.recording
+    return {
+        "state": follower.state(),
+        "steps": [] if recording is None else recording.models,
+        "run": None if recording is None else run_model(recording),
+        "transport": linked.transport(label),
+    }

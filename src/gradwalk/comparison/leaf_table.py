@@ -1,0 +1,170 @@
+"""The table under a comparison: every leaf's `.grad`, before backward and now, graph by graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ..backward.grads import Timeline
+from ..backward.kept import Kept
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor
+from ..program.static_capture import StaticCapture
+from ..subject.extra_details import label
+from ..subject.follower import Follower
+from ..subject.model import as_kept, few
+from ..subject.static_follower import StaticFollower
+from ..wire import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
+
+BeforeAndNow = tuple[FewModel | None, FewModel | None]
+
+MOST_ROWS = 100
+"""Leaves that are shown; of more, those that differ first."""
+
+
+class LeafColumn:
+    """The leaves of one graph that the table shows."""
+
+    def __init__(self, captured: Capture | StaticCapture, nodes: Iterable[int | None]) -> None:
+        """Look at the leaves as they are now.
+
+        Args:
+            captured: The graph.
+            nodes: The leaves; None for one that is in other graphs only.
+        """
+        self._captured = captured
+        self._nodes = [node for node in nodes if node is not None]
+        self._before: dict[int, FewModel | None] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """A backward pass begins: remember every ``.grad``."""
+        self._before = _models({node: self._live(node) for node in self._nodes})
+
+    def cells(self, follower: Follower | StaticFollower) -> dict[int, BeforeAndNow]:
+        """For each leaf its ``.grad`` before backward, and now.
+
+        Args:
+            follower: What has been seen of backward through this graph.
+        """
+        if follower.observer.runs == 0:
+            self.begin()
+        recording = follower.recording
+        grads = None if recording is None else recording.run.grads
+        if recording is None or grads is None:
+            now = _models({node: self._live(node) for node in self._nodes})
+            return {node: (self._before[node], now[node]) for node in self._nodes}
+        # A tensor that this pass does not accumulate into stays what it was, whatever other passes
+        # that start from the same have made of it.
+        known = {timeline.node: timeline for timeline in grads.timelines}
+        moved = [node for node in self._nodes if node in known]
+        before = {**self._before, **_models({node: _moment(known[node], 0) for node in moved})}
+        if grads.fixed:
+            now = _models({node: self._live(node) for node in self._nodes})
+        else:
+            at = recording.cursor
+            now = {**before, **_models({node: _moment(known[node], at) for node in moved})}
+        return {node: (before[node], now[node]) for node in self._nodes}
+
+    def _live(self, node: int) -> Kept | None:
+        tensor = _tensor(self._captured, node)
+        if tensor is None or tensor.grad is None:
+            return None
+        return Kept(tensor.grad.detach())
+
+
+def _tensor(captured: Capture | StaticCapture, node: int) -> torch.Tensor | None:
+    """The leaf tensor that a node of the drawn graph stands for, while it lives."""
+    if isinstance(captured, StaticCapture):
+        return None  # the program may keep a tensor, but no ``.grad`` comes of the graph
+    if node < len(captured.nodes):
+        return leaf_tensor(captured.nodes[node])
+    annotated = captured.annotated
+    tensor = None if annotated is None else annotated.extras[node - annotated.first].tensor
+    return tensor if tensor is not None and tensor.is_leaf else None
+
+
+def _moment(timeline: Timeline, step: int) -> Kept | None:
+    moment = timeline.moments[timeline.at(step)]
+    return None if moment.grad is None else as_kept(moment)
+
+
+def _models(grads: Mapping[int, Kept | None]) -> dict[int, FewModel | None]:
+    there = {node: kept for node, kept in grads.items() if kept is not None}
+    with torch.no_grad():
+        found = dict(zip(there, few(list(there.values())), strict=True))
+    return {
+        node: {"values": found[node][0], "norm": found[node][1]} if node in found else None
+        for node in grads
+    }
+
+
+def rows_shown(
+    leaves: Sequence[Mapping[str, Any]], graphs: Mapping[str, nx.MultiDiGraph]
+) -> list[dict[str, Any]]:
+    """The leaves that the table has room for, in their order.
+
+    Args:
+        leaves: The leaf table of `gradwalk.comparison.difference.difference`.
+        graphs: Label -> what was compared.
+
+    Returns:
+        All of them; of very many, those that are not alike in every graph first. A leaf without a
+        name is called what stands on its node.
+    """
+    ranked = sorted(range(len(leaves)), key=lambda i: (_is_alike(leaves[i]), i))
+    return [
+        {**leaves[i], "name": leaves[i]["name"] or _label(leaves[i], graphs)}
+        for i in sorted(ranked[:MOST_ROWS])
+    ]
+
+
+def _label(row: Mapping[str, Any], graphs: Mapping[str, nx.MultiDiGraph]) -> str:
+    found = ((graphs[name], cell["node"]) for name, cell in row["graphs"].items())
+    return next(label(graph.nodes[node]) for graph, node in found if node is not None)
+
+
+def _is_alike(row: Mapping[str, Any]) -> bool:
+    kinds = {
+        (cell["present"], cell["requires_grad"], cell["is_leaf"]) for cell in row["graphs"].values()
+    }
+    return len(kinds) == 1
+
+
+def table_model(
+    rows: Sequence[Mapping[str, Any]],
+    total: int,
+    cells: Mapping[str, Mapping[int, BeforeAndNow]],
+    places: Mapping[str, Mapping[int, int]],
+) -> LeafTableModel:
+    """The table as it is now.
+
+    Args:
+        rows: What `rows_shown` gave.
+        total: How many leaves there are.
+        cells: Label -> what `LeafColumn.cells` gave.
+        places: Label -> node of that graph -> its number in the united graph.
+
+    Returns:
+        Plain JSON values.
+    """
+    models: list[LeafRowModel] = []
+    for row in rows:
+        across: list[LeafCellModel] = []
+        for graph, cell in row["graphs"].items():
+            node = cell["node"]
+            before, now = (None, None) if node is None else cells[graph][node]
+            across.append(
+                {
+                    "node": None if node is None else places[graph][node],
+                    "requires_grad": cell["requires_grad"],
+                    "is_leaf": cell["is_leaf"],
+                    "before": before,
+                    "now": now,
+                }
+            )
+        models.append({"name": row["name"], "cells": across})
+    return {"rows": models, "total": total}

@@ -1,0 +1,424 @@
+"""Which node of one captured graph is which node of another.
+
+The most certain evidence is used first, and a node once matched stays matched. Shapes count where
+both graphs know them, so that another batch size is no difference:
+
+1. *Names*: nodes whose name, operation and shape occur once in either graph, and what a named
+   leaf is used by, if that is one operation.
+2. *The same below*: subgraphs that are equal down to their leaves, used through one operation only,
+   and occur once in either graph, the largest first.
+3. *The same above*: from the roots down, nodes that only matched nodes use, at the same arguments.
+4. *The same order*: the operations that are still left, in the order in which forward ran them, are
+   aligned like the lines of two texts. Operations of the same class score; more so with the same
+   shape, with matched neighbours at the same arguments, and right behind a producer that is matched
+   too, so that whole blocks are inserted or removed rather than parts of several.
+
+Last, pairs that share no more than the operation are given up, what would turn the two graphs, laid
+on top of each other, into a cycle is taken apart again, and remaining leaves follow the operations
+that use them. An inserted or removed operation changes what lies below some nodes and above others,
+hardly ever both, so steps 2 and 3 settle most nodes and the alignment, whose time grows with the
+product of the lengths, sees what is between edits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import networkx as nx
+import torch
+
+from .alignment import align, integers, longest_rising, uncrossed
+from .families import in_shared_words
+
+_MOST_CELLS = 30_000_000
+"""The largest table that aligning fills: about a second, and a byte for each cell."""
+
+
+@dataclass(frozen=True)
+class Matching:
+    """What two graphs have in common.
+
+    Attributes:
+        pairs: Node of the left graph -> the same node of the right graph.
+        only_left: Nodes of the left graph without a partner, ascending.
+        only_right: Nodes of the right graph without a partner, ascending.
+    """
+
+    pairs: dict[int, int]
+    only_left: list[int]
+    only_right: list[int]
+
+
+def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
+    """Match the nodes of two graphs by operation, argument position, names and shapes.
+
+    Only nodes of the same ``kind`` and ``op`` are matched, each at most once; with a
+    static graph, those that `gradwalk.comparison.families` calls the same. The two graphs laid
+    on top of each other, matched nodes as one, have no cycle. ``match(b, a)`` is the inverse of
+    ``match(a, b)``, and a graph matched with itself gives the identity.
+
+    Args:
+        left: What `gradwalk.capture` gave.
+        right: What it gave for the other program.
+
+    Returns:
+        The matching.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import capture
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> x = torch.tensor([1.0], requires_grad=True)
+        >>> names = {"w": w, "x": x}
+        >>> match(capture(w * x + 1, names=names), capture(w * x.detach() + 1, names=names))
+        Matching(pairs={0: 0, 1: 1, 2: 2}, only_left=[3], only_right=[])
+    """
+    a, b = map(_read, in_shared_words(left, right))
+    if _rank(a) <= _rank(b):  # always worked out from the same side, so that it is symmetric
+        found = _pair(a, b)
+    else:
+        found = {there: here for here, there in _pair(b, a).items()}
+    taken = set(found.values())
+    return Matching(
+        pairs=dict(sorted(found.items())),
+        only_left=sorted(node for node in left if node not in found),
+        only_right=sorted(node for node in right if node not in taken),
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One graph, as matching looks at it; all dictionaries are by node.
+
+    Attributes:
+        operation: Kind and class name: what has to be equal.
+        shape: Shape of the first output, while the other graph knows it.
+        name: The user's name.
+        inputs: input_nr -> (producer, output_nr).
+        users: The other way round: (user, input_nr, output_nr).
+        roots: (position among the roots, output_nr); empty for most nodes.
+        order: All nodes, producers first: leaves, then operations as forward ran them.
+    """
+
+    operation: dict[int, tuple[str, str]]
+    shape: dict[int, Hashable]
+    name: dict[int, str | None]
+    inputs: dict[int, dict[int, tuple[int, int]]]
+    users: dict[int, list[tuple[int, int, int]]]
+    roots: dict[int, list[tuple[int, int]]]
+    order: list[int]
+
+    def is_end(self, node: int) -> bool:
+        """Whether it is a leaf, or anything else without inputs that is no operation."""
+        return self.operation[node][0] != "op" and not self.inputs[node]
+
+    def producers(self) -> dict[int, list[int]]:
+        """The bare structure."""
+        return {node: [child for child, _ in self.inputs[node].values()] for node in self.order}
+
+
+@dataclass
+class _Pairs:
+    """What is matched so far; only ever grows."""
+
+    left: _Side
+    right: _Side
+    right_of: dict[int, int] = field(default_factory=dict)
+    left_of: dict[int, int] = field(default_factory=dict)
+
+    def free(self, node: int, other: int) -> bool:
+        """Whether neither has a partner yet and they are of the same class."""
+        return (
+            node not in self.right_of
+            and other not in self.left_of
+            and self.left.operation[node] == self.right.operation[other]
+        )
+
+    def add(self, node: int, other: int) -> None:
+        self.right_of[node], self.left_of[other] = other, node
+
+
+def _read(graph: nx.MultiDiGraph) -> _Side:
+    inputs: dict[int, dict[int, tuple[int, int]]] = {node: {} for node in graph}
+    users: dict[int, list[tuple[int, int, int]]] = {node: [] for node in graph}
+    roots: dict[int, list[tuple[int, int]]] = {node: [] for node in graph}
+    for source, target, data in graph.edges(data=True):
+        inputs[source][data["input_nr"]] = (target, data["output_nr"])
+        users[target].append((source, data["input_nr"], data["output_nr"]))
+    for position, (node, output_nr) in enumerate(graph.graph["roots"]):
+        roots[node].append((position, output_nr))
+    nodes = graph.nodes
+    return _Side(
+        operation={node: (nodes[node]["kind"], nodes[node]["op"]) for node in graph},
+        shape={node: nodes[node]["shape"] for node in graph},
+        name={node: nodes[node]["name"] for node in graph},
+        inputs=inputs,
+        users=users,
+        roots=roots,
+        order=_forward_order(graph),
+    )
+
+
+def _forward_order(graph: nx.MultiDiGraph) -> list[int]:
+    """All nodes, producers first: leaves, then operations by when forward ran them."""
+
+    def ready(node: int) -> tuple[bool, int, int]:
+        data = graph.nodes[node]
+        return data["kind"] == "op", data["sequence_nr"] or 0, -node
+
+    waiting = {node: graph.out_degree(node) for node in graph}
+    heap = [(ready(node), node) for node, inputs in waiting.items() if inputs == 0]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        node = heapq.heappop(heap)[1]
+        order.append(node)
+        for user, _ in graph.in_edges(node):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(heap, (ready(user), user))
+    return order
+
+
+def _rank(side: _Side) -> tuple[int, str]:
+    """Different for graphs that matching can tell apart."""
+    nodes = [
+        (node, side.operation[node], side.shape[node], side.name[node], side.roots[node])
+        for node in side.order
+    ]
+    return len(nodes), repr((nodes, [sorted(side.inputs[node].items()) for node in side.order]))
+
+
+def _pair(left: _Side, right: _Side) -> dict[int, int]:
+    # A shape that the other graph does not know, of another batch size say, tells nothing apart.
+    known = set(left.shape.values()) & set(right.shape.values())
+    for side in (left, right):
+        side.shape.update((node, None) for node, shape in side.shape.items() if shape not in known)
+    pairs = _Pairs(left, right)
+    _same_name(pairs)
+    _same_below(pairs)
+    _same_above(pairs)
+    _same_order(pairs)
+    kept = uncrossed(left.producers(), right.producers(), _likely(pairs))
+    pairs = _Pairs(left, right, kept, {other: node for node, other in kept.items()})
+    _leaves(pairs)
+    return pairs.right_of
+
+
+def _same_name(pairs: _Pairs) -> None:
+    def unique(side: _Side) -> dict[Hashable, int]:
+        keys = {
+            node: (side.operation[node], side.shape[node], name)
+            for node, name in side.name.items()
+            if name
+        }
+        count = Counter(keys.values())
+        return {key: node for node, key in keys.items() if count[key] == 1}
+
+    there = unique(pairs.right)
+    for key, node in unique(pairs.left).items():
+        if key in there:
+            pairs.add(node, there[key])
+    for _ in range(2):  # a weight's transpose, and what uses that
+        for pair in list(pairs.right_of.items()):
+            _only_user(pairs, *pair)
+
+
+def _only_user(pairs: _Pairs, node: int, other: int) -> None:
+    """Match what alone uses two nodes that are made of named leaves and nothing else."""
+    left, right = pairs.left, pairs.right
+    if len(left.users[node]) == len(right.users[other]) == 1 and len(left.inputs[node]) <= 1:
+        (user, nr, out), (there, *place) = left.users[node][0], right.users[other][0]
+        if (
+            [nr, out] == place
+            and pairs.free(user, there)
+            and left.shape[user] == right.shape[there]
+        ):
+            pairs.add(user, there)
+
+
+def _same_below(pairs: _Pairs) -> None:
+    numbers: dict[Hashable, int] = {}
+    below_left = _below(pairs.left, pairs.right_of, numbers)
+    below_right = _below(pairs.right, {other: other for other in pairs.left_of}, numbers)
+    count_left, count_right = Counter(below_left.values()), Counter(below_right.values())
+    closed_left, closed_right = _closed(pairs.left), _closed(pairs.right)
+    there = {below_right[node]: node for node in closed_right}
+    for top in reversed(pairs.left.order):
+        number = below_left[top]
+        if top not in closed_left or (count_left[number], count_right[number]) != (1, 1):
+            continue
+        if number not in there:
+            continue
+        stack = [(top, there[number])]
+        while stack:
+            node, other = stack.pop()
+            if pairs.free(node, other):
+                pairs.add(node, other)
+                stack += _shared_inputs(pairs, node, other)
+
+
+def _below(side: _Side, named: dict[int, int], numbers: dict[Hashable, int]) -> dict[int, int]:
+    """A number for each node: the same for nodes with equal subgraphs below them.
+
+    Args:
+        side: The graph.
+        named: The nodes that names have matched -> the number of the pair.
+        numbers: The numbers given so far; grows.
+    """
+    found: dict[int, int] = {}
+    for node in side.order:
+        inputs = sorted((nr, found[child], out) for nr, (child, out) in side.inputs[node].items())
+        key = (side.operation[node], side.shape[node], named.get(node), tuple(inputs))
+        found[node] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _closed(side: _Side) -> set[int]:
+    """The operations through which alone the operations below them are used, if there are any.
+
+    A block is such a subgraph; the first operations of the next block are not, since a residual
+    goes around them, and like the same operations of the block after it they say little.
+    """
+    # Of a static graph, what nothing uses is a start as well.
+    starts = [node for node in side.order if side.roots[node] or not side.users[node]]
+    graph = nx.DiGraph((-1, node) for node in starts)
+    graph.add_edges_from((user, node) for node in side.order for user, _, _ in side.users[node])
+    above = nx.immediate_dominators(graph, -1)
+    depth = {-1: 0}
+    for node in reversed(side.order):
+        depth[node] = depth[above[node]] + 1
+    highest: dict[int, int] = {}  # the smallest depth from which anything below is used
+    for node in side.order:
+        children = [child for child, _ in side.inputs[node].values() if not side.is_end(child)]
+        uses = [min(depth[above[child]], highest.get(child, len(depth))) for child in children]
+        if uses:
+            highest[node] = min(uses)
+    return {node for node, use in highest.items() if use >= depth[node]}
+
+
+def _same_above(pairs: _Pairs) -> None:
+    left, right = pairs.left, pairs.right
+
+    def key(side: _Side, node: int, users: list[tuple[int | None, int, int]]) -> Hashable:
+        roots = tuple(side.roots[node])
+        return side.operation[node], side.shape[node], frozenset(users), roots
+
+    there = {key(right, node, [*right.users[node]]): node for node in right.order}
+    for node in reversed(left.order):
+        users = [(pairs.right_of.get(user), nr, out) for user, nr, out in left.users[node]]
+        other = there.get(key(left, node, users))
+        if other is not None and pairs.free(node, other):
+            pairs.add(node, other)
+
+
+def _same_order(pairs: _Pairs) -> None:
+    lefts = [node for node in pairs.left.order if not pairs.left.is_end(node)]
+    rights = [node for node in pairs.right.order if not pairs.right.is_end(node)]
+    place = {node: i for i, node in enumerate(rights)}
+    fixed = [
+        (i, place[pairs.right_of[node]]) for i, node in enumerate(lefts) if node in pairs.right_of
+    ]
+    fixed = [fixed[i] for i in longest_rising([j for _, j in fixed])]
+    for (i, j), (next_i, next_j) in pairwise([(-1, -1), *fixed, (len(lefts), len(rights))]):
+        some_left = [node for node in lefts[i + 1 : next_i] if node not in pairs.right_of]
+        some_right = [other for other in rights[j + 1 : next_j] if other not in pairs.left_of]
+        if len(some_left) * len(some_right) > _MOST_CELLS:
+            continue
+        here = {pairs.left.operation[node] for node in some_left}
+        if any(pairs.right.operation[other] in here for other in some_right):
+            before = (lefts[i], rights[j]) if i >= 0 else (-1, -1)
+            chosen = align(
+                _scores(pairs, some_left, some_right),
+                _following(pairs.left, some_left, before[0]),
+                _following(pairs.right, some_right, before[1]),
+            )
+            for a, b in chosen:
+                pairs.add(some_left[a], some_right[b])
+
+
+def _following(side: _Side, nodes: list[int], before: int) -> list[int]:
+    """For each node the argument at which it uses the one before it in the list, or -1."""
+    uses = [{child: nr for nr, (child, _) in side.inputs[node].items()} for node in nodes]
+    return [used.get(each, -1) for each, used in zip([before, *nodes], uses, strict=False)]
+
+
+def _scores(pairs: _Pairs, lefts: list[int], rights: list[int]) -> Iterator[torch.Tensor]:
+    """For each left node, how well each right node would fit; 0 for another operation."""
+    left, right = pairs.left, pairs.right
+    numbers: dict[Hashable, int] = {}
+
+    def number(key: Hashable) -> int:
+        return numbers.setdefault(key, len(numbers))
+
+    operations = integers([number(right.operation[other]) for other in rights])
+    shapes = integers([number(right.shape[other]) for other in rights])
+    beside: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for place, other in enumerate(rights):
+        for neighbour in _matched_neighbours(right, other, pairs.left_of):
+            beside[neighbour].append(place)
+    places = {neighbour: integers(found) for neighbour, found in beside.items()}
+    itself = {node: node for node in pairs.right_of}
+    for node in lefts:
+        row = 4 + 8 * (shapes == number(left.shape[node])).int()
+        for neighbour in _matched_neighbours(left, node, itself):
+            if neighbour in places:
+                row[places[neighbour]] += 8
+        yield row * (operations == number(left.operation[node]))
+
+
+def _matched_neighbours(
+    side: _Side, node: int, pair_of: Mapping[int, int]
+) -> set[tuple[int, int, int]]:
+    """The pairs beside a node: (pair, input_nr, 0 for a producer and 1 for a user)."""
+    producers = {(pair_of[n], nr, 0) for nr, (n, _) in side.inputs[node].items() if n in pair_of}
+    return producers | {(pair_of[n], nr, 1) for n, nr, _ in side.users[node] if n in pair_of}
+
+
+def _likely(pairs: _Pairs) -> dict[int, int]:
+    """The pairs for which more speaks than the class of the operation."""
+    left, right, itself = pairs.left, pairs.right, {node: node for node in pairs.right_of}
+    return {
+        node: other
+        for node, other in pairs.right_of.items()
+        if left.shape[node] == right.shape[other]
+        or set(left.roots[node]) & set(right.roots[other])
+        or _matched_neighbours(left, node, itself)
+        & _matched_neighbours(right, other, pairs.left_of)
+    }
+
+
+def _leaves(pairs: _Pairs) -> None:
+    left, right = pairs.left, pairs.right
+    votes: Counter[tuple[int, int]] = Counter()
+    for node, other in pairs.right_of.items():
+        for child, there in _shared_inputs(pairs, node, other):
+            if left.is_end(child) and pairs.free(child, there):
+                votes[child, there] += 1
+
+    def rank(pair: tuple[int, int]) -> tuple[bool, bool, int, tuple[int, int]]:
+        renamed = left.name[pair[0]] != right.name[pair[1]]
+        reshaped = left.shape[pair[0]] != right.shape[pair[1]]
+        return renamed, reshaped, -votes[pair], pair
+
+    named = {right.name[other]: other for other in right.order if right.is_end(other)}
+    by_name = [
+        (node, named[left.name[node]])
+        for node in left.order
+        if left.is_end(node) and left.name[node] and left.name[node] in named
+    ]
+    for node, other in sorted(votes, key=rank) + by_name:
+        if pairs.free(node, other):
+            pairs.add(node, other)
+
+
+def _shared_inputs(pairs: _Pairs, node: int, other: int) -> list[tuple[int, int]]:
+    """What two matched nodes use at the same argument."""
+    there = pairs.right.inputs[other]
+    inputs = pairs.left.inputs[node].items()
+    return [(child, there[nr][0]) for nr, (child, _) in inputs if nr in there]

@@ -1,0 +1,285 @@
+"""The chain rule, from the outputs to one leaf: products along paths, summed over the paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import networkx as nx
+import torch
+from torch.autograd.graph import Node
+
+from ..backward.kept import Kept
+from ..backward.observe import Run
+from ..backward.reach import MOST_COUNTED, Reach, reach
+from ..backward.steps import seeds
+from ..graph.capture import Capture
+from ..graph.nodes import node_class
+from ..graph.saved import read_saved
+from ..graph.signatures import signature
+from ..graph.summary import json_number
+from ..wire import ChainModel, FactorModel, PathModel
+from .formulas import formulas
+
+MOST_PATHS = 8
+"""Paths that are shown; the others are counted."""
+
+LONGEST_PATH = 60
+"""Edges of a path that is still worth reading."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One edge of a path.
+
+    Attributes:
+        source: The node whose backward passes the gradient on.
+        target: The node it passes it to.
+        input_nr: Which input of ``source``.
+        output_nr: Which output of ``target``.
+        arrived: Which output of ``source`` the path came in by.
+    """
+
+    source: int
+    target: int
+    input_nr: int
+    output_nr: int
+    arrived: int
+
+
+def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | None:
+    """The chain rule for one leaf.
+
+    Args:
+        captured: The graph.
+        leaf: The leaf's id.
+        run: The backward pass that is shown, for what it started from; None before the first,
+            when outputs count as started from 1.
+
+    Returns:
+        The paths, and where every tensor on them is one number, the derivatives along them as
+        torch computes them; None when the leaf is an output itself.
+    """
+    graph = captured.graph
+    if leaf in {node for node, _ in graph.graph["roots"]}:
+        return None
+    known = reach(graph, LONGEST_PATH)
+    total = known.paths[leaf]
+    within = _distances_to(graph, leaf, known)
+    roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
+    hops = [(root, path) for root in roots for path in _walk(graph, root, leaf, within)][
+        :MOST_PATHS
+    ]
+    local = _Local(captured, run)
+    found = [_path(local, root, path, known) for root, path in hops]
+    paths = [model for model, _ in found]
+    products = [product for _, product in found]
+    written, value = None, None
+    numbers = [product for product in products if product is not None]
+    if total == len(numbers) and numbers:
+        with torch.no_grad():
+            value = torch.stack(numbers).sum()
+        written = f"{_sum_of(numbers)} = {_short(value)}" if len(numbers) > 1 else _short(value)
+    return {
+        "paths": paths,
+        "total_paths": json_number(total),
+        "written": written,
+        "sum": None if value is None else json_number(value.item()),
+        "note": _note(graph, leaf, total, len(paths), value is not None),
+    }
+
+
+def _distances_to(graph: nx.MultiDiGraph, leaf: int, known: Reach) -> dict[int, int]:
+    """How many edges it is to a leaf at least, for the nodes on paths that are short enough."""
+    found = {leaf: 0}
+    waiting = [leaf]
+    for node in waiting:  # grows while we walk
+        further = found[node] + 1
+        for source in graph._pred[node]:
+            if source in found or source not in known.depths:
+                continue
+            if known.depths[source] + further <= LONGEST_PATH:
+                found[source] = further
+                waiting.append(source)
+    return found
+
+
+def _walk(
+    graph: nx.MultiDiGraph, root: tuple[int, int], leaf: int, distances: dict[int, int]
+) -> Iterator[list[Hop]]:
+    """The first paths from an output to a leaf, depth-first, the short enough ones."""
+    path: list[Hop] = []
+    open_edges = [_hops(graph, *root, distances)]
+    found = 0
+    while open_edges and found < MOST_PATHS:
+        hop = next(open_edges[-1], None)
+        if hop is None:
+            open_edges.pop()
+            del path[-1:]
+        elif hop.target == leaf:
+            found += 1
+            yield [*path, hop]
+        elif len(path) + 1 + distances[hop.target] <= LONGEST_PATH:
+            path.append(hop)
+            open_edges.append(_hops(graph, hop.target, hop.output_nr, distances))
+
+
+def _hops(graph: nx.MultiDiGraph, node: int, arrived: int, within: dict[int, int]) -> Iterator[Hop]:
+    edges = [
+        (edge["input_nr"], target, edge["output_nr"])
+        for _, target, edge in graph.out_edges(node, data=True)
+        if target in within
+    ]
+    return iter([Hop(node, target, nr, out, arrived) for nr, target, out in sorted(edges)])
+
+
+def _path(
+    local: _Local, root: tuple[int, int], path: list[Hop], known: Reach
+) -> tuple[PathModel, torch.Tensor | None]:
+    graph = local.captured.graph
+    values = [local.derivative(hop) for hop in path]
+    factors: list[FactorModel] = [
+        {
+            "edge": known.place(graph, hop.source, hop.target, hop.input_nr),
+            "node": hop.source,
+            "target": hop.target,
+            "code": local.code(hop),
+            "value": None if value is None else json_number(value.item()),
+            "note": None if value is not None else local.why_not(hop),
+        }
+        for hop, value in zip(path, values, strict=True)
+    ]
+    seed = local.seed(root)
+    parts = [part for part in values if part is not None]
+    if seed is None or len(parts) < len(path):
+        return {"factors": factors, "written": None, "product": None}, None
+    with torch.no_grad():
+        product = seed
+        for part in parts:
+            product = product * part
+    # The 1 that backward starts from says nothing.
+    shown = parts if seed.item() == 1 else [seed, *parts]
+    written = f"{' * '.join(map(_short, shown))} = {_short(product)}" if len(shown) > 1 else None
+    return {
+        "factors": factors,
+        "written": written or _short(product),
+        "product": json_number(product.item()),
+    }, product
+
+
+class _Local:
+    """Derivatives along single edges, where both ends are one number."""
+
+    def __init__(self, captured: Capture, run: Run | None) -> None:
+        self.captured = captured
+        self.run = run
+        self._codes: dict[int, dict[int, str]] = {}
+
+    def code(self, hop: Hop) -> str:
+        if hop.source not in self._codes:
+            self._codes[hop.source] = {
+                formula["input_nr"]: formula["code"]
+                for formula in formulas(self.captured.nodes[hop.source])
+            }
+        return self._codes[hop.source].get(hop.input_nr, "")
+
+    def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
+        given = None
+        if self.run is not None:
+            given = dict(seeds(self.captured.graph, self.run, root[0])).get(root[1])
+        if given is not None:
+            return given.detach().reshape(()) if given.numel() == 1 else None
+        return torch.ones(()) if _is_one(self.captured, *root) else None
+
+    def derivative(self, hop: Hop) -> torch.Tensor | None:
+        """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
+        graph, node = self.captured.graph, self.captured.nodes[hop.source]
+        outputs = graph.nodes[hop.source]["outputs"]
+        ones = all(_is_one(self.captured, hop.source, nr) for nr in range(len(outputs)))
+        if not ones or not _is_one(self.captured, hop.target, hop.output_nr):
+            return None
+        if _may_be_called(node):
+            return _called(node, len(outputs), hop)
+        return self._ratio(hop) if len(outputs) == 1 else None
+
+    def why_not(self, hop: Hop) -> str:
+        ends = [(hop.source, hop.arrived), (hop.target, hop.output_nr)]
+        if all(_is_one(self.captured, *end) for end in ends):
+            return "Not known: torch has no formula for it, and no gradient has flowed through it."
+        return "A matrix: one derivative for each number above and each below (the Jacobian)."
+
+    def _ratio(self, hop: Hop) -> torch.Tensor | None:
+        """From what flowed: backward is linear in the gradient."""
+        step = self.run.steps.get(hop.source) if self.run is not None else None
+        if step is None:
+            return None
+        above, below = _only(step.grad_outputs[0]), _only(step.grad_inputs[hop.input_nr])
+        if above is None or below is None or above.item() == 0:
+            return None
+        return below / above
+
+
+def _only(kept: Kept | None) -> torch.Tensor | None:
+    if kept is None or kept.tensor is None or kept.tensor.numel() != 1:
+        return None
+    return kept.tensor.detach().reshape(())
+
+
+def _is_one(captured: Capture, node: int, output_nr: int) -> bool:
+    outputs = captured.graph.nodes[node]["outputs"]
+    shape = outputs[output_nr]["shape"] if output_nr < len(outputs) else None
+    return shape is not None and torch.Size(shape).numel() == 1
+
+
+def _may_be_called(node: Node) -> bool:
+    """Whether a node's own backward can be asked: it is torch's, and all it saved is there."""
+    kind = node_class(type(node))
+    if kind.is_function or kind.op is None or signature(kind.op) is None:
+        return False  # a user's code may do anything when it is called once more
+    return not any(saved.freed or saved.note for saved in read_saved(node))
+
+
+def _called(node: Node, outputs: int, hop: Hop) -> torch.Tensor | None:
+    metadata = node._input_metadata
+    seeds = [
+        (torch.ones if nr == hop.arrived else torch.zeros)(
+            tuple(like.shape), dtype=like.dtype, device=like.device
+        )
+        for nr, like in enumerate(metadata[:outputs])
+    ]
+    try:
+        with torch.no_grad():
+            passed = node(*seeds)  # type: ignore[operator]
+    except RuntimeError:
+        return None
+    grad = passed[hop.input_nr] if isinstance(passed, tuple) else passed
+    return None if grad is None or grad.numel() != 1 else grad.reshape(())
+
+
+def _short(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.6g}" if isinstance(number, float) else str(number)
+
+
+def _sum_of(products: list[torch.Tensor]) -> str:
+    return " + ".join(_short(product) for product in products).replace("+ -", "- ")
+
+
+def _note(graph: nx.MultiDiGraph, leaf: int, total: int, shown: int, numbers: bool) -> str:
+    name = graph.nodes[leaf]["name"] or "this leaf"
+    if total == 1:
+        note = f"One path leads to {name}: the derivatives along it multiply."
+    else:
+        counted = f"{total:,}" if total < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
+        note = (
+            f"{counted} paths lead to {name}: along each the derivatives multiply, and what the "
+            "paths bring adds up."
+        )
+    if shown < total:
+        note += f" {shown} of them are shown." if shown else " Each is too long to be shown."
+    if shown and not numbers:
+        note += (
+            " Where a tensor on the way has more than one number, a derivative is a matrix, which "
+            "torch never forms: the code says what it multiplies with the gradient."
+        )
+    return note

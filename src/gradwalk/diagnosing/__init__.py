@@ -1,1 +1,0 @@
-"""Questions about a large model: its modules, its memory, its gradients."""

@@ -1,1 +1,0 @@
-"""Pictures, text and files."""

@@ -1,0 +1,1 @@
+"""Pictures, pages, files and text of what a widget shows."""

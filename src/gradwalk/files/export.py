@@ -1,0 +1,222 @@
+"""What a widget shows, as a picture or a file for other tools."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ..wire import GraphModel
+from ..wire.graph_json import graph_to_data
+from . import still
+from .plain_dot import dot_text
+from .write_file import read_path, write_file
+
+if TYPE_CHECKING:
+    from ..widget.graph_widget import GraphWidget
+
+Theme = Literal["light", "dark", "auto"]
+THEMES = ("light", "dark", "auto")
+
+_MOST_PIXELS = 2**27  # of a PNG: half a gigabyte while it is drawn
+_PLAIN_FONTS = {"--gw-sans": "Arial", "--gw-mono": "monospace"}
+"""For cairo, which tries the first of a list only."""
+
+_Content = TypeVar("_Content", str, bytes)
+
+
+def to_svg(
+    widget: GraphWidget, path: Any = None, *, theme: Theme = "light", whole: bool = False
+) -> str:
+    """Draw what the widget draws, as SVG.
+
+    Args:
+        widget: What to draw, with its selection and at its cursor.
+        path: Where to write it; None not to write it.
+        theme: "light", "dark", or "auto": as the reader's system is set.
+        whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows it
+            at first, its modules closed.
+
+    Returns:
+        The text of the file.
+
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed.
+        ValueError: The theme is unknown, or the widget is closed.
+        OSError: The file cannot be written.
+    """
+    if path is not None:
+        read_path(path, "to_svg")
+    return _deliver(draw(widget, theme, whole), path, "to_svg")
+
+
+def to_png(
+    widget: GraphWidget,
+    path: Any = None,
+    *,
+    scale: float = 2,
+    theme: Theme = "light",
+    whole: bool = False,
+) -> bytes:
+    """Draw what the widget draws, as PNG.
+
+    Args:
+        widget: What to draw, with its selection and at its cursor.
+        path: Where to write it; None not to write it.
+        scale: Pixels of the picture per pixel of the widget.
+        theme: "light" or "dark".
+        whole: As for `to_svg`.
+
+    Returns:
+        The contents of the file.
+
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed.
+        ValueError: The theme is unknown, the scale is not positive, or the picture would have more
+            than 134 million pixels.
+        OSError: The file cannot be written.
+    """
+    if not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale was given {scale!r}. Give a number above 0, such as 2.")
+    if path is not None:
+        read_path(path, "to_png")
+    resvg = still.need("resvg_py", "resvg-py", "to_png")
+    text = draw(widget, _still_theme(theme, "to_png"), whole)
+    width, height = _size(text)
+    if width * height * scale * scale > _MOST_PIXELS:
+        most = math.sqrt(_MOST_PIXELS / (width * height))
+        raise ValueError(
+            f"A PNG of this graph at scale {scale:g} would be {width * scale:,.0f} by "
+            f"{height * scale:,.0f} pixels, which is more than memory should hold. Give a scale of "
+            f"at most {math.floor(most * 100) / 100:g}, whole=False, or use to_svg()."
+        )
+    return _deliver(bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale)), path, "to_png")
+
+
+def to_pdf(
+    widget: GraphWidget, path: Any = None, *, theme: Theme = "light", whole: bool = False
+) -> bytes:
+    """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
+
+    Args:
+        widget: What to draw, with its selection and at its cursor.
+        path: Where to write it; None not to write it.
+        theme: "light" or "dark".
+        whole: As for `to_svg`.
+
+    Returns:
+        The contents of the file.
+
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that it
+            needs is missing.
+        ValueError: The theme is unknown, or the widget is closed.
+        OSError: The file cannot be written.
+    """
+    if path is not None:
+        read_path(path, "to_pdf")
+    cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
+    text = draw(widget, _still_theme(theme, "to_pdf"), whole, fonts=_PLAIN_FONTS)
+    return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
+
+
+def to_json(widget: GraphWidget, path: Any = None) -> str:
+    """The graph as JSON that networkx reads.
+
+    Args:
+        widget: Whose graph, constants and cuts included.
+        path: Where to write it; None not to write it.
+
+    Returns:
+        The text of the file. ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the
+        graph again.
+
+    Raises:
+        ValueError: The widget is closed.
+        OSError: The file cannot be written.
+    """
+    text = json.dumps(graph_to_data(widget._open().captured.drawn), ensure_ascii=False)
+    return _deliver(text, path, "to_json")
+
+
+def to_dot(widget: GraphWidget, path: Any = None) -> str:
+    """The graph that is drawn, in Graphviz' DOT language; needs no package.
+
+    Args:
+        widget: Whose graph.
+        path: Where to write it; None not to write it.
+
+    Returns:
+        The text of the file. `gradwalk.make_dot` draws as torchviz does instead.
+
+    Raises:
+        ValueError: The widget is closed.
+        OSError: The file cannot be written.
+    """
+    return _deliver(dot_text(shown_graph(widget), widget.direction), path, "to_dot")
+
+
+def draw(widget: GraphWidget, theme: str, whole: bool, **more: Any) -> str:
+    """The SVG of what a widget shows.
+
+    Args:
+        widget: What to draw.
+        theme: "light", "dark" or "auto".
+        whole: As for `to_svg`.
+        **more: Further options of ``js/export/svg.ts``.
+
+    Raises:
+        ImportError: The extra ``gradwalk[export]`` is not installed.
+        ValueError: The theme is unknown, or the widget is closed.
+    """
+    if theme not in THEMES:
+        raise ValueError(f"theme was given {theme!r}; it is one of {', '.join(map(repr, THEMES))}.")
+    widget._open()
+    return still.draw_svg(
+        widget.graph,
+        theme=theme,
+        whole=bool(whole),
+        direction=widget.direction,
+        constants=widget.constants,
+        selected=widget.selected,
+        state=widget.state,
+        steps=widget.steps,
+        run=widget.run,
+        cursor=widget.cursor,
+        **more,
+    )
+
+
+def shown_graph(widget: GraphWidget) -> GraphModel:
+    """The wire model of what is drawn: without constants and cuts where they are hidden."""
+    widget._open()
+    graph = widget.graph
+    if widget.constants:
+        return graph
+    return {
+        **graph,
+        "nodes": [node for node in graph["nodes"] if node["kind"] in {"op", "leaf"}],
+        "edges": [edge for edge in graph["edges"] if edge["kind"] == "gradient"],
+    }
+
+
+def _still_theme(theme: str, caller: str) -> str:
+    if theme == "auto":
+        raise ValueError(
+            f"{caller}() was given the theme 'auto', but such a file cannot follow its reader's "
+            "system. Give 'light' or 'dark'."
+        )
+    return theme
+
+
+def _size(svg: str) -> tuple[float, float]:
+    found = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+def _deliver(content: _Content, path: Any, caller: str) -> _Content:
+    if path is not None:
+        write_file(path, content, caller, between=2)
+    return content

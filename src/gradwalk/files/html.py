@@ -1,0 +1,135 @@
+"""One HTML file with the widget in it, for where there is no notebook and no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import zlib
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from ..bundle import bundle
+from ..packing.backward import pack_run, pack_state, pack_steps
+from ..packing.dtypes import pack_dtypes
+from ..packing.graph import pack_graph
+from ..subject.model import dtypes_model, graph_model
+from ..subject.replay import Replay
+from .save import saved_graph
+from .text import text_tree
+from .write_file import read_path, write_file
+
+if TYPE_CHECKING:
+    from ..widget.graph_widget import GraphWidget
+
+_MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
+
+_STYLE = """
+html { color-scheme: light dark; }
+body { margin: 0 auto; padding: 16px; max-width: 1400px; color: #1c2128; background: #fff; }
+h1 { margin: 0 0 12px; font: 600 18px/1.3 Arial, Helvetica, sans-serif; overflow-wrap: anywhere; }
+pre { overflow: auto; }
+@media (prefers-color-scheme: dark) { body { color: #e6e9ee; background: #0d0f11; } }
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+<div id="gradwalk"></div>
+<noscript><p>This page draws the graph where scripts are allowed.</p><pre>{text}</pre></noscript>
+</main>
+<script type="text/plain" id="gradwalk-model">{model}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) -> str:
+    """The widget as one HTML file that works offline: it zooms, selects, shows details and steps.
+
+    Args:
+        widget: What to show, as it stands. Of a graph of more than 500 nodes the details are those
+            at the cursor, and of more than 2,000 those of the first 2,000 nodes.
+        path: Where to write it; None not to write it.
+        title: What to call the page; by default the size of the graph.
+
+    Returns:
+        The text of the file. It asks nothing of any server, and its own policy forbids it to.
+
+    Raises:
+        ValueError: The widget is closed.
+        OSError: The file cannot be written.
+    """
+    if path is not None:
+        read_path(path, "to_html")
+    graph = widget._open().captured.graph
+    nodes, edges = len(graph), graph.number_of_edges()
+    counts = f"{nodes:,} node{'s' * (nodes != 1)}, {edges:,} edge{'s' * (edges != 1)}"
+    kind = "Static" if graph.graph.get("static") else "Autograd"
+    script = bundle("page.js")
+    style = bundle("widget.css") + _STYLE
+    text = _PAGE.format(
+        policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; "
+        "worker-src blob:; style-src 'unsafe-inline'",
+        title=html.escape(title or f"{kind} graph of {counts}"),
+        style=style,
+        text=html.escape(text_tree(graph, most=_MOST_LINES)),
+        model=_packed(page_model(widget)),
+        script=script,
+    )
+    if path is not None:
+        write_file(path, text, "to_html")
+    return text
+
+
+def page_model(widget: GraphWidget) -> dict[str, Any]:
+    """What the page shows: the traits as they travel, and the details of nodes at every cursor.
+
+    The same fields stand in ``js/page/page.ts``.
+    """
+    saved = saved_graph(widget)
+    replay = Replay(saved)
+    nodes = list(takewhile(lambda stages: stages is not None, saved["details"]))
+    graph = graph_model(replay.captured.drawn, replay.namespaces, saved["modules"])
+    return {
+        "graph": pack_graph(graph),
+        "dtypes": pack_dtypes(dtypes_model(replay.captured.drawn)),
+        "memory": None,
+        "findings": None,
+        "state": pack_state(saved["state"]),
+        "selected": saved["selected"],
+        "direction": saved["direction"],
+        "constants": saved["constants"],
+        "cursor": saved["cursor"],
+        "steps": pack_steps(saved["steps"]) if saved["steps"] else [],
+        "run": None if saved["run"] is None else pack_run(saved["run"]),
+        "transport": replay.transport(),
+        "nodes": nodes,
+        "undetailed": replay.describe(len(nodes)) if len(nodes) < len(saved["details"]) else None,
+        "answers": {"memory": saved["memory"], "findings": saved["findings"]},
+    }
+
+
+def _packed(model: dict[str, Any]) -> str:
+    text = json.dumps(model, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # 31: gzip
+    packed = packer.compress(text.encode("utf-8", "replace")) + packer.flush()
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _digest(script: str) -> str:
+    """The script, and no other, in the words of a Content-Security-Policy."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

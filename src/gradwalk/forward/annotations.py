@@ -1,0 +1,256 @@
+"""What `watch` saw of an operation, a constant or a cut, as plain values, and how to look it up."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+from torch.overrides import get_testing_overrides, resolve_name
+
+from ..graph.nodes import Edge, NextFunctions, gradient_edge
+from . import weak_facts
+from .records import Record, ThreadRecords, find_record
+from .source_line import SourceLine
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place where a tensor that needs grad went in and what came out carries none.
+
+    Attributes:
+        how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
+            "integer result" (a comparison, an argmax) or "copy" (``torch.tensor(t)``).
+        where: The user's line that did it.
+        region: For "no_grad", the line that switched grad mode off, when that was watched.
+        shape: The shape of the tensor that went in.
+        source: The tensor that went in, while it lives.
+        made_by: The call that made it, while its graph lives; `find_source` reads it.
+        output_nr: Which output of its node the tensor is.
+        leaves: The leaves it was computed from, itself if it is one, nearest first, as far as that
+            was watched and at most those of the 512 nearest calls. They outlive the graph between.
+    """
+
+    how: str
+    where: SourceLine | None
+    region: SourceLine | None
+    shape: tuple[int, ...]
+    source: weakref.ref[torch.Tensor]
+    made_by: weakref.ref[Record] | None
+    output_nr: int
+    leaves: tuple[weakref.ref[torch.Tensor], ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a tensor that needs no grad came from.
+
+    Attributes:
+        where: The user's line that made it.
+        cuts: Where gradient was lost on the way to it; empty when none ever could have come.
+        direct: Whether it is itself what its cut left, not computed from that.
+    """
+
+    where: SourceLine | None
+    cuts: tuple[Cut, ...]
+    direct: bool = False
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An operand that needs no grad.
+
+    Attributes:
+        position: Where it stood in the call: 0 for the first argument ("self" of a method),
+            a keyword, or "0[2]" for the third item of a list.
+        shape: Its shape; ``()`` for a Python number.
+        dtype: As torch prints it, "torch.float32"; "float" for a Python number.
+        values: The numbers themselves, nested as ``tolist()`` gives them, of small tensors on the
+            CPU at the time of the call; None for others.
+        tensor: The tensor while it lives; None for a Python number.
+        origin: Where it came from; None when that was not watched.
+        argument: The name of the function's parameter, where torch names it.
+        input_nr: Which of the node's forward inputs it is, where that is certain.
+    """
+
+    position: int | str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Any
+    tensor: weakref.ref[torch.Tensor] | None
+    origin: Origin | None
+    argument: str | None = None
+    input_nr: int | None = None
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """Where gradient was lost on the way to it."""
+        return self.origin.cuts if self.origin else ()
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What `watch` saw of the call that made an autograd node.
+
+    Attributes:
+        source: The user's line.
+        module: The path of the running module relative to the outermost one,
+            "encoder.layers.0.linear1"; empty in the outermost module itself, None outside of any.
+        module_root: The class name of the outermost running module.
+        module_call: How often the module had been called before within that forward pass.
+        modules: (path, class name) of the running modules, from the outermost in.
+        forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
+            class name of an ``autograd.Function``.
+        inplace: Whether it changed one of its operands.
+        constants: The operands that need no grad. A call that made several nodes gives them all
+            the same annotation.
+    """
+
+    source: SourceLine | None
+    module: str | None
+    module_root: str | None
+    module_call: int
+    modules: tuple[tuple[str, str], ...]
+    forward: str | None
+    inplace: bool
+    constants: tuple[Constant, ...]
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """Where gradient was lost on the way to an operand."""
+        return tuple(cut for constant in self.constants for cut in constant.cuts)
+
+
+def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
+    """What `watch` saw of the call that made an autograd node.
+
+    Args:
+        node: An autograd node.
+        outputs: Tensors whose graph the node belongs to. They are needed only when several threads
+            were watched: nodes are known by numbers, which every thread begins at 0.
+
+    Returns:
+        The annotation; None for leaves and for nodes that were not made by a watched call.
+
+    Example::
+
+        >>> from gradwalk.forward.watch import watch
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> with watch():
+        ...     y = w * w.detach()
+        >>> seen = annotation_of(y.grad_fn)
+        >>> seen.forward, [cut.how for cut in seen.cuts]
+        ('mul', ['detach'])
+    """
+    record = find_record(node, threads_behind(outputs))
+    return None if record is None else annotation_in(record, node)
+
+
+def threads_behind(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
+    """The records of the threads that were watched while they made the graph of some tensors."""
+    facts = [weak_facts.fact(tensor) for tensor in outputs]
+    return {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
+
+
+def annotation_in(record: Record, node: Node) -> Annotation:
+    """`annotation_of`, for a node whose record is at hand."""
+    one_node = record.end - record.start == 1
+    following = node.next_functions if one_node and record.constants else ()
+    module = record.module
+    return Annotation(
+        source=record.source,
+        module=module.path if module else None,
+        module_root=module.root if module else None,
+        module_call=module.call if module else 0,
+        modules=module.running if module else (),
+        forward=forward_name(record.function),
+        inplace=record.inplace,
+        constants=tuple(_placed(record, constant, following) for constant in record.constants),
+    )
+
+
+def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
+    """The place, in its own graph, of the tensor that a cut began at.
+
+    Args:
+        cut: The cut.
+        nodes: Where to look when the tensor is gone: the nodes of a captured graph.
+
+    Returns:
+        The node and which of its outputs; None when neither the tensor nor its node is there.
+    """
+    tensor = cut.source()
+    if tensor is not None and tensor.requires_grad:
+        return gradient_edge(tensor)
+    record = cut.made_by() if cut.made_by else None
+    if record is None:
+        return None
+    for node in nodes:
+        if node._sequence_nr() == record.end - 1 and find_record(node, record.threads) is record:
+            return node, cut.output_nr
+    return None
+
+
+def _placed(record: Record, constant: Constant, following: NextFunctions) -> Constant:
+    inputs = _inputs_of_constants(record.needed_grad, following)
+    at = next(i for i, each in enumerate(record.constants) if each is constant)
+    return replace(
+        constant,
+        argument=_argument(record.function, constant.position),
+        input_nr=inputs[at] if inputs else None,
+    )
+
+
+def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) -> list[int] | None:
+    """Which forward input of a call's only node each of its constants is.
+
+    Certain only when the operands of the call are the inputs of the node one by one: operands
+    without a derivative (a mask, an index) are no inputs, and some nodes reorder them.
+    """
+    if [child is not None for child, _ in following] != list(needed_grad):
+        return None
+    return [nr for nr, needed in enumerate(needed_grad) if not needed]
+
+
+def _argument(function: Any, position: int | str) -> str | None:
+    if isinstance(position, int):
+        place, item = position, ""
+    elif position[0].isdigit():
+        number, _, rest = position.partition("[")
+        place, item = int(number), f"[{rest}"
+    else:
+        return position
+    names = _parameters(function)
+    return f"{names[place]}{item}" if place < len(names) else None
+
+
+@functools.lru_cache(1024)
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's positional parameters, as far as torch gives any."""
+    if isinstance(function, type):
+        return tuple(inspect.signature(function.forward).parameters)[1:]  # type: ignore[attr-defined]
+    # torch's own functions have no signature, but a stand-in for each of them has.
+    stand_in: Callable[..., Any] = get_testing_overrides().get(function, function)
+    try:
+        names = inspect.signature(stand_in).parameters
+    except (TypeError, ValueError):
+        return ()
+    return tuple(names)
+
+
+@functools.lru_cache(1024)
+def forward_name(function: Any) -> str | None:
+    """What a user calls a function: "torch.nn.functional.linear", "mul" for a method."""
+    if isinstance(function, type):
+        return function.__name__
+    name = resolve_name(function)
+    if name is None:
+        own = getattr(function, "__name__", None)
+        module = getattr(function, "__module__", None)
+        return f"{module}.{own}" if own and module else own
+    return str(name).removeprefix("torch.Tensor.").removesuffix(".__get__")

@@ -1,0 +1,159 @@
+"""`watch`: annotate the autograd graph during the forward pass that makes it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.compiler import is_compiling
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.overrides import TorchFunctionMode
+
+from .operands import tensors_of
+from .records import next_number
+from .session import Session
+
+# In eval mode they compute with other kernels, and other bits, unless a mode is active.
+_FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+
+
+class _Watcher(TorchFunctionMode):
+    """Sees every torch function that this thread calls from Python, with what it returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+        self.session = Session()
+        self.paused_by: nn.Module | None = None
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call ``func`` as if nobody watched, and note the call."""
+        kwargs = kwargs or {}
+        if is_compiling():  # the compiler must find nothing to compile here
+            return func(*args, **kwargs)
+        before = next_number()
+        result = func(*args, **kwargs)
+        numbers = before, next_number()
+        # Any tensor subclass may refuse any question, and the user's program must not notice.
+        with contextlib.suppress(Exception), torch._C.DisableTorchFunctionSubclass():
+            self.session.saw(func, args, kwargs, result, numbers)
+        return result
+
+    def pause(self, module: nn.Module, inputs: Any) -> None:
+        """Step aside while a module runs that would compute with other kernels when watched."""
+        if self.paused_by is None and _top() is self and _may_fuse(module, inputs):
+            self.paused_by = module
+            _pop()
+
+    def resume(self, module: nn.Module) -> None:
+        """Watch again once the module that made us step aside has returned."""
+        if self.paused_by is module:
+            self.paused_by = None
+            _push(self)
+
+
+_push: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
+_pop: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
+_top: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
+
+_local = threading.local()
+_hooks_lock = threading.Lock()
+_hooks: list[Any] = []
+_watching = 0  # threads
+
+
+@contextmanager
+def watch() -> Iterator[None]:
+    """Annotate the operations of a forward pass while it runs.
+
+    Inside the block gradwalk notes, for every operation, the user's source line, the running
+    module, the function's name, whether it works in place, the operands that need no grad, and
+    where gradient was cut: ``detach()``, ``.data``, ``no_grad``, ``item()``, integers, copies.
+    `annotation_of`, `cuts_of` and `provenance` tell what was noted. Values, gradients, random
+    state and the graph stay as they are; no tensor is kept alive, and what was noted is forgotten
+    with the graph. Blocks may be nested, and each thread watches only itself.
+
+    Functions compiled by ``torch.compile`` or TorchScript are not looked into.
+
+    Example::
+
+        >>> from gradwalk.forward.annotations import annotation_of
+        >>> w, c = torch.tensor([4.0], requires_grad=True), torch.tensor([2.0])
+        >>> with watch():
+        ...     y = w * c
+        >>> (constant,) = annotation_of(y.grad_fn).constants
+        >>> constant.argument, constant.values
+        ('other', [2.0])
+    """
+    if is_compiling() or getattr(_local, "watcher", None) is not None:
+        yield
+        return
+    _local.watcher = watcher = _Watcher()
+    _install_hooks()
+    _push(watcher)
+    try:
+        yield
+    finally:
+        if watcher.paused_by is None:
+            _pop()
+        _remove_hooks()
+        _local.watcher = None
+        with contextlib.suppress(Exception), torch._C.DisableTorchFunctionSubclass():
+            watcher.session.finish()
+
+
+def _install_hooks() -> None:
+    global _watching  # noqa: PLW0603
+    with _hooks_lock:
+        _watching += 1
+        if not _hooks:
+            _hooks.append(register_module_forward_pre_hook(_before))
+            _hooks.append(register_module_forward_hook(_after, always_call=True))
+
+
+def _remove_hooks() -> None:
+    global _watching  # noqa: PLW0603
+    with _hooks_lock:
+        _watching -= 1
+        while _hooks and not _watching:
+            _hooks.pop().remove()
+
+
+def _before(module: nn.Module, inputs: Any) -> None:
+    watcher = _running()
+    if watcher is not None:
+        watcher.session.modules.enter(module)
+        if isinstance(module, _FUSED):
+            watcher.pause(module, inputs)
+
+
+def _after(module: nn.Module, _: Any, __: Any) -> None:
+    watcher = _running()
+    if watcher is not None:
+        watcher.session.modules.leave(module)
+        watcher.resume(module)
+
+
+def _running() -> _Watcher | None:
+    return None if is_compiling() else getattr(_local, "watcher", None)
+
+
+def _may_fuse(module: nn.Module, inputs: Any) -> bool:
+    if module.training:
+        return False
+    tensors = [*module.parameters(), *tensors_of(inputs)]
+    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))

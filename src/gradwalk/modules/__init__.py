@@ -1,0 +1,1 @@
+"""Which module each node belongs to, as far as names, operations and their order tell."""

@@ -1,1 +1,0 @@
-"""What the panel shows of one node."""

@@ -1,0 +1,1 @@
+"""The static graphs of torch.export and torch.fx."""

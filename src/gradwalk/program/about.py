@@ -1,0 +1,91 @@
+"""The sentences that say what a node of a static graph is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..subject.extra_details import label
+from .static_capture import StaticCapture
+
+_MOST_NAMED = 6  # calls of a subgraph, in one sentence
+
+
+def about(captured: StaticCapture, node: int) -> str:
+    """A sentence or two on what a node is.
+
+    Args:
+        captured: The static graph.
+        node: Which node of ``captured.drawn``.
+    """
+    data = captured.drawn.nodes[node]
+    if data["op"] == "number" and data["kind"] == "constant":
+        return f"The number {data['value']}, written into the program: the same in every call."
+    sentence = _about_call(captured, node) if data["kind"] == "op" else _about_input(captured, node)
+    return f"{sentence}{_unused(captured, node)}"
+
+
+def _about_input(captured: StaticCapture, node: int) -> str:
+    data = captured.graph.nodes[node]
+    name, op = data["name"], data["op"]
+    if op == "placeholder":
+        return (
+            f"{name} is an input of the program: a tensor that each call brings along. The graph "
+            "was written down without its values."
+        )
+    if op == "subgraph":
+        return _about_subgraph(captured, node)
+    called = f" The graph calls it {data['fx_name']}." if data["fx_name"] != name else ""
+    if op == "parameter":
+        return (
+            f"{name} is a parameter: a tensor of the module that an optimizer may change.{called}"
+        )
+    if op == "buffer":
+        changed = f"updated {name}" in captured.graph.graph["root_names"]
+        more = " Each call hands back a new value for it." if changed else ""
+        return (
+            f"{name} is a buffer: a tensor that the module keeps, and that no optimizer changes."
+            f"{more}{called}"
+        )
+    return (
+        f"{name} is a constant: a tensor that was there when the program was written down, and "
+        f"that is part of it now.{called}"
+    )
+
+
+def _about_subgraph(captured: StaticCapture, node: int) -> str:
+    users = [captured.graph.nodes[user]["op"] for user in captured.graph.predecessors(node)]
+    by = f" that {users[0]} may run" if users else ""
+    body = captured.bodies.get(node)
+    if body is None:
+        return f"A graph of its own{by}."
+    calls = [str(each.target) for each in body.graph.nodes if each.op.startswith("call_")]
+    if not calls:
+        return f"A graph of its own{by}; it calls nothing."
+    more = f" and {len(calls) - _MOST_NAMED} more" if len(calls) > _MOST_NAMED else ""
+    return f"A graph of its own{by}. It calls {', '.join(calls[:_MOST_NAMED])}{more}."
+
+
+def _about_call(captured: StaticCapture, node: int) -> str:
+    data: dict[str, Any] = captured.graph.nodes[node]
+    fx_node = captured.fx_nodes[node]
+    if fx_node.op == "call_module":
+        return (
+            f"A call of the module {data['name']}, of class {data['op']}. torch.fx does not look "
+            "inside of torch's own modules."
+        )
+    if data["op"] == "getitem":
+        (taken,) = set(captured.graph.successors(node)) or {node}
+        return f"Takes one part of what {label(captured.graph.nodes[taken])} gave."
+    if fx_node.op == "call_method":
+        return f"A call of the method {data['op']}() of its first input."
+    return f"A call of {data['op']}, as {captured.made_by} wrote it down."
+
+
+def _unused(captured: StaticCapture, node: int) -> str:
+    graph = captured.graph
+    is_output = any(root == node for root, _ in graph.graph["roots"])
+    if is_output or graph.in_degree(node):
+        return ""
+    if graph.nodes[node]["kind"] == "op":
+        return " Nothing takes what it gives: it checks something, or changes a tensor in place."
+    return " Nothing in the program uses it."

@@ -1,0 +1,134 @@
+"""A static graph with what a widget needs beyond its structure."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ..forward.source_line import SourceLine
+from .fx_graph import capture_fx_nodes
+from .kinds import Program
+from .stack_trace import source_line
+
+
+@dataclass(frozen=True)
+class StaticCapture:
+    """A static graph where a `gradwalk.graph.capture.Capture` would stand.
+
+    Attributes:
+        graph: What `capture_fx` gives.
+        drawn: The same with the numbers written into the program as nodes of their own, at the end.
+        fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
+        tensors_held: Node -> the parameter, buffer or constant that it stands for.
+        bodies: Node -> the graph inside, of the subgraphs that control flow runs.
+        modules: Namespace -> class name of the modules.
+        nodes: No autograd nodes are behind it.
+        tensors: Nor tensors that backward could pass.
+        annotated: Nor was it watched.
+    """
+
+    graph: nx.MultiDiGraph
+    drawn: nx.MultiDiGraph
+    fx_nodes: list[Node]
+    tensors_held: Mapping[int, torch.Tensor]
+    bodies: Mapping[int, GraphModule]
+    modules: Mapping[str, str]
+    nodes: tuple[()] = ()
+    tensors: Mapping[tuple[int, int], weakref.ref[torch.Tensor]] = field(default_factory=dict)
+    annotated: None = None
+
+    @property
+    def made_by(self) -> str:
+        """What wrote it down: "torch.export" or "torch.fx"."""
+        return str(self.graph.graph["made_by"])
+
+    def source(self, node: int) -> SourceLine | None:
+        """The line of the user's program that a node came from."""
+        return source_line(self.fx_nodes[node]) if node < len(self.fx_nodes) else None
+
+
+def capture_static(program: Program) -> StaticCapture:
+    """Capture a static graph for drawing.
+
+    Args:
+        program: What ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
+
+    Returns:
+        The graph; it keeps the program's parameters alive, and runs nothing.
+    """
+    graph, nodes = capture_fx_nodes(program)
+    tensors: dict[int, torch.Tensor] = {}
+    bodies: dict[int, GraphModule] = {}
+    for i, data in graph.nodes(data=True):
+        if data["op"] in ("parameter", "buffer", "constant", "subgraph"):
+            held = _held(program, str(data["name"]))
+            if isinstance(held, torch.Tensor):
+                tensors[i] = held
+            elif isinstance(held, GraphModule):
+                bodies[i] = held
+    drawn = _with_numbers(graph)
+    return StaticCapture(graph, drawn, nodes, tensors, bodies, _classes_of_modules(nodes))
+
+
+def _held(program: Program, path: str) -> Any:
+    """What the program keeps under a name."""
+    if isinstance(program, ExportedProgram):
+        for kept in (program.state_dict, program.constants):
+            if path in kept:
+                return kept[path]
+        program = program.graph_module
+    held: Any = program
+    for name in path.split("."):
+        held = getattr(held, name, None)
+    return held
+
+
+def _classes_of_modules(nodes: list[Node]) -> dict[str, str]:
+    """Namespace -> class name of the modules that nodes came from: {"encoder/0": "Linear"}."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+            name = kind.__qualname__ if isinstance(kind, type) else str(kind)
+            if path:
+                found[path.replace(".", "/")] = name.rpartition(".")[2]
+    return found
+
+
+def _with_numbers(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """A copy with a node for each number that stands in place of a tensor."""
+    drawn = graph.copy()
+    for _, target, edge in drawn.edges(data=True):
+        edge["kind"] = "constant" if drawn.nodes[target]["kind"] == "constant" else "gradient"
+    for node, data in graph.nodes(data=True):
+        for number in data["numbers"]:
+            made = len(drawn)
+            drawn.add_node(made, **_number(number["value"]))
+            edge = {key: number[key] for key in ("input_nr", "argument")}
+            drawn.add_edge(node, made, key=edge["input_nr"], **edge, output_nr=0, kind="constant")
+    return drawn
+
+
+def _number(value: str) -> dict[str, Any]:
+    return {
+        "kind": "constant",
+        "op": "number",
+        "name": None,
+        "shape": None,
+        "dtype": None,
+        "device": None,
+        "requires_grad": None,
+        "is_leaf": False,
+        "sequence_nr": None,
+        "outputs": [],
+        "no_grad_inputs": [],
+        "namespace": None,
+        "source": None,
+        "value": value,
+    }

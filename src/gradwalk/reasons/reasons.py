@@ -1,0 +1,319 @@
+"""Why the ``.grad`` of one tensor is None, zero or what it is: the reason, and the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..forward.annotations import Cut
+from ..forward.cut_words import ALIAS
+from ..forward.provenance import cuts_of
+from ..forward.source_line import SourceLine
+from ..graph.capture import Capture
+from .blocking import Block, Blocks, blocks_before
+from .loss_graph import LossGraph
+
+KINDS = {
+    "gradient": "Has a gradient",
+    "frozen": "requires_grad is False",
+    "cut": "Cut off from the loss",
+    "unused": "Not part of the graph of the loss",
+    "intermediate": "Not a leaf",
+    "waiting": "No backward pass yet",
+    "cleared": "Cleared since backward ran",
+    "zero": "Zero everywhere",
+}
+"""The kinds of reasons, in the order in which parameters are listed, and what to head them with."""
+
+_MOST_BLOCKS = 2
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a ``.grad`` is as it is.
+
+    Attributes:
+        kind: One of `KINDS`.
+        sentence: The reason with its remedy.
+    """
+
+    kind: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What was asked about: the tensor, its name for the start of a sentence, and for within."""
+
+    tensor: torch.Tensor
+    name: str | None
+
+    @property
+    def start(self) -> str:
+        return self.name or "This tensor"
+
+    @property
+    def within(self) -> str:
+        return self.name or "it"
+
+    def attribute(self, what: str) -> str:
+        """An attribute or call of it, as code where it has a name: "w.grad"."""
+        return f"{self.name}.{what}" if self.name else what
+
+    @property
+    def its_grad(self) -> str:
+        return f"{self.name}.grad" if self.name else "The .grad of this tensor"
+
+
+def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -> Reason:
+    """Why the ``.grad`` of a tensor is as it is.
+
+    Args:
+        tensor: The tensor.
+        name: What the user calls it.
+        graph: The graph behind the loss; None when no loss was given.
+
+    Returns:
+        The reason, true of this very tensor; what is inferred says so.
+    """
+    asked = _Asked(tensor, name)
+    has_grad = tensor.is_leaf or tensor.retains_grad  # else torch warns when .grad is read
+    grad = tensor.grad if has_grad else None
+    if grad is not None:
+        return _there(asked, grad, graph)
+    node = graph.node_of(tensor) if graph is not None else None
+    if not tensor.requires_grad:
+        return _needs_no_grad(asked, graph, node)
+    if graph is None:
+        return _without_loss(asked)
+    if node is None:
+        return _outside(asked, graph)
+    if not has_grad:
+        return _intermediate(asked)
+    return _inside(asked, graph, node)
+
+
+def _there(asked: _Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
+    if not _is_zero(grad):
+        return Reason(
+            "gradient",
+            f"{asked.its_grad} holds a gradient: the sum of what backward passes have added since "
+            "it was last cleared.",
+        )
+    zero = f"{asked.its_grad} is zero everywhere"
+    if graph is None:
+        return Reason(
+            "zero",
+            f"{zero}: either that is the gradient, or zero_grad(set_to_none=False) has overwritten "
+            f"it; pass the loss as well to learn more, as in explain_grad({asked.within}, loss).",
+        )
+    node = graph.node_of(asked.tensor)
+    if node is None or graph.captured is None:
+        return Reason(
+            "zero",
+            f"{zero}, and {asked.within} is not part of the graph of {graph.name}, so it is not "
+            f"from there: zero_grad(set_to_none=False) leaves such zeros, and so does an earlier "
+            "backward pass from elsewhere.",
+        )
+    blocks = blocks_before(graph.captured, node)
+    if blocks.found:
+        return Reason("zero", f"{zero} because {_blocked(graph.captured, blocks.found)}")
+    return Reason("zero", _zero_without_block(zero, grad, blocks))
+
+
+def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
+    # A gradient that one pass stored is of version 0; adding to it and clearing it count up.
+    overwritten = "zero_grad(set_to_none=False) has overwritten it, or " if grad._version else ""
+    if blocks.unknown:
+        return (
+            f"{zero}: {overwritten}an operation on the way lets nothing through, which can no "
+            "longer be told because backward has freed what the operations saved; ask before "
+            "backward(), or after backward(retain_graph=True)."
+        )
+    if overwritten:
+        return f"{zero}: {overwritten}its parts cancelled out; read it before zero_grad()."
+    return (
+        f"{zero}, although no operation alone blocks the way: its parts cancelled out, or several "
+        "operations together let nothing through; look at the gradients on the way in GraphWidget."
+    )
+
+
+def _blocked(captured: Capture, blocks: Sequence[Block]) -> str:
+    parts = [
+        f"{_operation(captured, block.node)} lets nothing through ({block.because})"
+        for block in blocks[:_MOST_BLOCKS]
+    ]
+    rest = len(blocks) - _MOST_BLOCKS
+    more = f", and {rest} more block the other ways" if rest > 0 else ""
+    return f"{', and '.join(parts)}{more}; {blocks[0].remedy}."
+
+
+def _operation(captured: Capture, node: int) -> str:
+    data = captured.graph.nodes[node]
+    seen = captured.annotated.annotations.get(node) if captured.annotated is not None else None
+    name = f", {data['name']}" if data["name"] else ""
+    return f"{data['op']} (node {node}{name}{_at(seen.source if seen else None)})"
+
+
+def _needs_no_grad(asked: _Asked, graph: LossGraph | None, node: int | None) -> Reason:
+    tensor = asked.tensor
+    if node is not None:
+        return Reason(
+            "frozen",
+            f"requires_grad of {asked.within} has been turned off since the graph of "
+            f"{graph.name if graph else 'the loss'} was recorded, so backward adds nothing to it: "
+            f"call {asked.attribute('requires_grad_()')} and run the forward pass again.",
+        )
+    if tensor.is_inference():
+        where = next((_at(cut.where) for cut in cuts_of(tensor)), "")
+        return Reason(
+            "frozen",
+            f"{asked.start} was made under torch.inference_mode(){where}, which records no graph: "
+            "compute it outside of inference_mode().",
+        )
+    cuts = cuts_of(tensor)
+    if cuts:
+        return Reason(
+            "frozen",
+            f"{asked.start} needs no grad, so backward computes no gradient for it: "
+            f"{_lost(cuts[0], 'a tensor that requires grad')}.",
+        )
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return Reason(
+            "frozen",
+            f"{asked.start} is of dtype {tensor.dtype}, and only floating point and complex "
+            f"tensors can have gradients: use {asked.attribute('float()')}, and requires_grad_() "
+            "on the result, if it is to be learned.",
+        )
+    if isinstance(tensor, torch.nn.Parameter):
+        return Reason(
+            "frozen",
+            f"{asked.attribute('requires_grad')} is False: the parameter is frozen, so backward "
+            f"computes no gradient for it; {asked.attribute('requires_grad_()')} before the "
+            "forward pass unfreezes it.",
+        )
+    return Reason(
+        "frozen",
+        f"{asked.attribute('requires_grad')} is False, so backward computes no gradient for "
+        f"{asked.within if asked.name is None else 'it'}: call "
+        f"{asked.attribute('requires_grad_()')} before the forward pass.",
+    )
+
+
+def _without_loss(asked: _Asked) -> Reason:
+    if not asked.tensor.is_leaf and not asked.tensor.retains_grad:
+        return _intermediate(asked)
+    return Reason(
+        "waiting",
+        f"{asked.its_grad} is None because no backward pass has added to it since it was last "
+        "cleared: call backward() on the loss; if you have, pass the loss as well to learn why, "
+        f"as in explain_grad({asked.within}, loss).",
+    )
+
+
+def _intermediate(asked: _Asked) -> Reason:
+    return Reason(
+        "intermediate",
+        f"{asked.start} is not a leaf, so torch drops its gradient once it has been used: call "
+        f"{asked.attribute('retain_grad()')}{'' if asked.name else ' on it'} before backward() to "
+        "keep it in .grad.",
+    )
+
+
+def _outside(asked: _Asked, graph: LossGraph) -> Reason:
+    # Those by way of integers last: they are the reason only when there is no other.
+    cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
+    if cuts:
+        return Reason("cut", _cut_off(asked, graph, cuts))
+    if graph.captured is None:
+        return Reason(
+            "unused",
+            f"{graph.start} does not require grad, so no gradient flows from it to {asked.within}: "
+            "it was computed under torch.no_grad(), was detached, or comes from nothing that "
+            "requires grad; run the forward pass under gradwalk.watch() and ask again to see "
+            "where it was cut.",
+        )
+    return Reason(
+        "unused",
+        f"{asked.start} is not part of the graph of {graph.name}: "
+        + (
+            f"{graph.name} was not computed from it, so no gradient flows to it; use it in the "
+            "forward pass, or start backward from what was computed from it."
+            if graph.is_watched
+            else f"{graph.name} was not computed from it, or only from values that were taken out "
+            "of it (detach(), a copy, a number); run the forward pass under gradwalk.watch() and "
+            "ask again to see where."
+        ),
+    )
+
+
+def _cut_off(asked: _Asked, graph: LossGraph, cuts: Sequence[Cut]) -> str:
+    cut = cuts[0]
+    own = cut.source() is asked.tensor
+    source = asked.within if own else f"a tensor that was computed from {asked.within}"
+    places = {str(each.where) for each in cuts if each.where is not None}
+    others = len(places) - 1
+    more = f" (and the like at {others} more place{'s' * (others > 1)})" if others > 0 else ""
+    return f"No gradient reaches {asked.within} from {graph.name}: {_lost(cut, source)}{more}."
+
+
+def _lost(cut: Cut, source: str) -> str:
+    """How gradient was lost, and what to do about it: a clause for after a colon."""
+    at = _at(cut.where, text=True)
+    region = f" (switched off at {cut.region})" if cut.region is not None else ""
+    return {
+        "detach": f"detach(){at} took the values of {source} without its graph; leave out the "
+        "detach() if gradients should flow",
+        "data": f".data{at} took the values of {source} without its graph; use the tensor itself "
+        "if gradients should flow",
+        "copy": f"torch.tensor(){at} made a new tensor from the values of {source}, without its "
+        "graph; use the tensor itself, or its clone()",
+        "no_grad": f"what was computed from {source}{at} was not recorded, because of "
+        f"torch.no_grad(){region}; move that line out of the no_grad block",
+        "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
+        "torch.inference_mode(); move that line out of the inference_mode block",
+        "item": f"the values of {source} were read as Python numbers{at}, and a number has no "
+        "graph; stay with tensors, without item(), tolist() and float()",
+        "numpy": f"the values of {source} were read as a NumPy array{at}, and an array has no "
+        "graph; stay with torch functions",
+        "integer cast": f"the only way leads through integers, which have no gradients: {source} "
+        f"was cast to them{at}; stay with floating point numbers",
+        "integer result": "the only way leads through integers, which have no gradients: an "
+        f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
+        ALIAS: f"an operation was given a tensor that shares the memory of {source} but needs no "
+        "grad, as detach() or .data makes it (inferred from what the operation saved); use the "
+        "tensor itself if gradients should flow",
+    }[cut.how]
+
+
+def _inside(asked: _Asked, graph: LossGraph, node: int) -> Reason:
+    its_grad = asked.attribute("grad") if asked.name else "its .grad"
+    if graph.backward_ran(node):
+        return Reason(
+            "cleared",
+            f"A backward pass has run through the graph of {graph.name}, but {its_grad} is None: "
+            "it has been cleared since (zero_grad(), or setting .grad to None), or that pass was "
+            "told not to fill it (torch.autograd.grad, inputs=); read it right after backward().",
+        )
+    return Reason(
+        "waiting",
+        f"{asked.start} is part of the graph of {graph.name}, but no backward pass has added to "
+        f"{its_grad} since it was last cleared: call "
+        f"{graph.name if graph.name != 'the loss' else 'loss'}.backward().",
+    )
+
+
+def _at(where: SourceLine | None, *, text: bool = False) -> str:
+    if where is None:
+        return ""
+    return f" at {where}" + (f" (`{where.text}`)" if text and where.text else "")
+
+
+def _is_zero(grad: torch.Tensor) -> bool:
+    try:
+        values = grad.coalesce().values() if grad.is_sparse else grad
+        return values.numel() > 0 and not bool(values.detach().any())
+    except (RuntimeError, NotImplementedError):  # on the meta device, ...
+        return False

@@ -1,0 +1,249 @@
+"""The sentences that explain: what a node is, and why a gradient is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import networkx as nx
+import torch
+from torch.autograd.graph import Node
+
+from ..backward.faults import described, error_note, failed_node
+from ..backward.observe import Run
+from ..backward.run_backward import missing_gradient
+from ..graph.capture import Capture
+from ..graph.signatures import signature
+from ..wire import MarkModel, NodeState
+
+_NOTHING_SEEN = (
+    "No backward pass through this graph has been seen yet: call backward() on the output, and the "
+    "gradient appears here."
+)
+
+
+def what_is(data: dict[str, Any], node: Node) -> str:
+    """A sentence or two on what a node is, from its attributes in the captured graph."""
+    if data["kind"] == "leaf":
+        name = data["name"] or "This tensor"
+        return (
+            f"{name} is a leaf: a tensor the program made, not the result of a recorded operation. "
+            "Its AccumulateGrad node adds every gradient that arrives to "
+            f"{data['name'] or 'the tensor'}.grad, which keeps adding up over several backward "
+            "passes until zero_grad() clears it."
+        )
+    custom = getattr(node, "_forward_cls", None)
+    if custom is not None:
+        return (
+            f"The backward of the custom autograd.Function {custom.__name__}: it calls "
+            f"{custom.__name__}.backward with the gradient of what forward returned."
+        )
+    found = signature(data["op"])
+    if found is None:
+        return "A step of backward that torch defines by hand."
+    operation = found.forward.split("(")[0].split(".")[0]
+    arguments = [argument.name for argument in found.arguments]
+    into = _listed(arguments)
+    return (
+        f"The backward of {operation}: it takes the gradient of what {operation} returned and "
+        f"computes from it the gradient of {into}.{_about_digit(data['op'], found.forward)}"
+    )
+
+
+def _about_digit(op: str, forward: str) -> str:
+    """What the number in a name such as SumBackward1 is, where it may be misread."""
+    digit = op.rpartition("Backward")[2]
+    if not digit.isdigit() or digit == "0":
+        return ""
+    return (
+        f" The {digit} in {op} numbers the overload ({forward.partition('(')[0]}); it is not a "
+        "depth or an order."
+    )
+
+
+def no_grad(
+    graph: nx.MultiDiGraph,
+    node_id: int,
+    tensor: torch.Tensor | None,
+    run: Run | None,
+    state: NodeState,
+) -> str:
+    """Why the ``.grad`` of a node's tensor is None.
+
+    Args:
+        graph: The captured graph.
+        node_id: The node.
+        tensor: Its tensor: a leaf, an intermediate tensor, or None when it is not at hand.
+        run: The backward pass that is shown; None before the first.
+        state: How far the node is at the cursor.
+
+    Returns:
+        One sentence or two, true for this very node.
+    """
+    data = graph.nodes[node_id]
+    name = data["name"] or ("this leaf" if data["kind"] == "leaf" else "this tensor")
+    if data["kind"] == "op":
+        if tensor is not None and tensor.retains_grad:
+            return f"{name} keeps its gradient, as retain_grad() asked. {no_flow(run, state)}"
+        call = (
+            f"{data['name']}.retain_grad()" if _is_variable(data["name"]) else "retain_grad() on it"
+        )
+        return (
+            f"Not a leaf, so torch drops the gradient of {name} once it has been used: "
+            f"call {call} before backward() to keep it in .grad."
+        )
+    if tensor is not None and not tensor.requires_grad:
+        return f"requires_grad of {name} has been turned off since the graph was recorded."
+    if run is None:
+        return _NOTHING_SEEN
+    if state in {"waiting", "ready"}:
+        return no_flow(run, state)
+    if node_id not in run.steps:
+        if _was_handed_back(graph, node_id, run):
+            return (
+                f"The last backward pass computed a gradient for {name} but did not accumulate it: "
+                "torch.autograd.grad returns gradients and leaves .grad alone."
+            )
+        return f"The last backward pass did not reach {name}, so nothing was added to its .grad."
+    if run.steps[node_id].grad_outputs == [None]:
+        return f"The gradient that arrived at {name} was None, so torch added nothing to its .grad."
+    return (
+        f"The last backward pass did add a gradient to {name}.grad, but it has been cleared since, "
+        "for example by zero_grad()."
+    )
+
+
+def no_flow(run: Run | None, state: NodeState) -> str:
+    """Why no gradient is known to have flowed into a node."""
+    if run is None:
+        return _NOTHING_SEEN
+    if state == "waiting":
+        return "At this step of backward it waits: not all its gradients have arrived."
+    if state == "ready":
+        return "At this step of backward all its gradients have arrived, but it has not run yet."
+    if run.state == "stopped":
+        return "The last backward pass stopped with an error before this node ran."
+    return "The last backward pass did not reach this node."
+
+
+def nothing_passed_on(data: dict[str, Any], run: Run | None, state: NodeState) -> str:
+    """Why a node passed no gradient on."""
+    if data["kind"] == "leaf":
+        return "A leaf is where gradients end: it adds them to .grad and passes nothing on."
+    if state in {"running", "done"}:
+        return "None of this node's inputs requires grad, so it passed nothing on."
+    return no_flow(run, state)
+
+
+def _was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: Run) -> bool:
+    """Whether a consumer passed a gradient to a leaf that then did not run."""
+    for consumer, _, edge in graph.in_edges(node_id, data=True):
+        step = run.steps.get(consumer)
+        if step is not None and step.grad_inputs[edge["input_nr"]] is not None:
+            return True
+    return False
+
+
+def _is_variable(name: str | None) -> bool:
+    return name is not None and all(part.isidentifier() for part in name.split("."))
+
+
+def _listed(words: list[str]) -> str:
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def about_run(run: Run) -> str | None:
+    """What there is to say about a backward pass on the bar: who ran it, what it added to."""
+    if run.grads is None:
+        return (
+            "Your program ran this backward pass, so stepping through it only shows what flowed "
+            "and leaves every .grad as it is."
+        )
+    if run.grads.fixed is not None:
+        return (
+            f"{run.grads.fixed}, so stepping leaves every .grad as it is and only shows what "
+            "flowed. backward() on the widget records a new pass."
+        )
+    sentences = []
+    if run.state == "stopped":
+        sentences.append("This backward pass stopped, so every .grad was put back.")
+    held = [t.name for t in run.grads.timelines if t.moments[0].grad is not None]
+    if held:
+        sentences.append(
+            f"{_were(held)} not empty before this pass: backward adds to what is there. "
+            "Start from nothing with zero_grad(), or by setting .grad to None."
+        )
+    if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
+        sentences.append(
+            "It started from the gradient= you gave: the weights with which the output's numbers "
+            "count, so each .grad is that of their weighted sum."
+        )
+    with_graph = next(
+        (
+            t.name
+            for t in run.grads.timelines
+            if (grad := t.moments[-1].grad) is not None and grad.requires_grad
+        ),
+        None,
+    )
+    if with_graph is not None:
+        sentences.append(
+            "create_graph=True gave each gradient a graph of its own: see it with "
+            f"GraphWidget({with_graph}.grad)."
+        )
+    return " ".join(sentences) or None
+
+
+def _were(names: list[str]) -> str:
+    """For one tensor, or for the first of several."""
+    more = len(names) - 1
+    return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
+
+
+def blocked(captured: Capture, nodes: Collection[int]) -> str | None:
+    """Why a new backward pass from the outputs cannot start by itself; None when it can.
+
+    Args:
+        captured: The graph.
+        nodes: The nodes whose saved tensors are gone.
+    """
+    if nodes:
+        return freed(captured, nodes)
+    for node, output_nr in captured.graph.graph["roots"]:
+        missing = missing_gradient(captured, node, output_nr)
+        if missing is not None:
+            return missing
+    return None
+
+
+def freed(captured: Capture, nodes: Collection[int]) -> str:
+    """Why backward cannot run again: what the given nodes had saved is gone."""
+    first = described(captured.graph, min(nodes))
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return (
+        f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
+        "Compute the output again, and pass retain_graph=True to every backward() but the last."
+    )
+
+
+def failure(error: BaseException) -> str:
+    """An exception, with its notes, as text for the widget."""
+    text = str(error).strip()
+    notes = getattr(error, "__notes__", [])
+    return " ".join([f"{type(error).__name__}: {text}" if text else type(error).__name__, *notes])
+
+
+def marks(captured: Capture, run: Run, birth: tuple[int, str] | None) -> list[MarkModel]:
+    """The nodes where a pass went wrong, each with a sentence."""
+    found: list[MarkModel] = []
+    failed = run.failed
+    if failed is None and run.state == "stopped" and run.grads is None:
+        failed = failed_node(captured.graph, captured.nodes, run)
+    if failed is not None:
+        note = error_note(captured.graph, run, failed)
+        found.append({"node": failed, "kind": "error", "note": note})
+    if birth is not None:
+        found.append({"node": birth[0], "kind": "nan", "note": birth[1]})
+    return found

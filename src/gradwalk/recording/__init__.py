@@ -1,1 +1,0 @@
-"""Backward as it ran: watched, kept, recorded, travelled through."""

@@ -1,1 +1,0 @@
-"""The static graphs of torch.export and torch.fx in a widget."""

@@ -1,0 +1,287 @@
+"""Everything the panel shows of one node, as plain JSON values."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import islice
+
+import networkx as nx
+import torch
+from torch.autograd.graph import Node
+
+from ..backward.kept import Kept
+from ..backward.observe import Step
+from ..backward.recording import Recording
+from ..backward.steps import Contribution, contributions, seeds
+from ..derivatives.chain import chain_model
+from ..derivatives.formulas import formulas, with_numbers
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor
+from ..graph.saved import saved_models
+from ..graph.signatures import signature
+from ..graph.summary import summarise
+from ..reasons import why
+from ..reasons.loss_graph import graph_of
+from ..reasons.reasons import reason_of
+from ..wire import (
+    ConsumerModel,
+    ContributionModel,
+    DetailsModel,
+    FormulaModel,
+    InputModel,
+    NodeState,
+    OutputModel,
+    TensorSummary,
+)
+from .extra_details import (
+    MOST_LISTED,
+    extra_details,
+    label,
+    undrawn_inputs,
+    watched_details,
+)
+
+_MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
+
+
+def details(captured: Capture, node_id: int, recording: Recording | None) -> DetailsModel:
+    """Describe one node.
+
+    Args:
+        captured: The graph, and the autograd nodes and tensors behind it.
+        node_id: Which node of it.
+        recording: The backward pass that is shown, and where its cursor stands; None before the
+            first.
+
+    Returns:
+        The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
+        are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
+        sentence why.
+    """
+    if node_id >= len(captured.nodes):
+        return extra_details(captured, node_id)
+    graph, node = captured.graph, captured.nodes[node_id]
+    data = graph.nodes[node_id]
+    leaf = leaf_tensor(node)
+    tensor = leaf if leaf is not None else _intermediate(captured, node_id)
+    run = recording.run if recording is not None else None
+    state, step = _at_cursor(recording, node_id)
+    inputs = inputs_of(graph, node_id)
+    grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
+    grad_output = _arrived(graph, recording, step)
+    consumers, consumer_count = consumers_of(graph, node_id)
+    grad_input = None
+    if step and inputs:
+        grad_input = [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
+    return {
+        "id": node_id,
+        "kind": data["kind"],
+        "op": data["op"],
+        "name": data["name"],
+        "about": why.what_is(data, node),
+        "forward": _forward(node, data["op"]),
+        "shape": None if data["shape"] is None else list(data["shape"]),
+        "dtype": data["dtype"],
+        "device": data["device"],
+        "requires_grad": leaf.requires_grad if leaf is not None else True,
+        "is_leaf": leaf is not None,
+        "outputs": outputs_of(graph, node_id),
+        "saved": saved_models(node),
+        "inputs": inputs,
+        "no_grad_inputs": undrawn_inputs(captured, node_id),
+        "consumers": consumers,
+        "consumer_count": consumer_count,
+        "value": summarise(leaf) if leaf is not None else None,
+        "grad": None if grad is None else summarise(grad),
+        "grad_output": grad_output,
+        "grad_input": grad_input,
+        "grad_note": {
+            "grad": why.no_grad(graph, node_id, tensor, run, state) if grad is None else None,
+            "grad_output": why.no_flow(run, state) if not grad_output else None,
+            "grad_input": why.nothing_passed_on(data, run, state) if not grad_input else None,
+        },
+        "state": state,
+        "contributions": _contributions(graph, recording, node_id),
+        "contribution_count": _arrivals_by_now(graph, recording, node_id),
+        "formula": _formulas(node, step),
+        "chain": chain_model(captured, node_id, run) if leaf is not None else None,
+        **watched_details(captured, node_id),
+        "explained": None if leaf is None else _explained(captured, leaf, data["name"]),
+    }
+
+
+def _explained(captured: Capture, leaf: torch.Tensor, name: str | None) -> str:
+    return reason_of(leaf, name, graph_of(captured)).sentence
+
+
+def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step | None]:
+    """How far a node is when the cursor stands where it does, and its step if that has run."""
+    if recording is None:
+        return "waiting", None
+    state = recording.state(node)
+    return state, recording.run.steps[node] if state in {"running", "done"} else None
+
+
+def _arrived(
+    graph: nx.MultiDiGraph, recording: Recording | None, step: Step | None
+) -> list[TensorSummary | None] | None:
+    """What came into a node; where a hook has changed what had arrived, it says so."""
+    if recording is None or step is None:
+        return None
+    found = [_summary(kept) for kept in step.grad_outputs]
+    if graph.in_degree(step.node) > _MOST_ADDED:
+        return found
+    sums = {
+        share.output_nr: share.total for share in contributions(graph, recording.run, step.node)
+    }
+    for nr, total in sums.items():
+        summary, kept = found[nr], step.grad_outputs[nr]
+        if summary is None or kept is None or total is None or kept.changed:
+            continue
+        if kept.tensor is not None and not _alike(total, kept.tensor):
+            summary["note"] = (
+                "A hook on this tensor changed the gradient that had arrived (its norm was "
+                f"{total.norm().item():.6g}) before the node ran with it."
+            )
+    return found
+
+
+def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
+    try:  # loosely: devices may add up in another order than we do
+        return torch.allclose(total, came, rtol=1e-3, atol=0, equal_nan=True)
+    except (RuntimeError, NotImplementedError):  # sparse and other layouts
+        return True
+
+
+def _contributions(
+    graph: nx.MultiDiGraph, recording: Recording | None, node: int
+) -> list[ContributionModel] | None:
+    """What has arrived at a node by now, in the order in which the engine adds it up."""
+    if recording is None:
+        return None
+    return [
+        {
+            "step": share.step,
+            "consumer": share.consumer,
+            "label": (
+                "where backward started"
+                if share.consumer is None
+                else label(graph.nodes[share.consumer])
+            ),
+            "input_nr": share.input_nr,
+            "argument": _argument(graph, share, node),
+            "output_nr": share.output_nr,
+            "grad": None if share.grad is None else summarise(share.grad),
+            "total": None if share.total is None else summarise(share.total),
+        }
+        for share in islice(contributions(graph, recording.run, node), MOST_LISTED)
+        if share.step <= recording.cursor
+    ]
+
+
+def _arrivals_by_now(graph: nx.MultiDiGraph, recording: Recording | None, node: int) -> int:
+    """How many contributions there are, those included that are not listed."""
+    if recording is None:
+        return 0
+    numbers, never = recording.run.numbers, recording.cursor + 1
+    return sum(1 for _ in seeds(graph, recording.run, node)) + sum(
+        len(edges)
+        for source, edges in graph.pred[node].items()
+        if numbers.get(source, never) <= recording.cursor
+    )
+
+
+def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | None:
+    if share.consumer is None:
+        return None
+    argument: str | None = graph.edges[share.consumer, node, share.input_nr]["argument"]
+    return argument
+
+
+def _formulas(node: Node, step: Step | None) -> list[FormulaModel]:
+    found = formulas(node)
+    if step is not None:
+        grads = [None if kept is None else kept.tensor for kept in step.grad_outputs]
+        for formula in found:
+            formula["numbers"] = with_numbers(formula, node, grads)
+    return found
+
+
+def _intermediate(captured: Capture, node_id: int) -> torch.Tensor | None:
+    """The first output of an op whose tensor we know and that is still alive."""
+    for output in captured.graph.nodes[node_id]["outputs"]:
+        known = captured.tensors.get((node_id, output["output_nr"]))
+        tensor = known() if known is not None else None
+        if tensor is not None:
+            return tensor
+    return None
+
+
+def _summary(kept: Kept | None) -> TensorSummary | None:
+    return None if kept is None else kept.summarise()
+
+
+def _forward(node: Node, op: str) -> str | None:
+    custom = getattr(node, "_forward_cls", None)
+    if custom is not None:
+        try:
+            return f"{custom.__name__}.forward{inspect.signature(custom.forward)}"
+        except (TypeError, ValueError):
+            return None
+    found = signature(op)
+    return found.forward if found else None
+
+
+def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
+    """The tensors that a node gave, as the panel lists them."""
+    roots = set(graph.graph["roots"])
+    return [
+        {
+            "output_nr": output["output_nr"],
+            "name": output["name"],
+            "shape": None if output["shape"] is None else list(output["shape"]),
+            "dtype": output["dtype"],
+            "device": output["device"],
+            "is_root": (node_id, output["output_nr"]) in roots,
+        }
+        for output in graph.nodes[node_id]["outputs"]
+    ]
+
+
+def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
+    """What a node takes, by argument."""
+    found: list[InputModel] = []
+    for _, target, edge in graph.out_edges(node_id, data=True):
+        outputs = graph.nodes[target]["outputs"]
+        shape = outputs[edge["output_nr"]]["shape"] if edge["output_nr"] < len(outputs) else None
+        found.append(
+            {
+                "input_nr": edge["input_nr"],
+                "argument": edge["argument"],
+                "node": target,
+                "output_nr": edge["output_nr"],
+                "label": label(graph.nodes[target]),
+                "shape": None if shape is None else list(shape),
+            }
+        )
+    return sorted(found, key=lambda edge: edge["input_nr"])
+
+
+def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerModel], int]:
+    """The first that take the tensors of a node, and how many do."""
+    found = sorted(
+        (source, edge["input_nr"], key)
+        for source, edges in graph._pred[node_id].items()
+        for key, edge in edges.items()
+    )
+    listed = [(source, graph.edges[source, node_id, key]) for source, _, key in found[:MOST_LISTED]]
+    return [
+        {
+            "node": source,
+            "input_nr": edge["input_nr"],
+            "argument": edge["argument"],
+            "output_nr": edge["output_nr"],
+            "label": label(graph.nodes[source]),
+        }
+        for source, edge in listed
+    ], len(found)

@@ -1,0 +1,166 @@
+"""What the panel shows beyond autograd: what was watched of a node, constants and cuts."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import networkx as nx
+
+from ..forward.annotate import Extra
+from ..forward.annotations import Annotation, Cut
+from ..forward.source_line import SourceLine, shown_file
+from ..graph.capture import Capture
+from ..graph.summary import summarise
+from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
+from ..wire import ConstantModel, ConsumerModel, CutModel, DetailsModel, NoGradInput, SourceModel
+from .blank import blank_details
+
+MOST_LISTED = 100
+"""Consumers of a node, and shares of its gradient, that are told of one by one."""
+
+
+class WatchedDetails(TypedDict):
+    """The fields of `DetailsModel` that `watch` fills."""
+
+    source: SourceModel | None
+    module: str | None
+    call: str | None
+    inplace: bool
+    inferred: bool
+    constants: list[ConstantModel]
+    cuts: list[CutModel]
+
+
+def label(data: dict[str, Any]) -> str:
+    """What to write on a node: its name if it has one, else its op; of a constant its value."""
+    if data["kind"] == "constant":
+        return str(data["name"] or data["value"] or data["op"])
+    if data["kind"] == "outside":
+        return str(data["name"] or "unnamed tensor")
+    return str(data["name"] or data["op"])
+
+
+def watched_details(captured: Capture, node: int) -> WatchedDetails:
+    """What was watched of an autograd node, and the constants that are drawn at it."""
+    found = captured.annotated
+    seen = found.annotations.get(node) if found is not None else None
+    return {
+        "source": line_model(seen.source) if seen is not None else None,
+        "module": _module(seen),
+        "call": seen.forward if seen is not None else None,
+        "inplace": seen is not None and seen.inplace,
+        "inferred": False,
+        "constants": [] if found is None else _constants(found.graph, node),
+        "cuts": [],
+    }
+
+
+def undrawn_inputs(captured: Capture, node: int) -> list[NoGradInput]:
+    """The inputs of an autograd node that need no grad and are not drawn as constants."""
+    inputs: list[NoGradInput] = captured.graph.nodes[node]["no_grad_inputs"]
+    if captured.annotated is None:
+        return inputs
+    drawn = {edge["input_nr"] for _, _, edge in _feeding(captured.annotated.graph, node)}
+    return [each for each in inputs if each["input_nr"] not in drawn]
+
+
+def extra_details(captured: Capture, node: int) -> DetailsModel:
+    """Describe a node that is no autograd node.
+
+    Args:
+        captured: A graph with annotations.
+        node: The id of a constant, a cut or an outside tensor of it.
+
+    Returns:
+        The contents of the panel.
+    """
+    found = captured.annotated
+    assert found is not None
+    graph = found.graph
+    extra = found.extras[node - found.first]
+    tensor = extra.tensor
+    origin = extra.constant.origin if extra.constant is not None else None
+    return {
+        **blank_details(graph, node, _about(graph, node, extra), no_flow(graph.nodes[node])),
+        "consumers": _takers(graph, node)[:MOST_LISTED],
+        "value": None if tensor is None else summarise(tensor),
+        "state": "not reached",
+        "source": line_model(origin.where) if origin is not None else None,
+        "inferred": extra.inferred,
+        "cuts": _cuts(graph, extra),
+    }
+
+
+def _about(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:
+    data = graph.nodes[node]
+    if extra.kind == "outside":
+        return about_outside(data)
+    if extra.kind == "cut":
+        assert extra.constant is not None
+        sources = [label(graph.nodes[source]) for source in extra.sources]
+        return about_cut(data, extra.constant.cuts, sources)
+    return about_constant(data, extra.constant)
+
+
+def _feeding(graph: nx.MultiDiGraph, node: int) -> list[tuple[int, int, dict[str, Any]]]:
+    """The edges of a node to its constants."""
+    edges = graph.out_edges(node, data=True)
+    return [(source, target, edge) for source, target, edge in edges if edge["kind"] == "constant"]
+
+
+def _constants(graph: nx.MultiDiGraph, node: int) -> list[ConstantModel]:
+    return [
+        {
+            "node": target,
+            "argument": edge["argument"],
+            "input_nr": edge["input_nr"],
+            "label": label(graph.nodes[target]),
+            "shape": list(graph.nodes[target]["shape"]),
+        }
+        for _, target, edge in _feeding(graph, node)
+    ]
+
+
+def _takers(graph: nx.MultiDiGraph, node: int) -> list[ConsumerModel]:
+    return [
+        {
+            "node": source,
+            "input_nr": edge["input_nr"],
+            "argument": edge["argument"],
+            "output_nr": 0,
+            "label": label(graph.nodes[source]),
+        }
+        for source, _, edge in graph.in_edges(node, data=True)
+    ]
+
+
+def _cuts(graph: nx.MultiDiGraph, extra: Extra) -> list[CutModel]:
+    cuts: tuple[Cut, ...] = extra.constant.cuts if extra.constant is not None else ()
+    return [
+        {
+            "how": cut.how,
+            "node": source,
+            "label": label(graph.nodes[source]),
+            "line": line_model(cut.where),
+            "region": line_model(cut.region),
+        }
+        for cut, source in zip(cuts, extra.sources, strict=True)
+    ]
+
+
+def line_model(where: SourceLine | None) -> SourceModel | None:
+    """A line of the user's program, as the panel shows it."""
+    if where is None:
+        return None
+    return {
+        "file": shown_file(where.file),
+        "line": where.line,
+        "text": where.text,
+        "function": where.function,
+    }
+
+
+def _module(seen: Annotation | None) -> str | None:
+    if seen is None or seen.module is None:
+        return None
+    return seen.module or seen.module_root

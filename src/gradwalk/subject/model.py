@@ -1,0 +1,235 @@
+"""From the captured graph to what is sent to the browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import networkx as nx
+
+from ..backward.grads import Moment, Timeline
+from ..backward.kept import Kept, norms
+from ..backward.observe import Observer, Run
+from ..backward.recording import Recording
+from ..backward.steps import seeds as seeds_at
+from ..graph.summary import json_number, plain_values
+from ..wire import (
+    WIRE_VERSION,
+    DtypesModel,
+    EdgeModel,
+    GraphModel,
+    JsonNumber,
+    ModulesModel,
+    NodeModel,
+    RootModel,
+    RunModel,
+    StateModel,
+    Values,
+)
+from .extra_details import label
+
+MOST_SHOWN = 200
+"""Nodes of a graph whose constants are drawn unasked."""
+
+_FEW = 4  # numbers that still fit on an edge
+
+
+def graph_model(
+    graph: nx.MultiDiGraph,
+    namespaces: Mapping[int, str] | None = None,
+    modules: ModulesModel | None = None,
+) -> GraphModel:
+    """The wire model of a captured graph.
+
+    Args:
+        graph: What `gradwalk.capture` gave, with or without annotations.
+        namespaces: The modules of its nodes as far as they are inferred.
+        modules: The classes of the modules, where any are known.
+
+    Returns:
+        Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
+        in the order in which the graph without annotations has them.
+    """
+    inferred = namespaces or {}
+    nodes: list[NodeModel] = [
+        {
+            "id": node,
+            "kind": data["kind"],
+            "op": data["op"],
+            "label": label(data),
+            "name": data["name"],
+            "shape": None if data["shape"] is None else list(data["shape"]),
+            "no_grad_inputs": data["no_grad_inputs"],
+            "namespace": inferred.get(node, data.get("namespace")),
+            "value": data.get("value"),
+            "inferred": data.get("inferred", node in inferred),
+        }
+        for node, data in graph.nodes(data=True)
+    ]
+    edges: list[EdgeModel] = [
+        {
+            "source": source,
+            "target": target,
+            "argument": data["argument"],
+            "input_nr": data["input_nr"],
+            "output_nr": data["output_nr"],
+            "kind": data.get("kind", "gradient"),
+        }
+        for source, target, data in graph.edges(data=True)
+    ]
+    edges.sort(key=lambda edge: edge["kind"] != "gradient")  # stable
+    roots: list[RootModel] = []
+    given = graph.graph.get("root_names")  # of a static graph
+    for i, (node, output_nr) in enumerate(graph.graph["roots"]):
+        outputs = graph.nodes[node]["outputs"]
+        name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
+        name = name if given is None else given[i]
+        roots.append({"node": node, "output_nr": output_nr, "name": name})
+    static = bool(graph.graph.get("static", False))
+    return {
+        "v": WIRE_VERSION,
+        "static": static,
+        "modules": modules or modules_model({}),
+        "nodes": nodes,
+        "edges": edges,
+        "roots": roots,
+    }
+
+
+def modules_model(classes: Mapping[str, str]) -> ModulesModel:
+    """The class names of modules by namespace, each name once."""
+    names: dict[str, int] = {}
+    places = [names.setdefault(name, len(names)) for name in classes.values()]
+    return {"namespaces": list(classes), "classes": places, "names": list(names)}
+
+
+def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
+    """The dtype of every node, each name once."""
+    names: dict[str, int] = {}
+    nodes = [
+        -1 if dtype is None else names.setdefault(dtype, len(names))
+        for _, dtype in graph.nodes(data="dtype")
+    ]
+    return {"names": list(names), "nodes": nodes}
+
+
+def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph) -> StateModel:
+    """What has been seen of backward.
+
+    Args:
+        observer: What watched it.
+        freed: Ids of the nodes whose saved tensors are gone.
+        graph: What `gradwalk.capture` gave.
+
+    Returns:
+        Plain JSON values, with a sentence for the status line.
+    """
+    freed = sorted(freed)
+    last, total = observer.last, len(graph)
+    steps = last.steps if last else {}
+    reached = sorted(
+        node for node, step in steps.items() if any(grad is not None for grad in step.grad_outputs)
+    )
+    if last is None:
+        note = "No backward pass through this graph has been seen yet."
+    else:
+        note = f"Backward pass {observer.runs}: gradients reached {len(reached)} of {total} nodes"
+        note += " before it stopped with an error." if last.state == "stopped" else "."
+    if freed:
+        whose = (
+            "1 node has freed its" if len(freed) == 1 else f"{len(freed)} nodes have freed their"
+        )
+        note += (
+            f" {whose} saved tensors, so running backward again needs a new forward pass "
+            "(or retain_graph=True the first time)."
+        )
+    return {
+        "runs": observer.runs,
+        "reached": reached,
+        "flowed": [place for place, _ in _flows(graph, last)],
+        "freed": freed,
+        "note": note,
+    }
+
+
+def run_model(recording: Recording) -> RunModel:
+    """What flowed in a backward pass, in few numbers.
+
+    Args:
+        recording: The pass.
+
+    Returns:
+        Plain JSON values. Norms of many gradients are read from their device at once.
+    """
+    graph, run = recording.graph, recording.run
+    flows = list(_flows(graph, run))
+    seeds = [
+        (node, nr, Kept(seed))
+        for node in dict.fromkeys(root for root, _ in graph.graph["roots"])
+        for nr, seed in seeds_at(graph, run, node)
+    ]
+    grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
+    flowed = few([kept for _, kept in flows])
+    return {
+        "run": run.number,
+        "ended": "stopped" if run.state == "stopped" else "done",
+        "seeds": [
+            {"node": node, "output_nr": nr, "values": values, "norm": norm}
+            for (node, nr, _), (values, norm) in zip(
+                seeds, few([kept for _, _, kept in seeds]), strict=True
+            )
+        ],
+        "edges": [place for place, _ in flows],
+        "values": [values for values, _ in flowed],
+        "norms": [norm for _, norm in flowed],
+        "grads": [
+            {"node": node, "values": values, "norm": norm}
+            for (node, _), (values, norm) in zip(
+                grown, few([kept for _, kept in grown]), strict=True
+            )
+        ],
+        "marks": recording.marks,
+    }
+
+
+def _changed(run: Run) -> Iterator[Timeline]:
+    """The tensors whose ``.grad`` holds something new."""
+    for timeline in run.grads.timelines if run.grads is not None else ():
+        if len(timeline.moments) > 1 and timeline.moments[-1].grad is not None:
+            yield timeline
+
+
+def as_kept(moment: Moment) -> Kept:
+    """What a ``.grad`` held at a moment that has one."""
+    if moment.values is not None:
+        return Kept(moment.values)
+    return Kept(moment.grad, moment.version, norm=moment.norm)
+
+
+def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]]:
+    """Every edge that carried a gradient: its place among the graph's edges, and the gradient."""
+    if run is None:
+        return
+    place = 0
+    for source, following in graph._succ.items():
+        step = run.steps.get(source)
+        for edges in following.values():
+            for edge in edges.values():
+                kept = step.grad_inputs[edge["input_nr"]] if step is not None else None
+                if kept is not None:
+                    yield place, kept
+                place += 1
+
+
+def few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:
+    """The values of those gradients that have at most four, and the norm of each."""
+    return [
+        (_values(kept), None if norm is None else json_number(norm))
+        for kept, norm in zip(gradients, norms(gradients), strict=True)
+    ]
+
+
+def _values(kept: Kept) -> Values | None:
+    """The numbers of a gradient that has at most four."""
+    if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > _FEW:
+        return None
+    return plain_values(kept.tensor)

@@ -1,1 +1,0 @@
-"""`watch`: what the forward pass tells."""

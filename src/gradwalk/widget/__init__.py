@@ -1,0 +1,1 @@
+"""`GraphWidget`: traits and wiring."""
