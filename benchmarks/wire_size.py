@@ -107,7 +107,7 @@ def stages(output: Tensor, names: Any) -> list[float]:
     times = [time.process_time()]
     captured = capture_nodes(given, found)
     times.append(time.process_time())
-    model = graph_model(captured.drawn)
+    model = graph_model(captured.graph)
     times.append(time.process_time())
     pack_graph(model)
     times.append(time.process_time())

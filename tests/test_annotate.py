@@ -50,7 +50,7 @@ def inferred(loss, **names):
     """The graph with all that can be inferred without having watched."""
     outputs = read_outputs((loss,), "test")
     called = names_among(names)
-    return annotate(capture_nodes(outputs, called), outputs, called, infer=True).drawn
+    return annotate(capture_nodes(outputs, called), called, infer=True).drawn
 
 
 def test_a_plain_capture_has_nothing_of_it():

@@ -14,10 +14,10 @@ from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradwalk import GraphWidget, record, watch
+from gradwalk import GraphWidget, diagnose, record, watch
 from gradwalk.findings.depth import arriving_norms, layers_of
-from gradwalk.findings.diagnose import diagnose, in_bytes
 from gradwalk.findings.finding import Finding, finding_models
+from gradwalk.findings.judge import in_bytes
 
 
 def only(findings: list[Finding], kind: str) -> Finding:

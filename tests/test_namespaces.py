@@ -12,9 +12,8 @@ from torch.nn import functional as F
 from gradwalk.forward.annotations import annotation_of
 from gradwalk.forward.watch import watch
 from gradwalk.graph.capture import Capture, capture_nodes
-from gradwalk.graph.names import read_names
+from gradwalk.graph.names import module_classes, read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.modules.module_tree import module_classes
 from gradwalk.modules.namespaces import infer_namespaces
 
 # Nothing but the parameters' names is known: these nets have no modules without parameters.

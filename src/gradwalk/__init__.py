@@ -6,11 +6,11 @@ from .comparison.compare_widget import CompareWidget
 from .files.dot import make_dot
 from .files.save import save
 from .files.tensorboard import to_tensorboard
-from .findings.diagnose import diagnose
 from .forward.watch import watch
-from .graph.capture import capture
 from .program.fx_graph import capture_fx
 from .reasons.explain import explain_grad
+from .subject.capture import capture
+from .subject.diagnose import diagnose
 from .widget.graph_widget import GraphWidget
 
 __all__ = [

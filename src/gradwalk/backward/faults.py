@@ -12,6 +12,8 @@ from torch.autograd.graph import Node
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import read_saved
+from ..graph.words import described
+from ..wire import MarkModel
 from .kept import Kept, norms
 from .observe import Run
 
@@ -73,13 +75,6 @@ def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
     if failed is None:
         return f"Backward stopped after {len(run.steps)} steps. {why}"
     return f"Backward stopped at {described(graph, failed)}. {why}"
-
-
-def described(graph: nx.MultiDiGraph, node: int) -> str:
-    """A node in words: its name, its operation and its number."""
-    data = graph.nodes[node]
-    name = f" of {data['name']}" if data["name"] else ""
-    return f"{data['op']}{name} (node {node})"
 
 
 def nan_birth(captured: Capture, run: Run) -> tuple[int, str] | None:
@@ -148,3 +143,18 @@ def _odd(name: str, value: object) -> str | None:
         return None
     where = f"Among the {value.numel()} numbers of" if value.numel() > 1 else "In"
     return f"{where} its saved {name}: {', '.join(parts)}."
+
+
+def marks(captured: Capture, run: Run) -> list[MarkModel]:
+    """The nodes where a pass went wrong, each with a sentence."""
+    found: list[MarkModel] = []
+    failed = run.failed
+    if failed is None and run.state == "stopped" and run.grads is None:
+        failed = failed_node(captured.graph, captured.nodes, run)
+    if failed is not None:
+        note = error_note(captured.graph, run, failed)
+        found.append({"node": failed, "kind": "error", "note": note})
+    birth = nan_birth(captured, run)
+    if birth is not None:
+        found.append({"node": birth[0], "kind": "nan", "note": birth[1]})
+    return found

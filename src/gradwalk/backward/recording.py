@@ -13,9 +13,8 @@ import torch
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import read_names
 from ..graph.outputs import read_outputs
-from ..reasons import why
 from ..wire import MarkModel, NodeState, StepModel
-from .faults import nan_birth
+from .faults import marks
 from .kept import DEFAULT_BUDGET
 from .observe import Observer, Run
 from .run_backward import run_backward
@@ -61,12 +60,12 @@ class Recording:
     @property
     def note(self) -> str | None:
         """What there is to say about this pass: who ran it, what ``.grad`` it added to."""
-        return why.about_run(self.run)
+        return about_run(self.run)
 
     @functools.cached_property
     def marks(self) -> list[MarkModel]:
         """The nodes where something went wrong, each with a sentence."""
-        return why.marks(self._captured, self.run, nan_birth(self._captured, self.run))
+        return marks(self._captured, self.run)
 
     @functools.cached_property
     def models(self) -> list[StepModel]:
@@ -200,6 +199,54 @@ def record(
     finally:
         observer.close()
     return Recording(captured, run)
+
+
+def about_run(run: Run) -> str | None:
+    """What there is to say about a backward pass on the bar: who ran it, what it added to."""
+    if run.grads is None:
+        return (
+            "Your program ran this backward pass, so stepping through it only shows what flowed "
+            "and leaves every .grad as it is."
+        )
+    if run.grads.fixed is not None:
+        return (
+            f"{run.grads.fixed}, so stepping leaves every .grad as it is and only shows what "
+            "flowed. backward() on the widget records a new pass."
+        )
+    sentences = []
+    if run.state == "stopped":
+        sentences.append("This backward pass stopped, so every .grad was put back.")
+    held = [t.name for t in run.grads.timelines if t.moments[0].grad is not None]
+    if held:
+        sentences.append(
+            f"{_were(held)} not empty before this pass: backward adds to what is there. "
+            "Start from nothing with zero_grad(), or by setting .grad to None."
+        )
+    if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
+        sentences.append(
+            "It started from the gradient= you gave: the weights with which the output's numbers "
+            "count, so each .grad is that of their weighted sum."
+        )
+    with_graph = next(
+        (
+            t.name
+            for t in run.grads.timelines
+            if (grad := t.moments[-1].grad) is not None and grad.requires_grad
+        ),
+        None,
+    )
+    if with_graph is not None:
+        sentences.append(
+            "create_graph=True gave each gradient a graph of its own: see it with "
+            f"GraphWidget({with_graph}.grad)."
+        )
+    return " ".join(sentences) or None
+
+
+def _were(names: list[str]) -> str:
+    """For one tensor, or for the first of several."""
+    more = len(names) - 1
+    return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
 
 
 def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:

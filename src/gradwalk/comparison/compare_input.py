@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..forward.annotate import annotate
-from ..graph.capture import Capture, capture_nodes
+from ..forward.annotate import Annotated, annotate, unannotated
+from ..graph.capture import capture_nodes
 from ..graph.names import Names, read_names
-from ..graph.outputs import Output, read_outputs
-from ..program.kinds import is_program
+from ..graph.outputs import Output, is_program, read_outputs
 from ..program.static_capture import StaticCapture, capture_static
 
 MOST_GRAPHS = 4
@@ -22,7 +21,7 @@ MOST_WITH_CONSTANTS = 200
 """In larger graphs operands that need no grad are left out: they would hide the rest."""
 
 
-def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Capture | StaticCapture]:
+def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Annotated | StaticCapture]:
     """Capture what was given, each under its label.
 
     Args:
@@ -58,17 +57,19 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Capture | St
         label if label is not None else _name(output, known) or f"graph {i}"
         for i, (label, output, known) in enumerate(zip(labels, outputs, called, strict=True), 1)
     ]
-    captures: list[Capture | StaticCapture] = [
+    plain = [
         capture_static(each) if is_program(each) else capture_nodes(output, known)
         for each, output, known in zip(given, outputs, called, strict=True)
     ]
-    if all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in captures):
-        captures = [
-            captured
-            if isinstance(captured, StaticCapture)
-            else annotate(captured, output, known, infer=True)
-            for captured, output, known in zip(captures, outputs, called, strict=True)
-        ]
+    infer = all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in plain)
+    captures = [
+        captured
+        if isinstance(captured, StaticCapture)
+        else annotate(captured, known, infer=True)
+        if infer
+        else unannotated(captured)
+        for captured, known in zip(plain, called, strict=True)
+    ]
     return dict(zip(_apart(names_found), captures, strict=True))
 
 

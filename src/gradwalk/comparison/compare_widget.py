@@ -9,7 +9,7 @@ from typing import Any
 import traitlets
 
 from ..backward.kept import DEFAULT_BUDGET
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..packing.comparison import pack_panes, pack_passes, unpack_panes, unpack_passes
 from ..program.static_capture import StaticCapture
 from ..subject.follower import Follower
@@ -61,7 +61,7 @@ class CompareWidget(SteppingWidget):
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
-    def __init__(self, captures: Mapping[str, Capture | StaticCapture]) -> None:
+    def __init__(self, captures: Mapping[str, Annotated | StaticCapture]) -> None:
         """Match the graphs and watch them.
 
         Args:

@@ -10,10 +10,10 @@ import torch
 
 from ..backward.grads import Timeline
 from ..backward.kept import Kept
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..graph.nodes import leaf_tensor
+from ..graph.words import label
 from ..program.static_capture import StaticCapture
-from ..subject.extra_details import label
 from ..subject.follower import Follower
 from ..subject.model import as_kept, few
 from ..subject.static_follower import StaticFollower
@@ -28,7 +28,7 @@ MOST_ROWS = 100
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
-    def __init__(self, captured: Capture | StaticCapture, nodes: Iterable[int | None]) -> None:
+    def __init__(self, captured: Annotated | StaticCapture, nodes: Iterable[int | None]) -> None:
         """Look at the leaves as they are now.
 
         Args:
@@ -76,14 +76,13 @@ class LeafColumn:
         return Kept(tensor.grad.detach())
 
 
-def _tensor(captured: Capture | StaticCapture, node: int) -> torch.Tensor | None:
+def _tensor(captured: Annotated | StaticCapture, node: int) -> torch.Tensor | None:
     """The leaf tensor that a node of the drawn graph stands for, while it lives."""
     if isinstance(captured, StaticCapture):
         return None  # the program may keep a tensor, but no ``.grad`` comes of the graph
     if node < len(captured.nodes):
         return leaf_tensor(captured.nodes[node])
-    annotated = captured.annotated
-    tensor = None if annotated is None else annotated.extras[node - annotated.first].tensor
+    tensor = captured.extra(node).tensor
     return tensor if tensor is not None and tensor.is_leaf else None
 
 

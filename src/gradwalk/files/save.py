@@ -12,10 +12,10 @@ import ipywidgets
 import torch
 
 from .. import notebook
-from ..findings.diagnose import Limits, judge
 from ..findings.finding import finding_models
+from ..findings.judge import Limits, judge
 from ..graph.names import read_names
-from ..program.kinds import is_program
+from ..graph.outputs import is_program
 from ..subject.follower import Follower
 from ..subject.model import graph_model
 from ..subject.replay import Replay
@@ -127,7 +127,7 @@ def _saved_live(widget: GraphWidget, follower: Follower | StaticFollower) -> Sav
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
         "graph": data,  # type: ignore[typeddict-item]
-        "watched": captured.annotated is not None and bool(captured.annotated.annotations),
+        "watched": bool(captured.annotations),
         "inferred_namespaces": _inferred(follower),
         "modules": widget.graph["modules"],
         "memory": follower.memory(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 
-from ..graph.capture import capture
+from ..subject.capture import capture
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..backward.faults import described
-from ..forward.annotations import Annotation, Cut, annotation_of
-from ..forward.records import any_alive
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
+from ..forward.annotations import Cut
+from ..graph.words import described
 from .finding import Finding
 
 # The other ways to lose gradient, casts to integers and comparisons, are what masks are made by.
 _MEANT = ("detach", "data", "no_grad", "inference_mode", "item", "numpy", "copy")
 
 
-def cuts_inside(captured: Capture) -> Iterator[Finding]:
+def cuts_inside(captured: Annotated) -> Iterator[Finding]:
     """Where gradient was cut inside of a module: one finding for each line that did it.
 
     A target that is detached where the loss is computed is meant to be so; it is no finding. When
@@ -26,7 +25,7 @@ def cuts_inside(captured: Capture) -> Iterator[Finding]:
     Yields:
         The findings; none for graphs that were not watched.
     """
-    annotations = _annotations(captured)
+    annotations = captured.annotations
     is_modular = any(each.module is not None for each in annotations.values())
     places: dict[tuple[str, str], tuple[Cut, list[int]]] = {}
     for node, annotation in annotations.items():
@@ -58,13 +57,3 @@ def cuts_inside(captured: Capture) -> Iterator[Finding]:
 def _words(how: str) -> str:
     calls = {"detach": "detach()", "data": ".data", "item": "item()", "numpy": "numpy()"}
     return calls.get(how, "a copy" if how == "copy" else how)
-
-
-def _annotations(captured: Capture) -> dict[int, Annotation]:
-    if captured.annotated is not None:
-        return captured.annotated.annotations
-    if not any_alive():
-        return {}
-    tensors = [tensor for each in captured.tensors.values() if (tensor := each()) is not None]
-    found = {i: annotation_of(node, tensors) for i, node in enumerate(captured.nodes)}
-    return {i: annotation for i, annotation in found.items() if annotation is not None}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -13,8 +12,7 @@ import torch
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import op_name
-from ..graph.outputs import Output
-from ..graph.short_value import short_value
+from ..graph.words import short_value
 from .annotations import Annotation, Constant, Cut, find_source
 from .cut_words import ALIAS, how_made
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
@@ -50,45 +48,47 @@ class Extra:
 
 
 @dataclass(frozen=True)
-class Annotated:
+class Annotated(Capture):
     """A captured graph and what is known beyond its autograd nodes.
 
     Attributes:
-        graph: The autograd nodes, as in `Capture.graph`, with more attributes, then the extra ones.
+        drawn: The autograd nodes, as in ``graph``, with more attributes, then the extra ones.
         annotations: What `watch` saw, by the id of the autograd node.
         extras: What each extra node stands for; the first has the id after the last autograd node.
-        first: That id.
     """
 
-    graph: nx.MultiDiGraph
+    drawn: nx.MultiDiGraph
     annotations: dict[int, Annotation]
     extras: list[Extra]
-    first: int
+
+    def extra(self, node: int) -> Extra:
+        """What a node stands for that is no autograd node."""
+        return self.extras[node - len(self.nodes)]
 
     def watched(self) -> nx.MultiDiGraph:
         """The graph without what was inferred, which stands at its end; a copy."""
-        seen = [node for node, is_inferred in self.graph.nodes(data="inferred") if not is_inferred]
-        return self.graph.subgraph(seen).copy()
+        if not self.annotations:
+            return self.graph.copy()
+        seen = [node for node, is_inferred in self.drawn.nodes(data="inferred") if not is_inferred]
+        return self.drawn.subgraph(seen).copy()
 
 
-def annotate(captured: Capture, outputs: Sequence[Output], names: Names, *, infer: bool) -> Capture:
+def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     """Add to a captured graph what `watch` saw of it, and if asked what can be inferred.
 
     Args:
         captured: The graph; it is not changed.
-        outputs: What it was captured from.
         names: What the user calls the tensors.
         infer: Whether to look for constants among the saved tensors of nodes that nobody watched.
 
     Returns:
-        The same with ``annotated``: every node's ``source``, ``namespace``, ``call`` and
-        ``inplace``, every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside"
-        at the end. Where nothing was watched and nothing is to be inferred, what was given.
+        The same with ``drawn``: every node's ``source``, ``namespace``, ``call`` and ``inplace``,
+        every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at the end.
+        Where nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
     """
-    tensors = [output.tensor for output in outputs if output.tensor is not None]
-    annotations = watched(captured, tensors)
+    annotations = watched(captured)
     if not annotations and not infer:
-        return captured
+        return unannotated(captured)
     operands = list(operands_seen(annotations))
     if infer:
         operands += operands_inferred(captured, names, annotations)
@@ -99,7 +99,14 @@ def annotate(captured: Capture, outputs: Sequence[Output], names: Names, *, infe
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
-    return replace(captured, annotated=Annotated(graph, annotations, build.extras, build.first))
+    return Annotated(
+        captured.graph, captured.nodes, captured.tensors, graph, annotations, build.extras
+    )
+
+
+def unannotated(captured: Capture) -> Annotated:
+    """A captured graph of which nothing more is known."""
+    return Annotated(captured.graph, captured.nodes, captured.tensors, captured.graph, {}, [])
 
 
 def _seen(annotation: Annotation | None) -> dict[str, Any]:

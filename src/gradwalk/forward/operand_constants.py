@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,12 +39,11 @@ class Operand:
     inferred: bool
 
 
-def watched(captured: Capture, outputs: Iterable[torch.Tensor]) -> dict[int, Annotation]:
+def watched(captured: Capture) -> dict[int, Annotation]:
     """What `watch` saw of the nodes of a graph.
 
     Args:
         captured: The graph.
-        outputs: The tensors that it was captured from.
 
     Returns:
         By node id. A call that made several nodes left all of them the same annotation; its
@@ -52,7 +51,8 @@ def watched(captured: Capture, outputs: Iterable[torch.Tensor]) -> dict[int, Ann
     """
     if not any_alive():
         return {}
-    threads = threads_behind(outputs)
+    tensors = [tensor for known in captured.tensors.values() if (tensor := known()) is not None]
+    threads = threads_behind(tensors)
     calls: dict[int, list[int]] = {}
     found: dict[int, Annotation] = {}
     for i, node in enumerate(captured.nodes):

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from ..modules.module_tree import module_classes, modules_by_path
 from .nodes import Edge, gradient_edge
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
@@ -169,3 +168,38 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
             found.add(f"{prefix}.{name}" if prefix else name, tensor)
+
+
+def module_classes(modules: torch.nn.Module | Mapping[str, Any]) -> dict[str, str]:
+    """The classes of modules, by their dotted paths.
+
+    Args:
+        modules: A module, or a mapping from names to modules and other things, as for the
+            ``names`` of `gradwalk.capture`.
+
+    Returns:
+        Path -> the full name of the class whose ``forward`` the module runs. A module that stands
+        in several places has several paths.
+
+    Example::
+
+        >>> nn = torch.nn
+        >>> module_classes(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))["1"]
+        'torch.nn.modules.activation.ReLU'
+    """
+    if isinstance(modules, torch.nn.Module):
+        modules = {"": modules}
+    return {path: _forward_class(module) for path, module in modules_by_path(modules)}
+
+
+def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, torch.nn.Module]]:
+    """(dotted path, module) of the modules among some values, and of those in them."""
+    for name, module in modules.items():
+        if isinstance(module, torch.nn.Module):
+            for path, below in module.named_modules(remove_duplicate=False):
+                yield ".".join(filter(None, (name, path))), below
+
+
+def _forward_class(module: torch.nn.Module) -> str:
+    owner = next(cls for cls in type(module).__mro__ if "forward" in vars(cls))
+    return f"{owner.__module__}.{owner.__qualname__}"

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.autograd.graph import GradientEdge, Node
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
-from ..program.kinds import is_program
 from .nodes import gradient_edge
+
+Program = GraphModule | ExportedProgram
+
+
+def is_program(value: Any) -> TypeGuard[Program]:
+    """Whether a value is a static graph: what torch.export or torch.fx.symbolic_trace returned."""
+    return isinstance(value, (ExportedProgram, GraphModule))
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..graph.names import Names
 
 
 def classes_of_modules(
-    captured: Capture, names: Names, inferred: Mapping[int, str]
+    captured: Annotated, names: Names, inferred: Mapping[int, str]
 ) -> dict[str, str]:
     """The class of each module that nodes belong to, as far as it is known.
 
     Args:
-        captured: The graph, annotated or not.
+        captured: The graph.
         names: What the user calls tensors and modules.
         inferred: Node id -> namespace, where these are inferred; else they are those of the nodes.
 
@@ -29,10 +29,11 @@ def classes_of_modules(
         >>> from gradwalk.graph.capture import capture_nodes
         >>> from gradwalk.graph.names import read_names
         >>> from gradwalk.graph.outputs import read_outputs
+        >>> from gradwalk.forward.annotate import annotate
         >>> net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
         >>> names = read_names(net, "capture")
         >>> outputs = read_outputs((net(torch.ones(1, 2)).sum(),), "capture")
-        >>> captured = capture_nodes(outputs, names)
+        >>> captured = annotate(capture_nodes(outputs, names), names, infer=False)
         >>> classes_of_modules(captured, names, inferred_namespaces(captured, names))
         {'0': 'Linear', '1': 'Linear'}
     """
@@ -47,15 +48,10 @@ def classes_of_modules(
     return {space: by_space[space] for space in sorted(used) if space in by_space}
 
 
-def _watched(captured: Capture, names: Names) -> dict[str, str]:
+def _watched(captured: Annotated, names: Names) -> dict[str, str]:
     """Path -> class of what ran; and of what only holds modules that ran, where its name tells."""
-    annotated = captured.annotated
     seen: dict[str, set[str]] = {}
-    for call in {
-        call
-        for each in (annotated.annotations if annotated else {}).values()
-        for call in each.modules
-    }:
+    for call in {call for each in captured.annotations.values() for call in each.modules}:
         seen.setdefault(call[0], set()).add(call[1])
     # Of two models that were watched, both may have a module of this name.
     ran = {path: kinds.pop() for path, kinds in seen.items() if len(kinds) == 1}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
-
-from torch import nn
 
 ModuleKind = Literal["standard", "sequence", "list", "custom"]
 """What may run in a module: "standard", what torch wrote for it; "sequence", only its children, in
@@ -46,40 +44,6 @@ _OPS_OF = {
     "GroupNorm": ("NativeGroupNorm",),
 }
 _DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout")
-
-
-def module_classes(modules: nn.Module | Mapping[str, Any]) -> dict[str, str]:
-    """The classes of modules, by their dotted paths.
-
-    Args:
-        modules: A module, or a mapping from names to modules and other things, as for the
-            ``names`` of `gradwalk.capture`.
-
-    Returns:
-        Path -> the full name of the class whose ``forward`` the module runs. A module that stands
-        in several places has several paths.
-
-    Example::
-
-        >>> module_classes(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))["1"]
-        'torch.nn.modules.activation.ReLU'
-    """
-    if isinstance(modules, nn.Module):
-        modules = {"": modules}
-    return {path: _forward_class(module) for path, module in modules_by_path(modules)}
-
-
-def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, nn.Module]]:
-    """(dotted path, module) of the modules among some values, and of those in them."""
-    for name, module in modules.items():
-        if isinstance(module, nn.Module):
-            for path, below in module.named_modules(remove_duplicate=False):
-                yield ".".join(filter(None, (name, path))), below
-
-
-def _forward_class(module: nn.Module) -> str:
-    owner = next(cls for cls in type(module).__mro__ if "forward" in vars(cls))
-    return f"{owner.__module__}.{owner.__qualname__}"
 
 
 def runs_op(module_class: str, op: str, with_constant: bool) -> bool | None:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..forward.annotate import Annotated
 from ..graph.capture import Capture
 from ..graph.names import Names
 from .module_edges import Edges, End
@@ -82,11 +83,11 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, str] | None = None
     return {node: by_node[node].replace(".", "/") for node in captured.graph}
 
 
-def inferred_namespaces(captured: Capture, names: Names) -> dict[int, str]:
+def inferred_namespaces(captured: Annotated, names: Names) -> dict[int, str]:
     """Where no `watch` saw the modules, and the leaves' names tell of some: `infer_namespaces`.
 
     Args:
-        captured: The graph, annotated or not.
+        captured: The graph.
         names: What the user calls tensors and modules.
 
     Returns:

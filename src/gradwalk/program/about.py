@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..subject.extra_details import label
+from ..graph.words import label
 from .static_capture import StaticCapture
 
 _MOST_NAMED = 6  # calls of a subgraph, in one sentence

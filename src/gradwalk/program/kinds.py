@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
-from torch.export import ExportedProgram
-from torch.fx import GraphModule
-
-Program = GraphModule | ExportedProgram
-
-
-def is_program(value: Any) -> TypeGuard[Program]:
-    """Whether a value is a static graph: what torch.export or torch.fx.symbolic_trace returned."""
-    return isinstance(value, (ExportedProgram, GraphModule))
+from ..graph.outputs import Program, is_program
 
 
 def only_program(given: Sequence[Any]) -> Program | None:

@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..forward.source_line import SourceLine
+from ..graph.outputs import Program
 from .fx_graph import capture_fx_nodes
-from .kinds import Program
 from .stack_trace import source_line
 
 
@@ -31,7 +31,7 @@ class StaticCapture:
         modules: Namespace -> class name of the modules.
         nodes: No autograd nodes are behind it.
         tensors: Nor tensors that backward could pass.
-        annotated: Nor was it watched.
+        annotations: Nor was it watched.
     """
 
     graph: nx.MultiDiGraph
@@ -42,12 +42,16 @@ class StaticCapture:
     modules: Mapping[str, str]
     nodes: tuple[()] = ()
     tensors: Mapping[tuple[int, int], weakref.ref[torch.Tensor]] = field(default_factory=dict)
-    annotated: None = None
+    annotations: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def made_by(self) -> str:
         """What wrote it down: "torch.export" or "torch.fx"."""
         return str(self.graph.graph["made_by"])
+
+    def watched(self) -> nx.MultiDiGraph:
+        """The graph; a copy."""
+        return self.graph.copy()
 
     def source(self, node: int) -> SourceLine | None:
         """The line of the user's program that a node came from."""

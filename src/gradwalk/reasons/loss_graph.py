@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..forward.annotate import annotate
+from ..forward.annotate import Annotated, annotate
 from ..forward.annotations import Cut
 from ..forward.provenance import cuts_of
-from ..graph.capture import Capture, capture_nodes
+from ..graph.capture import capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
 from ..graph.outputs import read_outputs, values_in
@@ -30,7 +30,7 @@ class LossGraph:
         name: What to call the loss in a sentence.
     """
 
-    captured: Capture | None
+    captured: Annotated | None
     without_grad: tuple[torch.Tensor, ...]
     name: str
 
@@ -42,8 +42,7 @@ class LossGraph:
     @property
     def is_watched(self) -> bool:
         """Whether `watch` saw the forward pass, or a part of it."""
-        annotated = self.captured.annotated if self.captured is not None else None
-        return annotated is not None and bool(annotated.annotations)
+        return self.captured is not None and bool(self.captured.annotations)
 
     def node_of(self, tensor: torch.Tensor) -> int | None:
         """The id of the node that made a tensor, or accumulates into it; None for no such node."""
@@ -87,10 +86,9 @@ class LossGraph:
 
     @property
     def _cuts(self) -> Iterator[Cut]:
-        annotated = self.captured.annotated if self.captured is not None else None
         cuts = [
             cut
-            for extra in (annotated.extras if annotated is not None else ())
+            for extra in (self.captured.extras if self.captured is not None else ())
             if extra.constant is not None
             for cut in extra.constant.cuts
         ]
@@ -119,12 +117,12 @@ def read_loss(loss: Any, names: Names) -> LossGraph:
     if without and not rest:
         return LossGraph(None, without, name)
     outputs = read_outputs((rest,), "explain_grad")
-    captured = capture_nodes(outputs, names)
-    return LossGraph(annotate(captured, outputs, names, infer=True), without, name)
+    captured = annotate(capture_nodes(outputs, names), names, infer=True)
+    return LossGraph(captured, without, name)
 
 
-def graph_of(captured: Capture) -> LossGraph:
-    """The same of a graph that has been captured, with its annotations."""
+def graph_of(captured: Annotated) -> LossGraph:
+    """The graph behind a loss that has been captured already."""
     roots = captured.graph.graph["roots"]
     names = {
         captured.graph.nodes[node]["outputs"][nr]["name"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
+from ..forward.annotate import Annotated
 from ..forward.annotations import Cut
 from ..forward.cut_words import ALIAS
 from ..forward.provenance import cuts_of
 from ..forward.source_line import SourceLine
-from ..graph.capture import Capture
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph
 
@@ -140,7 +140,7 @@ def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
     )
 
 
-def _blocked(captured: Capture, blocks: Sequence[Block]) -> str:
+def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
     parts = [
         f"{_operation(captured, block.node)} lets nothing through ({block.because})"
         for block in blocks[:_MOST_BLOCKS]
@@ -150,9 +150,9 @@ def _blocked(captured: Capture, blocks: Sequence[Block]) -> str:
     return f"{', and '.join(parts)}{more}; {blocks[0].remedy}."
 
 
-def _operation(captured: Capture, node: int) -> str:
+def _operation(captured: Annotated, node: int) -> str:
     data = captured.graph.nodes[node]
-    seen = captured.annotated.annotations.get(node) if captured.annotated is not None else None
+    seen = captured.annotations.get(node)
     name = f", {data['name']}" if data["name"] else ""
     return f"{data['op']} (node {node}{name}{_at(seen.source if seen else None)})"
 

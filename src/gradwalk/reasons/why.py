@@ -9,12 +9,12 @@ import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
-from ..backward.faults import described, error_note, failed_node
 from ..backward.observe import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
 from ..graph.signatures import signature
-from ..wire import MarkModel, NodeState
+from ..graph.words import described
+from ..wire import NodeState
 
 _NOTHING_SEEN = (
     "No backward pass through this graph has been seen yet: call backward() on the output, and the "
@@ -154,54 +154,6 @@ def _listed(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def about_run(run: Run) -> str | None:
-    """What there is to say about a backward pass on the bar: who ran it, what it added to."""
-    if run.grads is None:
-        return (
-            "Your program ran this backward pass, so stepping through it only shows what flowed "
-            "and leaves every .grad as it is."
-        )
-    if run.grads.fixed is not None:
-        return (
-            f"{run.grads.fixed}, so stepping leaves every .grad as it is and only shows what "
-            "flowed. backward() on the widget records a new pass."
-        )
-    sentences = []
-    if run.state == "stopped":
-        sentences.append("This backward pass stopped, so every .grad was put back.")
-    held = [t.name for t in run.grads.timelines if t.moments[0].grad is not None]
-    if held:
-        sentences.append(
-            f"{_were(held)} not empty before this pass: backward adds to what is there. "
-            "Start from nothing with zero_grad(), or by setting .grad to None."
-        )
-    if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
-        sentences.append(
-            "It started from the gradient= you gave: the weights with which the output's numbers "
-            "count, so each .grad is that of their weighted sum."
-        )
-    with_graph = next(
-        (
-            t.name
-            for t in run.grads.timelines
-            if (grad := t.moments[-1].grad) is not None and grad.requires_grad
-        ),
-        None,
-    )
-    if with_graph is not None:
-        sentences.append(
-            "create_graph=True gave each gradient a graph of its own: see it with "
-            f"GraphWidget({with_graph}.grad)."
-        )
-    return " ".join(sentences) or None
-
-
-def _were(names: list[str]) -> str:
-    """For one tensor, or for the first of several."""
-    more = len(names) - 1
-    return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
-
-
 def blocked(captured: Capture, nodes: Collection[int]) -> str | None:
     """Why a new backward pass from the outputs cannot start by itself; None when it can.
 
@@ -233,17 +185,3 @@ def failure(error: BaseException) -> str:
     text = str(error).strip()
     notes = getattr(error, "__notes__", [])
     return " ".join([f"{type(error).__name__}: {text}" if text else type(error).__name__, *notes])
-
-
-def marks(captured: Capture, run: Run, birth: tuple[int, str] | None) -> list[MarkModel]:
-    """The nodes where a pass went wrong, each with a sentence."""
-    found: list[MarkModel] = []
-    failed = run.failed
-    if failed is None and run.state == "stopped" and run.grads is None:
-        failed = failed_node(captured.graph, captured.nodes, run)
-    if failed is not None:
-        note = error_note(captured.graph, run, failed)
-        found.append({"node": failed, "kind": "error", "note": note})
-    if birth is not None:
-        found.append({"node": birth[0], "kind": "nan", "note": birth[1]})
-    return found

@@ -15,11 +15,12 @@ from ..backward.recording import Recording
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
 from ..derivatives.formulas import formulas, with_numbers
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
 from ..graph.summary import summarise
+from ..graph.words import label
 from ..reasons import why
 from ..reasons.loss_graph import graph_of
 from ..reasons.reasons import reason_of
@@ -36,7 +37,6 @@ from ..wire import (
 from .extra_details import (
     MOST_LISTED,
     extra_details,
-    label,
     undrawn_inputs,
     watched_details,
 )
@@ -44,7 +44,7 @@ from .extra_details import (
 _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
-def details(captured: Capture, node_id: int, recording: Recording | None) -> DetailsModel:
+def details(captured: Annotated, node_id: int, recording: Recording | None) -> DetailsModel:
     """Describe one node.
 
     Args:
@@ -110,7 +110,7 @@ def details(captured: Capture, node_id: int, recording: Recording | None) -> Det
     }
 
 
-def _explained(captured: Capture, leaf: torch.Tensor, name: str | None) -> str:
+def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str:
     return reason_of(leaf, name, graph_of(captured)).sentence
 
 
@@ -207,7 +207,7 @@ def _formulas(node: Node, step: Step | None) -> list[FormulaModel]:
     return found
 
 
-def _intermediate(captured: Capture, node_id: int) -> torch.Tensor | None:
+def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
     """The first output of an op whose tensor we know and that is still alive."""
     for output in captured.graph.nodes[node_id]["outputs"]:
         known = captured.tensors.get((node_id, output["output_nr"]))

@@ -6,11 +6,11 @@ from typing import Any, TypedDict
 
 import networkx as nx
 
-from ..forward.annotate import Extra
+from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation, Cut
 from ..forward.source_line import SourceLine, shown_file
-from ..graph.capture import Capture
 from ..graph.summary import summarise
+from ..graph.words import label
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
 from ..wire import ConstantModel, ConsumerModel, CutModel, DetailsModel, NoGradInput, SourceModel
 from .blank import blank_details
@@ -31,40 +31,28 @@ class WatchedDetails(TypedDict):
     cuts: list[CutModel]
 
 
-def label(data: dict[str, Any]) -> str:
-    """What to write on a node: its name if it has one, else its op; of a constant its value."""
-    if data["kind"] == "constant":
-        return str(data["name"] or data["value"] or data["op"])
-    if data["kind"] == "outside":
-        return str(data["name"] or "unnamed tensor")
-    return str(data["name"] or data["op"])
-
-
-def watched_details(captured: Capture, node: int) -> WatchedDetails:
+def watched_details(captured: Annotated, node: int) -> WatchedDetails:
     """What was watched of an autograd node, and the constants that are drawn at it."""
-    found = captured.annotated
-    seen = found.annotations.get(node) if found is not None else None
+    seen = captured.annotations.get(node)
     return {
         "source": line_model(seen.source) if seen is not None else None,
         "module": _module(seen),
         "call": seen.forward if seen is not None else None,
         "inplace": seen is not None and seen.inplace,
         "inferred": False,
-        "constants": [] if found is None else _constants(found.graph, node),
+        "constants": _constants(captured.drawn, node),
         "cuts": [],
     }
 
 
-def undrawn_inputs(captured: Capture, node: int) -> list[NoGradInput]:
+def undrawn_inputs(captured: Annotated, node: int) -> list[NoGradInput]:
     """The inputs of an autograd node that need no grad and are not drawn as constants."""
     inputs: list[NoGradInput] = captured.graph.nodes[node]["no_grad_inputs"]
-    if captured.annotated is None:
-        return inputs
-    drawn = {edge["input_nr"] for _, _, edge in _feeding(captured.annotated.graph, node)}
+    drawn = {edge["input_nr"] for _, _, edge in _feeding(captured.drawn, node)}
     return [each for each in inputs if each["input_nr"] not in drawn]
 
 
-def extra_details(captured: Capture, node: int) -> DetailsModel:
+def extra_details(captured: Annotated, node: int) -> DetailsModel:
     """Describe a node that is no autograd node.
 
     Args:
@@ -74,10 +62,7 @@ def extra_details(captured: Capture, node: int) -> DetailsModel:
     Returns:
         The contents of the panel.
     """
-    found = captured.annotated
-    assert found is not None
-    graph = found.graph
-    extra = found.extras[node - found.first]
+    graph, extra = captured.drawn, captured.extra(node)
     tensor = extra.tensor
     origin = extra.constant.origin if extra.constant is not None else None
     return {
@@ -105,7 +90,7 @@ def _about(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:
 def _feeding(graph: nx.MultiDiGraph, node: int) -> list[tuple[int, int, dict[str, Any]]]:
     """The edges of a node to its constants."""
     edges = graph.out_edges(node, data=True)
-    return [(source, target, edge) for source, target, edge in edges if edge["kind"] == "constant"]
+    return [each for each in edges if each[2].get("kind") == "constant"]
 
 
 def _constants(graph: nx.MultiDiGraph, node: int) -> list[ConstantModel]:

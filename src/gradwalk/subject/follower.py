@@ -11,7 +11,7 @@ from ..backward.observe import Observer, Run
 from ..backward.recording import Recording
 from ..backward.run_backward import run_backward
 from ..findings.memory import memory_model, saved_memory
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..graph.saved import is_freed
 from ..reasons import why
 from ..wire import DetailsModel, MemoryModel, StateModel, TransportModel
@@ -31,7 +31,7 @@ class Follower:
 
     def __init__(
         self,
-        captured: Capture,
+        captured: Annotated,
         changed: Callable[[], None],
         budget: int,
         begun: Callable[[], None] | None = None,

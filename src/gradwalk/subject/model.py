@@ -12,6 +12,7 @@ from ..backward.observe import Observer, Run
 from ..backward.recording import Recording
 from ..backward.steps import seeds as seeds_at
 from ..graph.summary import json_number, plain_values
+from ..graph.words import label
 from ..wire import (
     WIRE_VERSION,
     DtypesModel,
@@ -25,7 +26,6 @@ from ..wire import (
     StateModel,
     Values,
 )
-from .extra_details import label
 
 MOST_SHOWN = 200
 """Nodes of a graph whose constants are drawn unasked."""

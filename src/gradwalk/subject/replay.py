@@ -31,31 +31,25 @@ _SEEN = {"source", "namespace", "call", "inplace"}
 
 
 @dataclass(frozen=True)
-class SavedNotes:
-    """What was known beyond the autograd nodes, as `Annotated` tells it.
-
-    Attributes:
-        graph: What is drawn.
-        annotations: Whether the program was watched.
-    """
-
-    graph: nx.MultiDiGraph
-    annotations: bool
-
-    def watched(self) -> nx.MultiDiGraph:
-        """The graph without what was inferred; a copy."""
-        seen = [node for node, inferred in self.graph.nodes(data="inferred") if not inferred]
-        return self.graph.subgraph(seen).copy()
-
-
-@dataclass(frozen=True)
 class SavedCapture:
-    """A graph without its autograd nodes, as `gradwalk.graph.capture.Capture` gives it."""
+    """A graph without its autograd nodes, as `gradwalk.forward.annotate.Annotated` gives it."""
 
     graph: nx.MultiDiGraph
     drawn: nx.MultiDiGraph
-    annotated: SavedNotes
+    is_watched: bool
     nodes: tuple[()] = ()
+
+    @property
+    def annotations(self) -> bool:
+        """Whether the program was watched."""
+        return self.is_watched
+
+    def watched(self) -> nx.MultiDiGraph:
+        """The graph without what was inferred; a copy."""
+        if not self.is_watched:
+            return self.graph.copy()
+        seen = [node for node, inferred in self.drawn.nodes(data="inferred") if not inferred]
+        return self.drawn.subgraph(seen).copy()
 
 
 @dataclass
@@ -104,7 +98,7 @@ class Replay:
         made_by = drawn.graph.get("made_by")  # of a static graph
         self._blocked = NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
         own = _autograd_part(drawn)
-        self.captured = SavedCapture(own, drawn, SavedNotes(drawn, saved["watched"]))
+        self.captured = SavedCapture(own, drawn, saved["watched"])
         self.observer = self
         self.namespaces = dict(enumerate(saved["inferred_namespaces"]))
         self.freed = set(saved["state"]["freed"])

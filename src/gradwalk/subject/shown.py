@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..program.kinds import Program
+from ..graph.outputs import Program
 from ..program.static_capture import capture_static
 from ..wire import GraphModel
 from .model import MOST_SHOWN, graph_model, modules_model

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, cast
 import torch
 
 from ..backward.recording import Recording
-from ..graph.capture import Capture
+from ..forward.annotate import Annotated
 from ..reasons import why
 from ..wire import DetailsModel
 from .details import details
@@ -21,7 +21,7 @@ class StageModel(TypedDict):
     fields: dict[str, Any]
 
 
-def stages(captured: Capture, node: int, recording: Recording | None) -> list[StageModel]:
+def stages(captured: Annotated, node: int, recording: Recording | None) -> list[StageModel]:
     """The details of a node through a whole pass.
 
     Nothing is moved: every ``.grad`` stays what it is now.
@@ -45,7 +45,7 @@ def stages(captured: Capture, node: int, recording: Recording | None) -> list[St
     return found
 
 
-def stage_now(captured: Capture, node: int, recording: Recording | None) -> list[StageModel]:
+def stage_now(captured: Annotated, node: int, recording: Recording | None) -> list[StageModel]:
     """The details of a node as they are at the cursor, said of every cursor."""
     with torch.no_grad():
         return [
@@ -62,7 +62,7 @@ def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
     return cast(DetailsModel, fields)
 
 
-def _cursors(captured: Capture, node: int, recording: Recording | None) -> list[int]:
+def _cursors(captured: Annotated, node: int, recording: Recording | None) -> list[int]:
     """Where something about a node can change."""
     if recording is None or node >= len(captured.nodes):
         return [0]
@@ -79,7 +79,7 @@ def _cursors(captured: Capture, node: int, recording: Recording | None) -> list[
     return sorted(cursor for cursor in found if cursor <= len(run.steps))
 
 
-def _at(captured: Capture, node: int, recording: Recording | None, cursor: int) -> DetailsModel:
+def _at(captured: Annotated, node: int, recording: Recording | None, cursor: int) -> DetailsModel:
     """The details of a node as they would be at a cursor."""
     with torch.no_grad():
         if recording is None:
@@ -92,7 +92,7 @@ def _at(captured: Capture, node: int, recording: Recording | None, cursor: int) 
         return found
 
 
-def _put_grad(captured: Capture, node: int, recording: Recording, found: DetailsModel) -> None:
+def _put_grad(captured: Annotated, node: int, recording: Recording, found: DetailsModel) -> None:
     """Put in what ``.grad`` is at the cursor of a pass that moves it."""
     run = recording.run
     assert run.grads is not None

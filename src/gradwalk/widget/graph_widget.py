@@ -17,7 +17,6 @@ from ..backward.recording import find_node, read_budget
 from ..files import export, mime
 from ..files.html import to_html
 from ..files.save import Opener
-from ..findings.diagnose import diagnose
 from ..forward.annotate import MOST_INFERRED, annotate
 from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
@@ -36,6 +35,7 @@ from ..packing.backward import (
 from ..packing.dtypes import pack_dtypes, unpack_dtypes
 from ..packing.graph import pack_graph, unpack_graph
 from ..program.kinds import only_program
+from ..subject.diagnose import diagnose
 from ..subject.follower import Follower
 from ..subject.model import MOST_SHOWN, dtypes_model, graph_model, modules_model, run_model
 from ..subject.shown import shown_static
@@ -184,9 +184,9 @@ class GraphWidget(SteppingWidget):
         budget: int,
     ) -> None:
         """Show the graph behind some tensors."""
-        captured = capture_nodes(given, found)
-        infer = constants or len(captured.graph) <= MOST_INFERRED
-        captured = annotate(captured, given, found, infer=infer)
+        plain = capture_nodes(given, found)
+        infer = bool(constants) or len(plain.graph) <= MOST_INFERRED
+        captured = annotate(plain, found, infer=infer)
         graph = captured.drawn
         if constants is None:
             constants = len(graph) <= MOST_SHOWN
@@ -278,10 +278,7 @@ class GraphWidget(SteppingWidget):
         Raises:
             ValueError: The widget is closed.
         """
-        captured = self._open().captured
-        if captured.annotated is None or not captured.annotated.annotations:
-            return captured.graph.copy()
-        return captured.annotated.watched()
+        return self._open().captured.watched()
 
     to_svg = export.to_svg
     to_png = export.to_png

@@ -1,97 +1,25 @@
-"""`diagnose`: what may be wrong with a graph and its gradients, each with the numbers behind it."""
+"""What may be wrong with a graph and its gradients, each with the numbers behind it."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from torch import nn
-from traitlets import HasTraits
-
-from .. import notebook
-from ..backward.faults import described, is_finite, nan_birth
+from ..backward.faults import is_finite, nan_birth
 from ..backward.observe import Run
 from ..backward.recording import Recording
-from ..forward.annotate import annotate
-from ..graph.capture import Capture, capture_nodes
-from ..graph.names import Names, names_among, read_names
+from ..forward.annotate import Annotated
+from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
-from ..graph.outputs import read_outputs
-from ..modules.namespaces import inferred_namespaces
-from ..program.kinds import no_backward
-from ..subject.static_follower import StaticFollower
+from ..graph.words import described
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
 from .depth import Decline, declines
-from .finding import Finding, finding_models, findings_from
+from .finding import Finding
 from .memory import saved_memory
 
 _MOST_LISTED = 8  # names in one sentence
-
-
-def diagnose(
-    what: Any,
-    *,
-    names: Mapping[str, Any] | nn.Module | None = None,
-    vanishing: float = 1e-4,
-    exploding: float = 1e4,
-    dead: float = 0.9,
-    largest: int = 5,
-) -> list[Finding]:
-    """Look for what commonly goes wrong with gradients. Runs no backward by itself.
-
-    Args:
-        what: A ``GraphWidget`` (the backward pass that it shows is judged; of one that was opened
-            from a file, what was found when it was saved), a `Recording`, or outputs as for
-            `gradwalk.capture`, of which only the graph can be judged.
-        names: What the program calls its parameters, as for `gradwalk.capture`; those of them that
-            are not in the graph are found by it. By default the caller's variables.
-        vanishing: A gradient whose norm falls below this share of what it was at the layer nearest
-            to the output, is said to vanish.
-        exploding: A gradient whose norm grows by this factor on the way is said to explode.
-        dead: A ReLU is said to be dead when this share of its units is zero for every example.
-        largest: How many of the nodes that hold most memory to name.
-
-    Returns:
-        The findings, the gravest first; a healthy net has none but the one about memory.
-
-    Raises:
-        TypeError: ``what`` carries no graph.
-        ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
-            a static graph.
-
-    Example::
-
-        >>> import torch
-        >>> from gradwalk import record
-        >>> x = torch.zeros(3, requires_grad=True)
-        >>> [finding.kind for finding in diagnose(record(x.sqrt().sum()), names={"x": x})]
-        ['nan', 'memory']
-    """
-    limits = Limits(vanishing, exploding, dead, largest)
-    if names is None:
-        called = names_among(notebook.caller_variables(sys._getframe(1)))
-    else:
-        called = read_names(names, "diagnose")
-    follower = getattr(what, "_follower", None)
-    if follower is not None and follower.captured.graph.graph.get("static"):
-        made_by = follower.captured.graph.graph["made_by"]
-        raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
-    saved = getattr(follower, "findings", None)
-    if saved is not None:  # opened from a file: what was found where it was made
-        found = findings_from(saved())
-    else:
-        captured, recording, namespaces = _read(what, called)
-        is_explicit = names is not None
-        found = judge(
-            captured, recording, namespaces, called, limits=limits, is_explicit=is_explicit
-        )
-    if isinstance(what, HasTraits):
-        what.set_trait("findings", finding_models(found))  # the widget lists them
-    return found
 
 
 @dataclass(frozen=True)
@@ -128,7 +56,7 @@ class Limits:
 
 
 def judge(
-    captured: Capture,
+    captured: Annotated,
     recording: Recording | None,
     namespaces: Mapping[int, str],
     called: Names,
@@ -167,25 +95,6 @@ def judge(
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
 
 
-def _read(what: Any, called: Names) -> tuple[Capture, Recording | None, Mapping[int, str]]:
-    """The graph, the pass to judge if there is one, and the modules of the nodes."""
-    from ..widget.graph_widget import GraphWidget  # noqa: PLC0415  the widget may show findings
-
-    if isinstance(what, GraphWidget):
-        what._refresh()
-        follower = what._open()
-        assert not isinstance(follower, StaticFollower)
-        return follower.captured, follower.recording, follower.namespaces
-    recording = what if isinstance(what, Recording) else None
-    if recording is not None:
-        captured = recording._captured
-    else:
-        given = read_outputs((what,), "diagnose")
-        captured = annotate(capture_nodes(given, called), given, called, infer=False)
-    watched = {node: space for node, space in captured.drawn.nodes(data="namespace") if space}
-    return captured, recording, watched or inferred_namespaces(captured, called)
-
-
 def _in_module(words: str, namespace: str | None) -> str:
     """A node in words, as `described` has them, with the module that ran it."""
     if not namespace:
@@ -205,7 +114,7 @@ def _no_backward() -> Finding:
     )
 
 
-def _nan(captured: Capture, run: Run) -> Iterator[Finding]:
+def _nan(captured: Annotated, run: Run) -> Iterator[Finding]:
     birth = nan_birth(captured, run)
     if birth is None:
         return
@@ -218,7 +127,7 @@ def _nan(captured: Capture, run: Run) -> Iterator[Finding]:
 
 
 def _depth(
-    captured: Capture, run: Run, limits: Limits, words: Callable[[int], str]
+    captured: Annotated, run: Run, limits: Limits, words: Callable[[int], str]
 ) -> Iterator[Finding]:
     vanishing, exploding = limits.vanishing, limits.exploding
     changes = declines(captured.graph, run, run.steps)
@@ -253,7 +162,7 @@ def _depth(
 
 
 def _dead(
-    captured: Capture, recording: Recording | None, dead: float, words: Callable[[int], str]
+    captured: Annotated, recording: Recording | None, dead: float, words: Callable[[int], str]
 ) -> Iterator[Finding]:
     run = recording.run if recording is not None else None
     for node, zero, units in dead_units(captured, run):
@@ -273,7 +182,7 @@ def _dead(
 
 
 def _without_gradient(
-    captured: Capture, recording: Recording | None, called: Names, *, is_explicit: bool
+    captured: Annotated, recording: Recording | None, called: Names, *, is_explicit: bool
 ) -> Iterator[Finding]:
     graph = captured.graph
     leaves = {
@@ -329,7 +238,7 @@ def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
-def _memory(captured: Capture, largest: int, words: Callable[[int], str]) -> Iterator[Finding]:
+def _memory(captured: Annotated, largest: int, words: Callable[[int], str]) -> Iterator[Finding]:
     memory = saved_memory(captured)
     nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
     if not nodes:

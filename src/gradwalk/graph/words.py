@@ -1,10 +1,28 @@
-"""A small tensor's values in a few characters."""
+"""A node, or a small tensor's values, in a few words."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
+
 _MOST = 28  # characters
+
+
+def described(graph: nx.MultiDiGraph, node: int) -> str:
+    """A node in words: its name, its operation and its number."""
+    data = graph.nodes[node]
+    name = f" of {data['name']}" if data["name"] else ""
+    return f"{data['op']}{name} (node {node})"
+
+
+def label(data: dict[str, Any]) -> str:
+    """What to write on a node: its name if it has one, else its op; of a constant its value."""
+    if data["kind"] == "constant":
+        return str(data["name"] or data["value"] or data["op"])
+    if data["kind"] == "outside":
+        return str(data["name"] or "unnamed tensor")
+    return str(data["name"] or data["op"])
 
 
 def short_value(values: Any) -> str | None:

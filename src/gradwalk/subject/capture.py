@@ -1,0 +1,78 @@
+"""`capture`: the graph alone, as networkx, with what `watch` saw of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ..forward.annotate import annotate
+from ..graph.capture import capture_nodes
+from ..graph.names import read_names
+from ..graph.outputs import read_outputs
+
+
+def capture(
+    *outputs: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
+) -> nx.MultiDiGraph:
+    """The autograd graph behind some tensors, as a networkx graph.
+
+    One graph node per autograd ``Node``; an AccumulateGrad and the leaf tensor it accumulates into
+    are one node of kind ``"leaf"``. The walk is iterative and reads metadata only: no gradient,
+    random state or tensor is touched, and it works after the buffers were freed.
+
+    Args:
+        *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
+            ``Node``s, any number, also in lists, tuples and dicts.
+        names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
+            parameters get dotted names), or one module.
+
+    Returns:
+        A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
+        the way gradients flow, from a node to its next functions, keyed by input number.
+
+        Node attributes: ``kind`` ("op" or "leaf"), ``op`` (the class name, "MulBackward0"),
+        ``name``, ``shape`` (tuple), ``dtype`` and ``device`` (as torch prints them) of its first
+        output, ``requires_grad``, ``is_leaf``, ``sequence_nr`` (torch's own), ``outputs`` (one dict
+        per output: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``) and
+        ``no_grad_inputs`` (one dict per operand that needs no gradient: ``input_nr``,
+        ``argument``).
+
+        Nodes that are alike share the lists under ``outputs`` and ``no_grad_inputs``: read them,
+        and assign new ones rather than changing them.
+
+        Edge attributes: ``input_nr`` (which forward input of the source), ``argument`` (its name,
+        "self", "mat2", or None where torch names none), ``output_nr`` (which output of the target).
+
+        When the forward pass, or a part of it, ran under `gradwalk.watch`, nodes also have
+        ``source`` ("file:line"), ``namespace`` (the module, "encoder/layers/0/linear1"; "" for the
+        outermost), ``call`` (the forward function) and ``inplace``, and edges a ``kind``. After the
+        autograd nodes come others: of kind "constant", an operand that needs no grad (with
+        ``value``, its numbers as text if it is small); of kind "cut", one that lost its gradient on
+        the way (``how``: "detach", "no_grad", ...); and of kind "outside", the tensor of another
+        graph that a cut began at. Edges of kind "constant" lead to the first two, and edges of kind
+        "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
+        ``input_nr`` of None.
+
+        Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
+        ``torch_version``.
+
+    Raises:
+        TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
+            mapping or module.
+        ValueError: No output was given, or one that does not require grad.
+
+    Example::
+
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> graph = capture(w * 2, names={"w": w})
+        >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
+        [('MulBackward0', None), ('AccumulateGrad', 'w')]
+        >>> list(graph.edges(data="argument"))
+        [(0, 1, 'self')]
+    """
+    given, called = read_outputs(outputs, "capture"), read_names(names, "capture")
+    captured = annotate(capture_nodes(given, called), called, infer=False)
+    return captured.drawn
