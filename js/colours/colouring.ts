@@ -1,9 +1,9 @@
-import type { Scene, SceneNode } from "../drawing/scene";
-import { edgesOf, membersOf } from "../drawing/stages";
-import type { GroupTree } from "../groups/tree";
+import type { GroupTree } from "../fold/tree";
+import { edgesOf, membersOf } from "../paint/stages";
+import type { Scene, SceneNode } from "../scene/scene";
+import { formatBytes } from "../text/bytes";
 import { formatNumber } from "../text/number";
 import type { MemoryModel } from "../wire";
-import { formatBytes } from "./bytes";
 import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
 import { moduleColours } from "./modules";

@@ -1,6 +1,6 @@
+import { button, element, KEEP_KEYS } from "../dom/element";
 import { compactNumber, compactValues } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import { button, element, KEEP_KEYS } from "../ui/dom";
 import type { FewModel, LeafCellModel, LeafRowModel, LeafTableModel } from "../wire";
 
 /** What the table's last column of each graph shows: "step 2 of 5", "after backward". */

@@ -1,6 +1,6 @@
-import type { Direction } from "../drawing/direction";
-import { labelled } from "../drawing/labels";
-import type { Place } from "../drawing/obstacles";
+import type { Direction } from "../layout/direction";
+import { labelled } from "../scene/labels";
+import type { Place } from "../scene/obstacles";
 import {
   buildScene,
   edgePart,
@@ -10,8 +10,8 @@ import {
   type SceneNode,
   shapesOf,
   timesDrawn,
-} from "../drawing/scene";
-import type { BoxSize, NodeShape } from "../drawing/shape";
+} from "../scene/scene";
+import type { BoxSize, NodeShape } from "../scene/shape";
 import type { Measure } from "../text/measure";
 import { type Members, onlyWords, type Pane, type United } from "./united";
 

@@ -1,5 +1,5 @@
-import { shownGraph } from "../drawing/shown_graph";
 import { checkGraph } from "../guard";
+import { shownGraph } from "../scene/shown_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel } from "../wire";
 import { type PlaceEdge, slotsOf } from "./slots";
 

@@ -1,4 +1,4 @@
-import { NO_MODULES } from "../groups/module_class";
+import { NO_MODULES } from "../scene/module_class";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */

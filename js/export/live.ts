@@ -1,10 +1,10 @@
-import { Beacons } from "../drawing/beacons";
-import { FrameLayer } from "../drawing/frame_layer";
-import type { GradientLabel } from "../drawing/gradients";
-import type { Marks } from "../drawing/marks";
-import { SvgPainter } from "../drawing/painter";
-import type { Scene } from "../drawing/scene";
-import { svgElement } from "../ui/dom";
+import { svgElement } from "../dom/element";
+import { Beacons } from "../paint/beacons";
+import { FrameLayer } from "../paint/frame_layer";
+import type { GradientLabel } from "../paint/gradients";
+import type { Marks } from "../paint/marks";
+import { SvgPainter } from "../paint/painter";
+import type { Scene } from "../scene/scene";
 
 /** All that is drawn, near. */
 export interface Still {

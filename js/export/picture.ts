@@ -1,14 +1,14 @@
-import { placesOf } from "../drawing/beacons";
-import { describeDrawn, HOW_TO_OPEN } from "../drawing/describe_box";
-import { flow } from "../drawing/direction";
-import { edgeParts } from "../drawing/edge_parts";
-import { frameHeadParts, frameParts } from "../drawing/frame_parts";
-import type { GradientLabel } from "../drawing/gradients";
-import { labelParts, markPart } from "../drawing/label_parts";
-import { edgeClass, type Marks, nodeClass } from "../drawing/marks";
-import { nodeParts, stepParts } from "../drawing/node_parts";
-import { type Part, part } from "../drawing/parts";
-import type { Scene, SceneNode } from "../drawing/scene";
+import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
+import { flow } from "../layout/direction";
+import { placesOf } from "../paint/beacons";
+import { edgeParts } from "../paint/edge_parts";
+import { frameHeadParts, frameParts } from "../paint/frame_parts";
+import type { GradientLabel } from "../paint/gradients";
+import { labelParts, markPart } from "../paint/label_parts";
+import { edgeClass, type Marks, nodeClass } from "../paint/marks";
+import { nodeParts, stepParts } from "../paint/node_parts";
+import { type Part, part } from "../paint/parts";
+import type { Scene, SceneNode } from "../scene/scene";
 import type { GraphModel } from "../wire";
 
 /** Everything that the painter would draw of a scene, near and whole, in its order. */

@@ -1,11 +1,11 @@
-import { asDirection, type Direction } from "../drawing/direction";
-import { type GradientLabel, GradientLayer } from "../drawing/gradients";
-import { type Marks, NO_MARKS } from "../drawing/marks";
-import { part } from "../drawing/parts";
-import type { Scene } from "../drawing/scene";
-import { graphName, shownGraph } from "../drawing/shown_graph";
-import { firstScene } from "../groups/first_scene";
+import { firstScene } from "../fold/first_scene";
 import { checkGraph } from "../guard";
+import { asDirection, type Direction } from "../layout/direction";
+import { type GradientLabel, GradientLayer } from "../paint/gradients";
+import { type Marks, NO_MARKS } from "../paint/marks";
+import { part } from "../paint/parts";
+import type { Scene } from "../scene/scene";
+import { graphName, shownGraph } from "../scene/shown_graph";
 import { checkRun, checkSteps } from "../steps/check";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";

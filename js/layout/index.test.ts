@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { faults } from "./faults";
-import * as shapes from "./fixtures";
+import { faults } from "../testing/layout_faults";
+import * as shapes from "../testing/layout_graphs";
 import { type LayoutInput, layout } from "./index";
 
 /** Random graphs with edges from higher to lower numbers, several edges between two nodes allowed. */

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { passes } from "./faults";
-import * as shapes from "./fixtures";
+import { passes } from "../testing/layout_faults";
+import * as shapes from "../testing/layout_graphs";
 import { type Layout, type LayoutInput, layout } from "./index";
 
 type Point = [number, number];

@@ -1,8 +1,8 @@
 import type { Channel } from "../channel";
 import { gradientNorms } from "../colours/gradient_norms";
-import type { Drawing } from "../drawing/drawing";
-import type { Folder } from "../groups/folder";
-import { isApart, openGroup, refoldRepeat } from "../groups/folding";
+import { isApart, openGroup, refoldRepeat } from "../fold/folding";
+import type { Drawing } from "../interact/drawing";
+import type { Folder } from "../interact/folder";
 import type { SelectedModule } from "./module";
 import { moduleFacts } from "./module_facts";
 

@@ -1,5 +1,5 @@
+import { element } from "../dom/element";
 import { oneLine } from "../text/shorten";
-import { element } from "../ui/dom";
 import type { CutModel, DetailsModel, SourceModel } from "../wire";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";

@@ -1,5 +1,5 @@
+import { element, KEEP_KEYS } from "../dom/element";
 import { formatNumber, fullNumber, isFloat, isNotFinite } from "../text/number";
-import { element, KEEP_KEYS } from "../ui/dom";
 import type { JsonNumber, TensorSummary, Values } from "../wire";
 
 type Scalar = JsonNumber | boolean;
