@@ -4,7 +4,7 @@ import { localChannel, type Traits } from "./channel";
 import { createComparison } from "./compare/view";
 import type { Direction } from "./layout/direction";
 import { edgeParts } from "./paint/edge_parts";
-import { buildScene } from "./scene/scene";
+import { buildScene } from "./scene/make_scene";
 import { firstView } from "./scene/views";
 import { fakeBrowser, nextFrame } from "./testing/browser";
 import { compareTraits, graphOf, localComparison, passOf } from "./testing/panes";

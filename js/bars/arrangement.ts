@@ -1,5 +1,4 @@
-import type { Cleanup } from "../dom/element";
-import { element } from "../dom/element";
+import { type Cleanup, element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";

@@ -1,5 +1,5 @@
 import type { GroupTree } from "../fold/tree";
-import { edgesOf, membersOf } from "../paint/stages";
+import { edgesOf, membersOf } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import { formatBytes } from "../text/bytes";
 import { formatNumber } from "../text/number";

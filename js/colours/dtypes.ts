@@ -1,4 +1,4 @@
-import { membersOf } from "../paint/stages";
+import { membersOf } from "../scene/members";
 import type { SceneNode } from "../scene/scene";
 import type { DtypesModel } from "../wire";
 import { KINDS } from "./modules";

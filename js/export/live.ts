@@ -1,17 +1,10 @@
 import { svgElement } from "../dom/element";
+import type { Still } from "../interact/drawing";
 import { Beacons } from "../paint/beacons";
 import { FrameLayer } from "../paint/frame_layer";
 import type { GradientLabel } from "../paint/gradients";
-import type { Marks } from "../paint/marks";
 import { SvgPainter } from "../paint/painter";
 import type { Scene } from "../scene/scene";
-
-/** All that is drawn, near. */
-export interface Still {
-  scene: Scene;
-  marks: Marks;
-  gradients: readonly GradientLabel[];
-}
 
 /** A picture as the text of an SVG file, and its size in px. */
 export interface SvgFile {

@@ -1,11 +1,12 @@
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
 import { flow } from "../layout/direction";
 import { placesOf } from "../paint/beacons";
+import { edgeClass, nodeClass } from "../paint/classes";
 import { edgeParts } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradients";
 import { labelParts, markPart } from "../paint/label_parts";
-import { edgeClass, type Marks, nodeClass } from "../paint/marks";
+import type { Marks } from "../paint/marks";
 import { nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import type { Scene, SceneNode } from "../scene/scene";

@@ -1,5 +1,6 @@
 import type { Direction } from "../layout/direction";
-import { buildScene, type Scene } from "../scene/scene";
+import { buildScene } from "../scene/make_scene";
+import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { canFold, foldedScene } from "./folded_scene";

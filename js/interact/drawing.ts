@@ -1,16 +1,18 @@
 import { Cleanup, element, KEEP_KEYS } from "../dom/element";
 import { whenThemeChanges } from "../dom/theme";
-import type { Still } from "../export/live";
 import type { Direction } from "../layout/direction";
+import type { GradientLabel } from "../paint/gradients";
 import { FAR } from "../paint/level_of_detail";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
-import { buildScene, type Scene, type SceneNode } from "../scene/scene";
+import { buildScene } from "../scene/make_scene";
+import type { Scene, SceneNode } from "../scene/scene";
 import {
   firstView,
   fitView,
+  type Hold,
   heldView,
   revealView,
   type Size,
@@ -25,13 +27,19 @@ import { describeDrawn } from "./describe_box";
 import type { DrawingEvents } from "./drawing_events";
 import { glide } from "./flip";
 import { type Hit, hitAt } from "./hit";
-import type { Hold } from "./hold";
 import { Keyboard } from "./keyboard";
 import { followView, nodeView } from "./node_view";
 import { Pointer } from "./pointer";
 import { Tooltip } from "./tooltip";
 import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
+
+/** All that is drawn, near. */
+export interface Still {
+  scene: Scene;
+  marks: Marks;
+  gradients: readonly GradientLabel[];
+}
 
 /** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
 export class Drawing {

@@ -14,12 +14,13 @@ import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/nested/content";
 import type { Scene, SceneNode } from "../scene/scene";
+import type { Hold } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { GraphSource, Stage } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
-import { type Hold, holdMiddle, topOf } from "./hold";
+import { holdMiddle, topOf } from "./hold";
 
 /** Pictures of at most so many nodes are made at once, without a worker. */
 export const MOST_AT_ONCE = 1500;

@@ -1,11 +1,6 @@
 import type { Scene } from "../scene/scene";
+import type { Hold } from "../scene/views";
 import type { Drawing } from "./drawing";
-
-/** A place in a picture, and where the same thing is in the next one: both are to be seen at the same spot. */
-export interface Hold {
-  from: [number, number];
-  to: [number, number];
-}
 
 /** The middle of the top of what shows a group once it is opened: its frame, or without one the first node in it. */
 export function topOf(scene: Scene, path: string, id: number): [number, number] {

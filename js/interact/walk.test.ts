@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DIRECTIONS } from "../layout/direction";
-import { buildScene } from "../scene/scene";
+import { buildScene } from "../scene/make_scene";
 import { graphs, MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import { firstStop, type Step, stepOf, walk } from "./walk";

@@ -1,5 +1,4 @@
-import type { Graph } from "./graph";
-import { inDegree, outDegree } from "./graph";
+import { type Graph, inDegree, outDegree } from "./graph";
 
 /** The nodes with every source before its targets (Kahn's algorithm). Throws on a cycle. */
 export function topological(graph: Graph): Int32Array {

@@ -1,11 +1,11 @@
 import { svgElement } from "../dom/element";
+import { foldedAt } from "../scene/members";
 import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
 import { runningAt } from "../steps/recording";
 import { markPart } from "./label_parts";
 import type { Marks } from "./marks";
 import { makePart } from "./parts";
-import { foldedAt } from "./stages";
 
 interface Beacon {
   x: number;

@@ -1,6 +1,5 @@
 import { arrowData, halfway, pathData } from "../scene/curve";
-import type { EdgeSign } from "../scene/edge_signs";
-import type { SceneEdge } from "../scene/scene";
+import type { EdgeSign, SceneEdge } from "../scene/scene";
 import { labelParts } from "./label_parts";
 import { type Part, part } from "./parts";
 

@@ -1,8 +1,7 @@
 import { select } from "d3-selection";
 import { svgElement } from "../dom/element";
 import { HEADER, type SceneFrame, TITLE_LEFT } from "../scene/frame";
-import type { Box } from "../scene/grid";
-import { overlap } from "../scene/grid";
+import { type Box, overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { shortenMiddle } from "../text/shorten";
 import { frameHeadParts, frameParts } from "./frame_parts";

@@ -1,11 +1,11 @@
 import { flow, isHorizontal } from "../layout/direction";
-import { extentOf, Obstacles, type Place, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
-import type { Scene, SceneNode } from "../scene/scene";
+import { edgesOf } from "../scene/members";
+import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
+import type { Place, Scene, SceneNode } from "../scene/scene";
 import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
 import { gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
-import { edgesOf } from "./stages";
 
 /** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
 export interface GradientLabel extends Place {

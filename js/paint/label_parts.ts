@@ -1,4 +1,4 @@
-import type { Place } from "../scene/obstacles";
+import type { Place } from "../scene/scene";
 import { type Part, part } from "./parts";
 
 /** A text on its ground. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { Cleanup } from "../dom/element";
-import { buildScene } from "../scene/scene";
+import { buildScene } from "../scene/make_scene";
 import { fitView } from "../scene/views";
 import { recordingOf } from "../steps/recording";
 import { estimate } from "../text/measure";

@@ -1,9 +1,11 @@
+import { membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { edgeClass, nodeClass } from "./classes";
 import type { Ink, Inks } from "./ink";
 import { seenWidth, solidity } from "./level_of_detail";
-import { edgeClass, type Marks, nodeClass } from "./marks";
+import type { Marks } from "./marks";
 import { type Pen, type Place2D, roundBox } from "./paint_parts";
-import { membersOf, stageOf, stageOfEdge } from "./stages";
+import { stageOf, stageOfEdge } from "./stages";
 
 /** A node is seen at least this large, px. */
 const LEAST = 1.4;

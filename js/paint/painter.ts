@@ -1,13 +1,14 @@
 import { type EnterElement, type Selection, select } from "d3-selection";
 import { flow } from "../layout/direction";
+import { edgesOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { edgeClass, neighbours, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
 import { labelParts } from "./label_parts";
-import { edgeClass, type Marks, neighbours, nodeClass } from "./marks";
+import type { Marks } from "./marks";
 import { paintAlarm, paintNode, paintStep } from "./paint_node";
 import { makePart } from "./parts";
-import { edgesOf } from "./stages";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 

@@ -1,4 +1,4 @@
-import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { SceneEdge, SceneNode } from "../scene/scene";
 import { flowedAt, stateAt } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
@@ -22,30 +22,6 @@ export function edgeStage(index: number, { progress, ran, flowed }: Marks): Edge
   if (recording.flows[index] === 0) return "unreached";
   if (!flowedAt(recording, index, cursor)) return null;
   return recording.flows[index] === cursor ? "passing" : "flowed";
-}
-
-/** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group }: SceneNode): readonly number[] {
-  return group ? group.members : [id];
-}
-
-/** The graph's edges that a drawn edge is made of. */
-export function edgesOf({ index, merged }: SceneEdge): readonly number[] {
-  return merged ? merged.edges : [index];
-}
-
-/** Where a node is seen that is folded into an edge; null if it is not. */
-export function foldedAt({ edges }: Scene, node: number): { x: number; y: number } | null {
-  const edge = edges.find(({ merged }) => merged?.folded.includes(node));
-  if (!edge) return null;
-  const sign = edge.merged?.signs.find(({ kind }) => kind === "folded");
-  const [left, top, right, bottom] = edge.bounds;
-  return sign ?? { x: (left + right) / 2, y: (top + bottom) / 2 };
-}
-
-/** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group }: SceneNode, node: number | null): boolean {
-  return node !== null && (group ? group.members.includes(node) : id === node);
 }
 
 /** What backward has done at a drawn node, a closed box included. */
@@ -75,14 +51,4 @@ export function stageOfEdge(edge: SceneEdge, marks: Marks): EdgeStage {
   const met = new Set(edge.merged.edges.map((e) => edgeStage(e, marks)));
   for (const stage of ["passing", "flowed", null] as const) if (met.has(stage)) return stage;
   return "unreached";
-}
-
-/** What of a picture stands for several nodes or edges. */
-export function foldedIn(scene: Scene | null) {
-  const merged = (scene?.edges ?? []).map((edge) => edge.merged);
-  return {
-    boxes: scene?.nodes.some(({ group }) => group) ?? false,
-    merged: merged.some((one) => one !== undefined && one.count > 1),
-    plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
-  };
 }

@@ -1,6 +1,6 @@
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { isModule, neighbours } from "./classes";
 import type { Marks } from "./marks";
-import { isModule, neighbours } from "./marks";
 
 /** A leaf that thousands use lights up no more of them than this: elements are slow. */
 const MOST = 300;

@@ -4,13 +4,14 @@ import { legendEntries } from "../bars/legend";
 import { search } from "../bars/search";
 import { describe as describeNode } from "../interact/describe";
 import { walk } from "../interact/walk";
+import { edgeClass, nodeClass } from "../paint/classes";
 import { edgeParts, NO_FLOW } from "../paint/edge_parts";
-import { edgeClass, NO_MARKS, nodeClass } from "../paint/marks";
+import { NO_MARKS } from "../paint/marks";
 import { nodeParts } from "../paint/node_parts";
 import type { Part } from "../paint/parts";
 import { MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
-import { buildScene } from "./scene";
+import { buildScene } from "./make_scene";
 import { shownGraph } from "./shown_graph";
 
 const graph = () => shownGraph(MODELS["w * x.detach() + c * x + b"](), true);

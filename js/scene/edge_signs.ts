@@ -1,12 +1,6 @@
 import { pointAt } from "./curve";
-import { Obstacles, type Place } from "./obstacles";
-import type { Scene, SceneEdge } from "./scene";
-
-/** A number on an edge: how many lines were merged into it, or how much plumbing is folded into it. */
-export interface EdgeSign extends Place {
-  kind: "count" | "folded";
-  text: string;
-}
+import { Obstacles } from "./obstacles";
+import type { EdgeSign, Place, Scene, SceneEdge } from "./scene";
 
 const HEIGHT = 14;
 const DIGIT = 6.2;

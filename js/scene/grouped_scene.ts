@@ -1,7 +1,8 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
-import { type Layout, layout } from "../layout/index";
+import { layout } from "../layout/index";
 import type { ContentCache } from "../layout/nested/content";
 import { layoutNested, type NestedLayout } from "../layout/nested/nested";
+import type { Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxContent } from "./box_content";
@@ -10,18 +11,11 @@ import { moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
+import { boundsOf, CORNER, edgePart, MOST_USES_OF_ONE, quietPart } from "./make_scene";
 import { classOf } from "./module_class";
 import type { Picture } from "./picture";
 import { leaveAt, separateRoutes } from "./ports";
-import {
-  boundsOf,
-  CORNER,
-  edgePart,
-  MOST_USES_OF_ONE,
-  quietPart,
-  type Scene,
-  type SceneEdge,
-} from "./scene";
+import type { Scene, SceneEdge } from "./scene";
 import { type NodeShape, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
 

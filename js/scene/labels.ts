@@ -1,16 +1,11 @@
 import type { Measure } from "../text/measure";
 import { oneLine } from "../text/shorten";
-import { Obstacles, type Place, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
-import type { Scene } from "./scene";
+import { Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
+import type { EdgeLabel, Scene } from "./scene";
 
 interface Argued {
   /** The name of the argument that the edge feeds. */
   argument: string | null;
-}
-
-/** The argument an edge feeds, written on the edge. */
-export interface EdgeLabel extends Place {
-  text: string;
 }
 
 const WIDEST = 90;

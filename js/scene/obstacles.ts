@@ -2,20 +2,12 @@ import { isHorizontal } from "../layout/direction";
 import { pointAt } from "./curve";
 import { HEADER } from "./frame";
 import { type Box, Grid } from "./grid";
-import type { Scene, SceneEdge, SceneNode } from "./scene";
+import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
 
 /** Height of a text written on an edge or beside a node, px. */
 export const TEXT_HEIGHT = 13;
 /** Between the text and the ends of its box, px. */
 export const TEXT_PAD = 4;
-
-/** A text's box; x, y is its centre. */
-export interface Place {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
 
 /** A piece of a curve is taken for so many boxes. */
 const STEPS = 8;

@@ -1,4 +1,4 @@
-import type { Layout } from "../layout/index";
+import type { Layout } from "../layout/types";
 
 /** All that ports need to know of an edge. */
 interface Ported {

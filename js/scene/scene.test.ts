@@ -6,8 +6,9 @@ import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
 import { type Box, overlap } from "./grid";
+import { buildScene, MOST_USES_OF_ONE } from "./make_scene";
 import { NO_MODULES } from "./module_class";
-import { buildScene, MOST_USES_OF_ONE, type Scene, type SceneNode } from "./scene";
+import type { Scene, SceneNode } from "./scene";
 
 /** Everything wrong with a scene, in words. */
 function faults(scene: Scene): string[] {

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { MODELS } from "../demo/models";
 import { graphs } from "../testing/graphs";
 import { estimate } from "../text/measure";
-import { buildScene } from "./scene";
+import { buildScene } from "./make_scene";
 import { indexOf } from "./scene_index";
 
 const shares = fc.tuple(

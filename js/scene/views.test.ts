@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { DIRECTIONS } from "../layout/direction";
 import { MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
-import { buildScene } from "./scene";
+import { buildScene } from "./make_scene";
 import { centreView, firstView, fitView, keepInView, LARGEST_FIT, revealView, seen } from "./views";
 
 const sizes = fc.record({

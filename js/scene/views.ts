@@ -99,11 +99,14 @@ export function revealView(view: View, box: Box, stage: Size): View {
   return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
 }
 
+/** A place in a picture, and where the same thing is in the next one: both are to be seen at the same spot. */
+export interface Hold {
+  from: [number, number];
+  to: [number, number];
+}
+
 /** The same scale, moved so that a place of the picture before and its place in this one are seen at the same spot. */
-export function heldView(
-  { k, x, y }: View,
-  { from, to }: { from: readonly [number, number]; to: readonly [number, number] },
-): View {
+export function heldView({ k, x, y }: View, { from, to }: Hold): View {
   return { k, x: x + k * (from[0] - to[0]), y: y + k * (from[1] - to[1]) };
 }
 

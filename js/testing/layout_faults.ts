@@ -1,4 +1,4 @@
-import type { Layout, LayoutInput } from "../layout/index";
+import type { Layout, LayoutInput } from "../layout/types";
 
 /** What is wrong with a picture, a line each, for tests: upward edges, overlapping boxes, lines through boxes. */
 export function faults(input: LayoutInput, result: Layout, gap = 24): string[] {

@@ -1,8 +1,8 @@
 import { copyShared } from "../layout/copies";
 import { addDummies, type Layered } from "../layout/dummies";
 import { makeGraph } from "../layout/graph";
-import type { LayoutInput } from "../layout/index";
 import { rank, topological } from "../layout/rank";
+import type { LayoutInput } from "../layout/types";
 
 /** A graph under construction, for tests: nodes by label, edges from a node to what it needs below. */
 export class Sketch {

@@ -1,6 +1,5 @@
 import type { SceneFrame } from "../scene/frame";
-import type { Place } from "../scene/obstacles";
-import type { MergedEdges, Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { MergedEdges, Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { NodeShape, StubShape, Text } from "../scene/shape";
 import { type Coder, NOTHING, type Packed, Reader, Writer } from "./coder";
 

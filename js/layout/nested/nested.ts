@@ -8,15 +8,9 @@
  */
 import { check } from "../check";
 import { copyShared } from "../copies";
-import {
-  flatten,
-  hook,
-  type Layout,
-  type LayoutInput,
-  type LayoutOptions,
-  routeOf,
-} from "../index";
+import { flatten, hook, routeOf } from "../index";
 import { addPoint } from "../route";
+import type { Layout, LayoutInput, LayoutOptions } from "../types";
 import {
   type Content,
   type ContentCache,
