@@ -10,7 +10,7 @@ const CHOICES: [ColourBy, string, string][] = [
   ["module", "module", "not known"],
 ];
 
-export interface ColourControls {
+interface ColourControls {
   /** The choice of what to colour by, with its legend. */
   element: HTMLElement;
   update(by: ColourBy, isKnown: (by: ColourBy) => boolean, legend: ColourLegend | null): void;

@@ -3,7 +3,7 @@ import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { FindingModel, NodeModel } from "../wire";
 
-export interface FindingsList {
+interface FindingsList {
   element: HTMLElement;
   /** Shows what was found; null while nothing was looked for. */
   update(findings: readonly FindingModel[] | null): void;

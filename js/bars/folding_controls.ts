@@ -5,7 +5,7 @@ import type { Folder } from "../interact/folder";
 /** Levels that can be chosen one by one; deeper ones are opened box by box. */
 const MOST_LEVELS = 4;
 
-export interface FoldingControls {
+interface FoldingControls {
   element: HTMLElement;
   /** Shows how the folder's graph is folded now. */
   update(): void;

@@ -6,7 +6,7 @@ import { makePart } from "../paint/parts";
 import type { Recording } from "../steps/recording";
 import type { NodeModel } from "../wire";
 
-export interface LegendOptions {
+interface LegendOptions {
   /** Whether the graph is a static one; "some" where others beside it are not. */
   isStatic?: boolean | "some";
   stubs: boolean;

@@ -1,7 +1,7 @@
 import { button, element, icon, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
 
-export interface SearchEvents {
+interface SearchEvents {
   /** The text changed; returns what it finds. */
   find(query: string): number[];
   /** Moves to one of the finds, or to none. */

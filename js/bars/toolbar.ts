@@ -3,7 +3,7 @@ import { ICONS } from "../dom/icons";
 import { DIRECTIONS, type Direction } from "../layout/direction";
 import type { SearchBox } from "./searchbox";
 
-export interface ToolbarEvents {
+interface ToolbarEvents {
   direction(direction: Direction): void;
   zoom(factor: number): void;
   fit(): void;
@@ -14,7 +14,7 @@ export interface ToolbarEvents {
 
 const ARROW: Record<Direction, string> = { down: "↓", right: "→", up: "↑", left: "←" };
 
-export interface Toolbar {
+interface Toolbar {
   element: HTMLElement;
   /** `isStatic`: the words are about data, which flows the other way. */
   setDirection(direction: Direction, isStatic?: boolean): void;

@@ -5,7 +5,7 @@ import { position, positionText } from "../steps/words";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, TransportModel } from "../wire";
 
-export interface TransportBarEvents {
+interface TransportBarEvents {
   toStart(): void;
   toEnd(): void;
   by(steps: number): void;
@@ -15,7 +15,7 @@ export interface TransportBarEvents {
   show(node: number): void;
 }
 
-export interface TransportBar {
+interface TransportBar {
   element: HTMLElement;
   update(stepping: Stepping, transport: TransportModel | null, graph: GraphModel | null): void;
 }

@@ -8,6 +8,7 @@ import {
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
 import { button, element } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
@@ -15,7 +16,7 @@ import type { RunModel } from "../wire";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls } from "./folding_controls";
 
-export interface ViewBar {
+interface ViewBar {
   element: HTMLElement;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
   update(): void;
@@ -34,7 +35,7 @@ export function createViewBar(
 ): ViewBar {
   let by: ColourBy = "none";
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
-  let coloured: unknown[] = [];
+  const coloured = new Remembered();
   let asked = false;
   const folding = createFoldingControls(folder);
   const colours = createColourControls((choice) => {
@@ -104,9 +105,8 @@ export function createViewBar(
       asked = true;
       channel.send({ kind: "memory" });
     }
-    const key = [drawing.scene, by, known.norms, known.memory, known.dtypes];
-    if (!drawing.scene || key.every((part, i) => part === coloured[i])) return;
-    coloured = key;
+    const { norms, memory, dtypes } = known;
+    if (!drawing.scene || !coloured.isNew(drawing.scene, by, norms, memory, dtypes)) return;
     const { tint, legend } = colouringOf(by, drawing.scene, known);
     drawing.mark({ tint, alarms: known.norms && alarmsIn(drawing.scene, known.norms, by) });
     colours.update(by, (choice) => isKnown(choice, known), legend);

@@ -1,8 +1,7 @@
 import type { GroupTree } from "../fold/tree";
 import { edgesOf, membersOf } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
-import { formatBytes } from "../text/bytes";
-import { formatNumber } from "../text/number";
+import { formatBytes, formatNumber } from "../text/number";
 import type { MemoryModel } from "../wire";
 import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
@@ -28,7 +27,7 @@ export interface ColourLegend {
   entries: { name: string; text: string }[];
 }
 
-export interface Colouring {
+interface Colouring {
   /** Per drawn node and edge, its class; and what the colour of a node says, in words. */
   tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;

@@ -9,7 +9,7 @@ import { oneLine } from "../text/shorten";
 import type { DetailsModel, TensorSummary } from "../wire";
 import type { United } from "./united";
 
-export interface NodeTable {
+interface NodeTable {
   element: HTMLElement;
   update(
     united: United,

@@ -12,7 +12,7 @@ import { markGhost, paintMarks } from "./marks";
 import { paneScenes } from "./scenes";
 import type { United } from "./united";
 
-export interface PaneGridEvents {
+interface PaneGridEvents {
   /** A place was selected. */
   select(place: number | null): void;
   zoomed(scale: number): void;

@@ -45,7 +45,7 @@ export function icon(data: string): SVGSVGElement {
   );
 }
 
-export interface ButtonOptions {
+interface ButtonOptions {
   label: string;
   title?: string;
   icon?: string;

@@ -1,6 +1,6 @@
 import { element, KEEP_KEYS } from "./element";
 
-export interface HandleOptions {
+interface HandleOptions {
   label: string;
   /** Which way it moves. */
   axis: "x" | "y";
@@ -15,7 +15,7 @@ export interface HandleOptions {
 
 const STEP = 24;
 
-export interface Handle {
+interface Handle {
   element: HTMLElement;
   /** Tells screen readers the size after it changed by other means. */
   update(): void;

@@ -2,7 +2,7 @@ import { button, element } from "./element";
 import { messageOf } from "./fault";
 
 /** What stands in a menu, and what does it; it tells in a sentence what was done. */
-export type MenuItem = [text: string, run: () => Promise<string>];
+type MenuItem = [text: string, run: () => Promise<string>];
 
 /** Time for a note to be painted before work begins that takes the page, ms. */
 const PAINTED_MS = 40;

@@ -1,7 +1,7 @@
 import type { Cleanup } from "./element";
 
 /** What a key does; false if it was not meant. */
-export type Keys = Readonly<Record<string, () => unknown>>;
+type Keys = Readonly<Record<string, () => unknown>>;
 
 /**
  * Keeps the keys that are pressed in an element from the notebook, which would take them for commands, and lets some of

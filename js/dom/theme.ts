@@ -1,4 +1,4 @@
-export type Theme = "light" | "dark";
+type Theme = "light" | "dark";
 
 /** What the host page shows: Jupyter, marimo, VS Code or Colab say so on the page; of others the ground tells. */
 export function hostTheme(within: Element): Theme {

@@ -82,3 +82,19 @@ function beacons(scene: Scene, { progress }: Marks): Part[] {
 function rounded(value: number): number {
   return Math.round(value * 100) / 100;
 }
+
+/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
+const MARGIN = 20;
+
+/** What the picture covers: the drawing, and gradients that stand out of it. */
+export function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
+  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
+  for (const { x, y, width, height } of gradients) {
+    left = Math.min(left, x - width / 2);
+    top = Math.min(top, y - height / 2);
+    right = Math.max(right, x + width / 2);
+    bottom = Math.max(bottom, y + height / 2);
+  }
+  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
+  return { x, y, width: Math.ceil(right) + MARGIN - x, height: Math.ceil(bottom) + MARGIN - y };
+}

@@ -1,6 +1,6 @@
 import { ICONS } from "../dom/icons";
 import { createMenu } from "../dom/menu";
-import { formatBytes } from "../text/bytes";
+import { formatBytes } from "../text/number";
 import type { SvgFile } from "./live";
 
 /** Canvases beyond these come out blank in one browser or another, px. */

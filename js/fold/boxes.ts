@@ -2,7 +2,7 @@ import type { Visible } from "./reduce";
 import type { GroupTree } from "./tree";
 
 /** The open groups that show something, as boxes for a nested layout. */
-export interface Boxes {
+interface Boxes {
   /** Per box, its group. */
   group: Int32Array;
   /** Per box, the box around it; -1 for none. */

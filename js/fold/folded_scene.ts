@@ -10,7 +10,7 @@ import { HAIR, isSurelyHair } from "./hair";
 /** Wanted width over height of a wrapped picture: about a window's. */
 const WINDOW = 1.8;
 
-export interface FoldedSceneOptions {
+interface FoldedSceneOptions {
   /** Contents laid out before. */
   cache?: ContentCache;
   wraps?: boolean;

@@ -17,7 +17,6 @@ import {
   setPlumbing,
   setRepeats,
   toDepth,
-  toggleGroup,
   unfoldPlumbing,
   unfoldRepeat,
 } from "./folding";
@@ -45,7 +44,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   paths.map(
     (path): Move =>
       (f, tree) =>
-        toggleGroup(tree, f, path),
+        openGroup(tree, f, path),
   ),
   fc.nat(5).map(
     (depth): Move =>
@@ -118,13 +117,15 @@ describe("folding", () => {
     );
   });
 
-  it("toggles there and back", () => {
+  it("opens and closes there and back", () => {
     fc.assert(
       fc.property(reached, paths, ({ tree, folding }, path) => {
         fc.pre(tree.byPath.has(path));
-        const once = toggleGroup(tree, folding, path);
-        expect(isOpen(once, path)).toBe(!isOpen(folding, path));
-        expect(isOpen(toggleGroup(tree, once, path), path)).toBe(isOpen(folding, path));
+        const open = openGroup(tree, folding, path);
+        expect(isOpen(open, path)).toBe(true);
+        const closed = closeGroup(open, path);
+        expect(isOpen(closed, path)).toBe(false);
+        expect(isOpen(openGroup(tree, closed, path), path)).toBe(true);
       }),
     );
   });

@@ -74,10 +74,6 @@ export function closeGroup(folding: Folding, path: string): Folding {
   return { ...folding, open, peek: folding.peek.filter((other) => other !== path) };
 }
 
-export function toggleGroup(tree: GroupTree, folding: Folding, path: string): Folding {
-  return isOpen(folding, path) ? closeGroup(folding, path) : openGroup(tree, folding, path);
-}
-
 /** Opens exactly so many levels of groups; folded repeats stay folded. */
 export function toDepth(tree: GroupTree, folding: Folding, depth: number): Folding {
   return { ...folding, open: expandTo(tree, depth), peek: [] };

@@ -1,3 +1,5 @@
+import { makeGraph } from "../layout/graph";
+import { longestPathTo } from "../layout/rank";
 import type { Picture } from "../scene/picture";
 
 /** A picture of a large graph that is so many times as long as it is wide is wrapped into columns. */
@@ -12,7 +14,13 @@ const LINE = 14;
 /** Whether a picture will be a hair beyond doubt, before it is laid out: laying it out twice takes twice as long. */
 export function isSurelyHair({ nodes, edges }: Picture): boolean {
   const n = nodes.length;
-  const rank = longestPaths(n, edges);
+  const rank = longestPathTo(
+    makeGraph(
+      n,
+      Int32Array.from(edges, ({ source }) => source),
+      Int32Array.from(edges, ({ target }) => target),
+    ),
+  );
   const last = new Int32Array(n);
   for (const { source, target } of edges) last[source] = Math.max(last[source], rank[target]);
   // Where each node's lines begin and end, and so how many pass a row.
@@ -33,29 +41,4 @@ export function isSurelyHair({ nodes, edges }: Picture): boolean {
     rows++;
   }
   return rows * ROW > SURELY * HAIR * widest;
-}
-
-/** Per node, the length of the longest path to it; what lies in or behind a cycle is left at 0. */
-function longestPaths(n: number, edges: Picture["edges"]): Int32Array {
-  const waiting = new Int32Array(n);
-  const start = new Int32Array(n + 2);
-  for (const { source, target } of edges) {
-    waiting[target]++;
-    start[source + 2]++;
-  }
-  for (let v = 0; v < n; v++) start[v + 2] += start[v + 1];
-  const targets = new Int32Array(edges.length);
-  for (const { source, target } of edges) targets[start[source + 1]++] = target;
-  const rank = new Int32Array(n);
-  const order = [...waiting.keys()].filter((v) => waiting[v] === 0);
-  for (let i = 0; i < order.length; i++) {
-    const v = order[i];
-    for (let j = start[v]; j < start[v + 1]; j++) {
-      const w = targets[j];
-      rank[w] = Math.max(rank[w], rank[v] + 1);
-      if (--waiting[w] === 0) order.push(w);
-    }
-  }
-  for (let v = 0; v < n; v++) if (waiting[v] > 0) rank[v] = 0;
-  return rank;
 }

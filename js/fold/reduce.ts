@@ -26,7 +26,7 @@ export interface ReduceInput {
 }
 
 /** What is drawn as one box: a graph node, a closed group, or a row of closed groups that are alike ("x 48"). */
-export interface VisibleNode {
+interface VisibleNode {
   kind: "node" | "group" | "repeat";
   /** The first graph node in it. */
   node: number;
@@ -41,7 +41,7 @@ export interface VisibleNode {
 }
 
 /** One line between two visible nodes. */
-export interface VisibleEdge {
+interface VisibleEdge {
   /** Positions in `Visible.nodes`. */
   source: number;
   target: number;

@@ -3,7 +3,7 @@ import { topological } from "../layout/rank";
 import { type GroupTree, lastPart } from "./tree";
 
 /** A graph's edges, its groups and what each node does. */
-export interface Operations {
+interface Operations {
   source: ArrayLike<number>;
   target: ArrayLike<number>;
   tree: GroupTree;

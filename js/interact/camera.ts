@@ -9,7 +9,7 @@ const MOVE_MS = 260;
 /** What a mouse or a finger points at. */
 export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
 
-export interface CameraEvents {
+interface CameraEvents {
   moved(view: View): void;
   /** A wheel turned over a drawing that leaves it to the page. */
   wheelIgnored(): void;

@@ -23,7 +23,7 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
 }
 
 /** A closed box in words. */
-export function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Description {
+function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Description {
   const { paths, members } = group;
   const counts = new Map<string, number>();
   let leaves = 0;

@@ -3,11 +3,11 @@ import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
 
 /** Pictures of more items than this change at once. */
-export const MOST_MOVING = 150;
+const MOST_MOVING = 150;
 const MOVE_MS = 260;
 
 /** What of a scene is the same thing in another picture of the same graph. */
-export interface Before {
+interface Before {
   scene: Scene;
   view: View;
 }

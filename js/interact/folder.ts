@@ -23,7 +23,7 @@ import type { Drawing } from "./drawing";
 import { holdMiddle, topOf } from "./hold";
 
 /** Pictures of at most so many nodes are made at once, without a worker. */
-export const MOST_AT_ONCE = 1500;
+const MOST_AT_ONCE = 1500;
 /** Of a graph of more nodes than this, even folding takes a moment. */
 const LARGE_GRAPH = 15_000;
 /** Until the page has painted that it is working, ms. */
@@ -38,7 +38,7 @@ export interface Work {
   blocks: boolean;
 }
 
-export interface FolderEvents {
+interface FolderEvents {
   /** What is folded, or what is drawn of it, has changed. */
   changed(): void;
   /** A first view is about to be drawn, or was: of a graph, or of a graph in another direction. */

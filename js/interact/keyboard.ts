@@ -3,7 +3,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import { END, firstStop, stepOf, walk } from "./walk";
 
 /** What keys do in a drawing. */
-export interface KeyActions {
+interface KeyActions {
   /** A key that opens or closes something at the node; true if it did. */
   keyed(key: string, node: SceneNode): boolean;
   select(node: SceneNode): void;

@@ -3,7 +3,7 @@ import type { Hit } from "./hit";
 import type { Press } from "./press";
 
 /** What a pointer does in a drawing. */
-export interface PointerActions {
+interface PointerActions {
   /** What lies under the pointer; null before there is a picture. */
   hitAt(event: MouseEvent): (Hit & { at: [number, number] }) | null;
   /** It moved onto something, or off everything. */

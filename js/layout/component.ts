@@ -12,7 +12,7 @@ import type { LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
 /** Distances, px, and the wanted width over height, if any. */
-export interface Spacing extends Gaps {
+interface Spacing extends Gaps {
   rankGap: number;
   aspect?: number | undefined;
 }

@@ -21,7 +21,7 @@ const STILL = 0.01;
  * The least distance between the places of neighbours, a left of b, in half pixels so that rounding to those keeps it.
  * Two boxes with a line between them are still `nodeGap` apart.
  */
-export function separation(
+function separation(
   n: number,
   { left, right }: Reach,
   { nodeGap, edgeGap }: Gaps,

@@ -108,7 +108,7 @@ export function paintHeads(
 }
 
 /** A node with what is marked on its corners. */
-export function allParts(node: SceneNode, { alarms, progress }: Marks): Part[] {
+function allParts(node: SceneNode, { alarms, progress }: Marks): Part[] {
   const step = node.group ? 0 : (progress?.recording.step[node.id] ?? 0);
   return [
     ...nodeParts(node),

@@ -71,7 +71,7 @@ export function headsIn(scene: Scene, view: Box, scale: number): SceneFrame[] {
  * Frames with as much of their titles as there is room for. From afar titles are larger than their frames: those that
  * would lie on the title of a group around them are left out.
  */
-export function titled(frames: readonly SceneFrame[], scale: number): SceneFrame[] {
+function titled(frames: readonly SceneFrame[], scale: number): SceneFrame[] {
   if (titleScale(scale) === 1) return [...frames];
   const taken: Box[] = [];
   return frames.flatMap((frame) => {

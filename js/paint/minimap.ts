@@ -1,4 +1,5 @@
 import { type Cleanup, element } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import { boxOf } from "../scene/find";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
@@ -27,7 +28,7 @@ export class Minimap {
   private readonly window = element("div", { class: "gw-minimap-window" });
   private size: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;
-  private key: unknown[] = [];
+  private readonly painted = new Remembered();
   /** From the pointer to the middle of what is seen, px; null while nothing is dragged. */
   private grip: [number, number] | null = null;
 
@@ -98,8 +99,7 @@ export class Minimap {
     const { width, height } = this.size;
     const key = [overview, selected, hits, hit, progress, alarms, width, height, ratio];
     const pen = this.canvas.getContext("2d");
-    if (!pen || !this.scene || key.every((part, i) => part === this.key[i])) return;
-    this.key = key;
+    if (!pen || !this.scene || !this.painted.isNew(...key)) return;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     pen.imageSmoothingQuality = "high";

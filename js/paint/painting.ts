@@ -1,4 +1,5 @@
 import { element, svgElement } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import type { SceneFrame } from "../scene/frame";
 import type { Box } from "../scene/grid";
 import type { Scene } from "../scene/scene";
@@ -46,7 +47,7 @@ export class Painting {
   /** Open groups whose heads the canvas shows. */
   heads: readonly SceneFrame[] = [];
   /** What the canvas was told to draw, and what that depends on. */
-  private toldKey: unknown[] = [];
+  private readonly told = new Remembered();
 
   constructor(
     measure: Measure,
@@ -71,7 +72,7 @@ export class Painting {
     this.drawn = null;
     if (!newTheme) return;
     this.inks.clear();
-    this.toldKey = [];
+    this.told.forget();
   }
 
   /** Moves what is drawn to where the view shows it. */
@@ -175,9 +176,8 @@ export class Painting {
     const { ran, reached, flowed, freed, progress, hits, tint, alarms, selected } = marks;
     const { underlay } = this;
     const under = underlay.childElementCount > 0 ? selected : null;
-    const key = [scene, ran, reached, flowed, freed, progress, hits, tint, alarms, under];
-    if (key.every((part, i) => part === this.toldKey[i]) && this.toldKey.length > 0) return;
-    this.toldKey = key;
+    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, alarms, under];
+    if (!this.told.isNew(...said)) return;
     this.canvas.show({ scene, marks: calm(marks), inks: this.inks, underlay });
   }
 }

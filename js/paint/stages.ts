@@ -6,17 +6,17 @@ import type { Marks } from "./marks";
 /** What the drawing shows of backward at a node; null before any. */
 export type Stage = NodeState | "reached" | null;
 
-export type EdgeStage = "flowed" | "passing" | "unreached" | null;
+type EdgeStage = "flowed" | "passing" | "unreached" | null;
 
 /** What the drawing shows of backward at a node of the graph. */
-export function nodeStage(id: number, { progress, ran, reached }: Marks): Stage {
+function nodeStage(id: number, { progress, ran, reached }: Marks): Stage {
   if (progress) return stateAt(progress.recording, id, progress.cursor);
   if (!ran) return null;
   return reached.has(id) ? "reached" : "not reached";
 }
 
 /** The same of an edge of the graph. */
-export function edgeStage(index: number, { progress, ran, flowed }: Marks): EdgeStage {
+function edgeStage(index: number, { progress, ran, flowed }: Marks): EdgeStage {
   if (!progress) return flowed.has(index) ? "flowed" : ran ? "unreached" : null;
   const { recording, cursor } = progress;
   if (recording.flows[index] === 0) return "unreached";

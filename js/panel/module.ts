@@ -1,6 +1,5 @@
 import { button, element } from "../dom/element";
-import { formatBytes } from "../text/bytes";
-import { counted, formatCount, formatNumber } from "../text/number";
+import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";

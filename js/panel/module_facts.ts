@@ -26,7 +26,7 @@ export interface ModuleFacts {
 }
 
 /** What flowed in a backward pass. Norms are Infinity for NaN as well. */
-export interface ModuleGradients {
+interface ModuleGradients {
   /** Norms of the gradients that came in and that went out. */
   arrived: number[];
   passedOn: number[];

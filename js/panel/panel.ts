@@ -18,7 +18,7 @@ import { cutsSection, isSameLine, sourceSection } from "./source";
 import { stateBadge } from "./state";
 import { tensorView } from "./tensor";
 
-export interface PanelEvents {
+interface PanelEvents {
   goTo: GoTo;
   goToModule(path: string): void;
   close(): void;

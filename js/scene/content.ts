@@ -20,7 +20,7 @@ export interface Content {
   quiet?: boolean;
 }
 
-export interface Stub {
+interface Stub {
   argument: string;
   /** What comes after the argument. */
   rest: string;

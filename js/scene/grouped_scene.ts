@@ -19,7 +19,7 @@ import type { Scene, SceneEdge } from "./scene";
 import { type NodeShape, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
 
-export interface GroupedSceneOptions {
+interface GroupedSceneOptions {
   /** Wanted width over height of a picture that would be a hair otherwise; left out, it is drawn as long as it comes. */
   aspect?: number | undefined;
   /** Contents laid out before. */

@@ -1,6 +1,4 @@
-import type { GraphModel, ModulesModel } from "../wire";
-
-export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
+import type { GraphModel } from "../wire";
 
 /** What class the module of a group is of; null where that is not known. User text. */
 export function classOf({ modules }: Pick<GraphModel, "modules">, path: string): string | null {

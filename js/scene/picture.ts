@@ -12,7 +12,7 @@ export interface Picture {
   edgeOf: Int32Array | null;
 }
 
-export interface PictureNode {
+interface PictureNode {
   /** The node of the graph; the first of them for a box. */
   id: number;
   /** Null for a node of the graph. */
@@ -29,7 +29,7 @@ export interface ClosedGroup {
   members: readonly number[];
 }
 
-export interface PictureEdge {
+interface PictureEdge {
   /** Places in `nodes`. */
   source: number;
   target: number;
@@ -42,7 +42,7 @@ export interface PictureEdge {
   folded: readonly number[];
 }
 
-export interface PictureFrame {
+interface PictureFrame {
   path: string;
   /** Place in `frames` of the one around it; -1 for none. */
   parent: number;

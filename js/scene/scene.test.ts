@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { NO_MODULES } from "../demo/build_graph";
 import { DIRECTIONS, type Direction, flow, isHorizontal } from "../layout/direction";
 import { graphs, MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
@@ -7,7 +8,6 @@ import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
 import { type Box, overlap } from "./grid";
 import { buildScene, MOST_USES_OF_ONE } from "./make_scene";
-import { NO_MODULES } from "./module_class";
 import type { Scene, SceneNode } from "./scene";
 
 /** Everything wrong with a scene, in words. */

@@ -45,7 +45,7 @@ export interface SceneNode {
 }
 
 /** Kinds of nodes that no gradient flows through. */
-export type QuietKind = Exclude<NodeModel["kind"], "op" | "leaf">;
+type QuietKind = Exclude<NodeModel["kind"], "op" | "leaf">;
 
 export interface SceneEdge {
   /** Position in `Scene.edges`, and in the graph's edges where it is not merged. */

@@ -1,6 +1,6 @@
 import { localChannel } from "../channel";
 import type { CompareTraits } from "../compare/traits";
-import { NO_MODULES } from "../scene/module_class";
+import { NO_MODULES } from "../demo/build_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel, PassModel } from "../wire";
 
 /** A graph in few words: "name kind op" per node, and "source target argument" per edge. */

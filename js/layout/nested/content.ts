@@ -64,7 +64,7 @@ export function layoutCached(content: Content, gaps: Gaps, cache: ContentCache):
 }
 
 /** Lays out what lies directly in a box. Nothing lies between a port and the border above or below it. */
-export function layoutContent(content: Content, gaps: Gaps): PlacedContent {
+function layoutContent(content: Content, gaps: Gaps): PlacedContent {
   const { inside, isTop, source, target } = content;
   const n = inside + isTop.length;
   const parts = split(makeGraph(n, source, target));

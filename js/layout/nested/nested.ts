@@ -30,7 +30,7 @@ export interface NestedInput extends LayoutInput {
   titleWidth?: ArrayLike<number>;
 }
 
-export interface NestedOptions extends LayoutOptions {
+interface NestedOptions extends LayoutOptions {
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders, px. Default 16. */
