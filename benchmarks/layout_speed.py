@@ -8,7 +8,7 @@ CPU milliseconds of a layout by a process that has warmed up (for `dot`, a proce
 of several rounds, and a ratio is the median of the ratios within a round. A tool that needs longer
 than the limit, or crashes, is given up, and not tried on larger graphs of the same kind.
 
-Pictures are judged by one function, `js/layout/drawn.ts`, that sees only boxes and lines: a
+Pictures are judged by one function, `js/testing/drawn.ts`, that sees only boxes and lines: a
 crossing is a point where two drawn lines cross. Curves of `dot` are judged as polylines.
 """
 

@@ -27,7 +27,7 @@ class GivenUp(Exception):  # noqa: N818 - it is an outcome that tables report
 
 @dataclass(frozen=True)
 class Judged:
-    """What a picture is like, by `js/layout/drawn.ts`. Lengths are pixels, nodes are boxes."""
+    """What a picture is like, by `js/testing/drawn.ts`. Lengths are pixels, nodes are boxes."""
 
     nodes: int
     crossings: int

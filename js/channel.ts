@@ -1,5 +1,5 @@
 import type { AnyModel } from "@anywidget/types";
-import type { Direction } from "./drawing/direction";
+import type { Direction } from "./layout/direction";
 import { unpackTrait } from "./packing/traits";
 import type {
   DetailsModel,

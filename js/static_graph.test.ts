@@ -1,13 +1,13 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
-import { compareTraits, graphOf, localComparison, passOf } from "./compare/fixtures";
 import { createComparison } from "./compare/view";
-import type { Direction } from "./drawing/direction";
-import { edgeParts } from "./drawing/edge_parts";
-import { buildScene } from "./drawing/scene";
-import { firstView } from "./drawing/views";
+import type { Direction } from "./layout/direction";
+import { edgeParts } from "./paint/edge_parts";
+import { buildScene } from "./scene/make_scene";
+import { firstView } from "./scene/views";
 import { fakeBrowser, nextFrame } from "./testing/browser";
+import { compareTraits, graphOf, localComparison, passOf } from "./testing/panes";
 import { estimate } from "./text/measure";
 import { createView } from "./view";
 import type { DetailsModel, GraphModel } from "./wire";

@@ -1,5 +1,5 @@
-import { shapesOf, timesDrawn } from "../../js/drawing/scene";
 import { copyShared } from "../../js/layout/copies";
+import { shapesOf, timesDrawn } from "../../js/scene/make_scene";
 import { estimate } from "../../js/text/measure";
 import type { GraphModel } from "../../js/wire";
 

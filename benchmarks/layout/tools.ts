@@ -9,8 +9,8 @@ import {
   sugiyama,
 } from "d3-dag";
 import ELK, { type ElkNode } from "elkjs";
-import type { Drawn } from "../../js/layout/drawn";
 import { layout } from "../../js/layout/index";
+import type { Drawn } from "../../js/testing/drawn";
 import { GAPS, type Prepared } from "./prepare";
 
 /** Positions of a finished layout: the part of a drawing that a tool adds. */

@@ -5,7 +5,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { type Drawn, judge } from "../../js/layout/drawn";
+import { type Drawn, judge } from "../../js/testing/drawn";
 import { dotSource, readDot } from "./dot";
 import { type Prepared, prepare } from "./prepare";
 import { type Job, type Placed, TOOLS } from "./tools";

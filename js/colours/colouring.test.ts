@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
-import { buildGroupedScene } from "../drawing/grouped_scene";
-import { closeGroup, firstFolding } from "../groups/folding";
-import { groupedGraph, groupedPicture } from "../groups/grouped_picture";
+import { closeGroup, firstFolding } from "../fold/folding";
+import { groupedGraph, groupedPicture } from "../fold/grouped_picture";
+import { buildGroupedScene } from "../scene/grouped_scene";
 import { estimate } from "../text/measure";
 import type { JsonNumber, RunModel } from "../wire";
 import {

@@ -1,9 +1,8 @@
-import type { Scene, SceneNode } from "../drawing/scene";
-import { edgesOf, membersOf } from "../drawing/stages";
-import type { GroupTree } from "../groups/tree";
-import { formatNumber } from "../text/number";
+import type { GroupTree } from "../fold/tree";
+import { edgesOf, membersOf } from "../scene/members";
+import type { Scene, SceneNode } from "../scene/scene";
+import { formatBytes, formatNumber } from "../text/number";
 import type { MemoryModel } from "../wire";
-import { formatBytes } from "./bytes";
 import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
 import { moduleColours } from "./modules";
@@ -28,7 +27,7 @@ export interface ColourLegend {
   entries: { name: string; text: string }[];
 }
 
-export interface Colouring {
+interface Colouring {
   /** Per drawn node and edge, its class; and what the colour of a node says, in words. */
   tint: { nodes: string[]; edges: string[]; words(node: SceneNode): string | null } | null;
   legend: ColourLegend | null;

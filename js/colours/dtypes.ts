@@ -1,5 +1,5 @@
-import type { SceneNode } from "../drawing/scene";
-import { membersOf } from "../drawing/stages";
+import { membersOf } from "../scene/members";
+import type { SceneNode } from "../scene/scene";
 import type { DtypesModel } from "../wire";
 import { KINDS } from "./modules";
 

@@ -1,4 +1,4 @@
-import type { GroupTree } from "../groups/tree";
+import type { GroupTree } from "../fold/tree";
 
 /** How many colours there are to tell modules apart; their classes are "is-k0" to "is-k7". */
 export const KINDS = 8;

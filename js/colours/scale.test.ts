@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatBytes } from "./bytes";
+import { formatBytes } from "../text/number";
 import { logScale, placeOn, STEPS, stepOn, ticksOn } from "./scale";
 
 const positive = fc.double({ min: 1e-300, max: 1e300, noNaN: true });

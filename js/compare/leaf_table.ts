@@ -1,12 +1,12 @@
+import { button, element, KEEP_KEYS } from "../dom/element";
 import { compactNumber, compactValues } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import { button, element, KEEP_KEYS } from "../ui/dom";
 import type { FewModel, LeafCellModel, LeafRowModel, LeafTableModel } from "../wire";
 
 /** What the table's last column of each graph shows: "step 2 of 5", "after backward". */
-export type When = string;
+type When = string;
 
-export interface LeafTable {
+interface LeafTable {
   element: HTMLElement;
   update(table: LeafTableModel, labels: readonly string[], when: readonly When[]): void;
   select(place: number | null): void;
@@ -157,7 +157,7 @@ function pythonBool(value: boolean | null): string {
 }
 
 /** A gradient in few characters: its values, or its norm. */
-export function fewText(few: FewModel | null): string {
+function fewText(few: FewModel | null): string {
   if (few === null) return "None";
   if (few.values !== null) return compactValues(few.values);
   return few.norm === null ? "a tensor" : `norm ${compactNumber(few.norm)}`;

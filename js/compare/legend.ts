@@ -1,4 +1,4 @@
-import { element, svgElement } from "../ui/dom";
+import { element, svgElement } from "../dom/element";
 
 /** The signs of a comparison, for the legend. */
 export function compareEntries(differs: boolean): HTMLElement[] {

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { fakeBrowser, nextFrame } from "../testing/browser";
-import { graphOf, localComparison } from "./fixtures";
+import { graphOf, localComparison } from "../testing/panes";
 import { createComparison } from "./view";
 
 beforeEach(() => {

@@ -1,5 +1,5 @@
-import type { Drawing } from "../drawing/drawing";
-import type { View } from "../drawing/views";
+import type { Drawing } from "../interact/drawing";
+import type { View } from "../scene/views";
 
 /** Keeps several drawings of the same size on the same view: what moves one moves all. */
 export class LinkedViews {

@@ -1,6 +1,6 @@
-import { pathData } from "../drawing/curve";
-import type { SceneNode } from "../drawing/scene";
-import { svgElement } from "../ui/dom";
+import { svgElement } from "../dom/element";
+import { pathData } from "../scene/curve";
+import type { SceneNode } from "../scene/scene";
 import { HALO, type PaneScene, type Tag } from "./scenes";
 
 /** More tags than this nobody reads; the ground of each node shows it still. */

@@ -1,3 +1,4 @@
+import { element, KEEP_KEYS } from "../dom/element";
 import { pythonText } from "../panel/saved";
 import { shortDtype } from "../panel/tensor";
 import type { Progress } from "../steps/recording";
@@ -5,11 +6,10 @@ import { describeState } from "../steps/words";
 import { compactNumber, compactValues } from "../text/gradient";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
-import { element, KEEP_KEYS } from "../ui/dom";
 import type { DetailsModel, TensorSummary } from "../wire";
 import type { United } from "./united";
 
-export interface NodeTable {
+interface NodeTable {
   element: HTMLElement;
   update(
     united: United,

@@ -1,19 +1,18 @@
-import type { Direction } from "../drawing/direction";
-import { Drawing } from "../drawing/drawing";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../drawing/views";
-import type { Progress } from "../steps/recording";
-import { runningAt } from "../steps/recording";
+import { element } from "../dom/element";
+import { Drawing } from "../interact/drawing";
+import type { Direction } from "../layout/direction";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
+import { type Progress, runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
-import { element } from "../ui/dom";
 import type { StateModel } from "../wire";
 import { LinkedViews } from "./link";
 import { markGhost, paintMarks } from "./marks";
 import { paneScenes } from "./scenes";
 import type { United } from "./united";
 
-export interface PaneGridEvents {
+interface PaneGridEvents {
   /** A place was selected. */
   select(place: number | null): void;
   zoomed(scale: number): void;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { graphs } from "../testing/graphs";
+import { graphOf, MEMBERS, PANES } from "../testing/panes";
 import type { GraphModel, PaneModel } from "../wire";
-import { graphOf, MEMBERS, PANES } from "./fixtures";
 import { paneScenes } from "./scenes";
 import { onlyWords, unite } from "./united";
 

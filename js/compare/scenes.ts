@@ -1,19 +1,11 @@
-import type { Direction } from "../drawing/direction";
-import { labelled } from "../drawing/labels";
-import type { Place } from "../drawing/obstacles";
-import {
-  buildScene,
-  edgePart,
-  quietPart,
-  type Scene,
-  type SceneEdge,
-  type SceneNode,
-  shapesOf,
-  timesDrawn,
-} from "../drawing/scene";
-import type { BoxSize, NodeShape } from "../drawing/shape";
+import type { Direction } from "../layout/direction";
+import { labelled } from "../scene/labels";
+import { buildScene, edgePart, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
+import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { BoxSize, NodeShape } from "../scene/shape";
 import type { Measure } from "../text/measure";
-import { type Members, onlyWords, type Pane, type United } from "./united";
+import type { Members } from "./slots";
+import { onlyWords, type Pane, type United } from "./united";
 
 /** One graph of a comparison with every position known: what all graphs have lies where it lies in the others. */
 export interface PaneScene {

@@ -1,6 +1,8 @@
 import { makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
-import type { Members } from "./united";
+
+/** For each node of all graphs laid on top of each other its number in each graph, or null. */
+export type Members = readonly (readonly (number | null)[])[];
 
 /** An edge between places, or an output: source -1 and its number among the outputs. */
 export interface PlaceEdge {

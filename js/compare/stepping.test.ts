@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { runningAt, stateAt } from "../steps/recording";
+import { MEMBERS, PANES, passOf } from "../testing/panes";
 import type { MergedStepModel } from "../wire";
-import { MEMBERS, PANES, passOf } from "./fixtures";
 import { barSteps, mergedRecording, PaneRecordings, sentencesOf, transportOf } from "./stepping";
 import { unite } from "./united";
 

@@ -1,5 +1,5 @@
 import type { Channel, Settable } from "../channel";
-import type { Direction } from "../drawing/direction";
+import type { Direction } from "../layout/direction";
 import type { DetailsModel, LeafTableModel, MergedStepModel, PaneModel, PassModel } from "../wire";
 
 /** What Python and the browser share of a comparison, by trait name. */

@@ -1,10 +1,7 @@
-import { shownGraph } from "../drawing/shown_graph";
 import { checkGraph } from "../guard";
+import { shownGraph } from "../scene/shown_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel } from "../wire";
-import { type PlaceEdge, slotsOf } from "./slots";
-
-/** For each node of all graphs laid on top of each other its number in each graph, or null. */
-export type Members = readonly (readonly (number | null)[])[];
+import { type Members, type PlaceEdge, slotsOf } from "./slots";
 
 /** All graphs of a comparison laid on top of each other. Nodes of all of them together are called places. */
 export interface United {

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fakeBrowser, nextFrame } from "../testing/browser";
+import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
 import widget from "../widget";
-import { compareTraits, localComparison, PANES, passOf } from "./fixtures";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
 

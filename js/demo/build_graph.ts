@@ -1,5 +1,6 @@
-import { NO_MODULES } from "../groups/module_class";
-import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import type { EdgeModel, GraphModel, ModulesModel, NodeModel } from "../wire";
+
+export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */
 export type Operand = number | null;

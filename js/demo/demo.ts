@@ -1,5 +1,5 @@
 import { type Channel, localChannel, type Traits } from "../channel";
-import { asDirection } from "../drawing/direction";
+import { asDirection } from "../layout/direction";
 import { type Progress, recordingOf } from "../steps/recording";
 import { createView } from "../view";
 import type { StateModel } from "../wire";

@@ -1,5 +1,5 @@
-import { moduleName } from "../drawing/describe";
-import { isAutograd } from "../drawing/shown_graph";
+import { moduleName } from "../interact/describe";
+import { isAutograd } from "../scene/shown_graph";
 import type { DetailsModel, GraphModel, SourceModel } from "../wire";
 
 type Watched = Partial<Pick<DetailsModel, "about" | "requires_grad" | "is_leaf">> &

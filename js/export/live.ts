@@ -1,17 +1,9 @@
-import { Beacons } from "../drawing/beacons";
-import { FrameLayer } from "../drawing/frame_layer";
-import type { GradientLabel } from "../drawing/gradients";
-import type { Marks } from "../drawing/marks";
-import { SvgPainter } from "../drawing/painter";
-import type { Scene } from "../drawing/scene";
-import { svgElement } from "../ui/dom";
-
-/** All that is drawn, near. */
-export interface Still {
-  scene: Scene;
-  marks: Marks;
-  gradients: readonly GradientLabel[];
-}
+import { svgElement } from "../dom/element";
+import type { Still } from "../interact/drawing";
+import { Beacons } from "../paint/beacons";
+import { FrameLayer } from "../paint/frame_layer";
+import { SvgPainter } from "../paint/painter";
+import { groundOf } from "./picture";
 
 /** A picture as the text of an SVG file, and its size in px. */
 export interface SvgFile {
@@ -20,8 +12,6 @@ export interface SvgFile {
   height: number;
 }
 
-/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
-const MARGIN = 20;
 const EVERYWHERE = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
 
 /**
@@ -31,13 +21,14 @@ const EVERYWHERE = { left: -Infinity, top: -Infinity, right: Infinity, bottom: I
 export function liveSvg(still: Still | null, root: Element, title: string): SvgFile {
   if (!still) throw new Error("The picture is not drawn yet. Choose again when it is.");
   const { scene, marks, gradients } = still;
-  const [x, y, width, height] = groundOf(scene, gradients);
+  const ground = groundOf(scene, gradients);
+  const { x, y, width, height } = ground;
   const frames = new FrameLayer();
   const beacons = new Beacons();
   const layer = svgElement(
     "g",
     {},
-    svgElement("rect", { class: "gw-ground", x, y, width, height }),
+    svgElement("rect", { class: "gw-ground", ...ground }),
     frames.element,
   );
   new SvgPainter(layer).draw(scene, scene.nodes, scene.edges, marks, gradients);
@@ -68,19 +59,6 @@ export function liveSvg(still: Still | null, root: Element, title: string): SvgF
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML forbids.
   const forbidden = /[\0-\x08\v\f\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu;
   return { text: text.replace(forbidden, "\ufffd"), width, height };
-}
-
-/** Left, top, width and height of the picture, with gradients that stand out of it. */
-function groundOf(scene: Scene, gradients: readonly GradientLabel[]): number[] {
-  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
-  for (const { x, y, width, height } of gradients) {
-    left = Math.min(left, x - width / 2);
-    top = Math.min(top, y - height / 2);
-    right = Math.max(right, x + width / 2);
-    bottom = Math.max(bottom, y + height / 2);
-  }
-  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
-  return [x, y, Math.ceil(right) + MARGIN - x, Math.ceil(bottom) + MARGIN - y];
 }
 
 const SHAPE =

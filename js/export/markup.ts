@@ -1,4 +1,4 @@
-import type { Part } from "../drawing/parts";
+import type { Part } from "../paint/parts";
 import { Cascade, type Style } from "./cascade";
 import type { Styled } from "./selector";
 

@@ -1,14 +1,15 @@
-import { placesOf } from "../drawing/beacons";
-import { describeDrawn, HOW_TO_OPEN } from "../drawing/describe_box";
-import { flow } from "../drawing/direction";
-import { edgeParts } from "../drawing/edge_parts";
-import { frameHeadParts, frameParts } from "../drawing/frame_parts";
-import type { GradientLabel } from "../drawing/gradients";
-import { labelParts, markPart } from "../drawing/label_parts";
-import { edgeClass, type Marks, nodeClass } from "../drawing/marks";
-import { nodeParts, stepParts } from "../drawing/node_parts";
-import { type Part, part } from "../drawing/parts";
-import type { Scene, SceneNode } from "../drawing/scene";
+import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
+import { flow } from "../layout/direction";
+import { placesOf } from "../paint/beacons";
+import { edgeClass, nodeClass } from "../paint/classes";
+import { edgeParts } from "../paint/edge_parts";
+import { frameHeadParts, frameParts } from "../paint/frame_parts";
+import type { GradientLabel } from "../paint/gradients";
+import { labelParts, markPart } from "../paint/label_parts";
+import type { Marks } from "../paint/marks";
+import { nodeParts, stepParts } from "../paint/node_parts";
+import { type Part, part } from "../paint/parts";
+import type { Scene, SceneNode } from "../scene/scene";
 import type { GraphModel } from "../wire";
 
 /** Everything that the painter would draw of a scene, near and whole, in its order. */
@@ -80,4 +81,20 @@ function beacons(scene: Scene, { progress }: Marks): Part[] {
 
 function rounded(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
+const MARGIN = 20;
+
+/** What the picture covers: the drawing, and gradients that stand out of it. */
+export function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
+  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
+  for (const { x, y, width, height } of gradients) {
+    left = Math.min(left, x - width / 2);
+    top = Math.min(top, y - height / 2);
+    right = Math.max(right, x + width / 2);
+    bottom = Math.max(bottom, y + height / 2);
+  }
+  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
+  return { x, y, width: Math.ceil(right) + MARGIN - x, height: Math.ceil(bottom) + MARGIN - y };
 }

@@ -1,6 +1,6 @@
-import { formatBytes } from "../colours/bytes";
-import { ICONS } from "../ui/icons";
-import { createMenu } from "../ui/menu";
+import { ICONS } from "../dom/icons";
+import { createMenu } from "../dom/menu";
+import { formatBytes } from "../text/number";
 import type { SvgFile } from "./live";
 
 /** Canvases beyond these come out blank in one browser or another, px. */

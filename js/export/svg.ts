@@ -1,18 +1,17 @@
-import { asDirection, type Direction } from "../drawing/direction";
-import { type GradientLabel, GradientLayer } from "../drawing/gradients";
-import { type Marks, NO_MARKS } from "../drawing/marks";
-import { part } from "../drawing/parts";
-import type { Scene } from "../drawing/scene";
-import { graphName, shownGraph } from "../drawing/shown_graph";
-import { firstScene } from "../groups/first_scene";
+import { firstScene } from "../fold/first_scene";
 import { checkGraph } from "../guard";
+import { asDirection, type Direction } from "../layout/direction";
+import { GradientLayer } from "../paint/gradients";
+import { type Marks, NO_MARKS } from "../paint/marks";
+import { part } from "../paint/parts";
+import { graphName, shownGraph } from "../scene/shown_graph";
 import { checkRun, checkSteps } from "../steps/check";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { GraphModel, RunModel, StateModel, StepModel } from "../wire";
 import { escapeText, MarkupWriter, type Theme } from "./markup";
-import { pictureParts } from "./picture";
+import { groundOf, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
@@ -36,9 +35,6 @@ export interface SvgOptions {
   /** After how many of the steps to stand. */
   cursor?: number;
 }
-
-/** Free ground around the drawing, px: for the ring of a node that runs, and badges. */
-const MARGIN = 20;
 
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
 export function svg(model: unknown, options: SvgOptions): string {
@@ -70,19 +66,6 @@ export function svg(model: unknown, options: SvgOptions): string {
     `viewBox="${x} ${y} ${width} ${height}"><title>${title}</title><desc>${note}</desc>` +
     `<style>${writer.rules(scope)}</style>${body}</svg>\n`
   );
-}
-
-/** What the picture covers: the drawing, and gradients that stand out of it. */
-function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
-  let [left, top, right, bottom] = [0, 0, scene.width, scene.height];
-  for (const { x, y, width, height } of gradients) {
-    left = Math.min(left, x - width / 2);
-    top = Math.min(top, y - height / 2);
-    right = Math.max(right, x + width / 2);
-    bottom = Math.max(bottom, y + height / 2);
-  }
-  const [x, y] = [Math.floor(left) - MARGIN, Math.floor(top) - MARGIN];
-  return { x, y, width: Math.ceil(right) + MARGIN - x, height: Math.ceil(bottom) + MARGIN - y };
 }
 
 function marksOf(graph: GraphModel, options: SvgOptions): Marks {

@@ -1,4 +1,4 @@
-import type { LayoutInput, LayoutOptions } from "./index";
+import type { LayoutInput, LayoutOptions } from "./types";
 
 /** Throws one whole sentence naming the first thing in the input that cannot be laid out. */
 export function check(input: LayoutInput, options: LayoutOptions): void {

@@ -1,28 +1,18 @@
 import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } from "./border";
-import { coordinates, type Gaps, type Reach } from "./coordinates";
+import { coordinates, type Gaps } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
 import { followInput } from "./given";
 import type { Graph } from "./graph";
-import { drawLines, type Lines } from "./lines";
+import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";
 import { linesToMiddle, wrapRows } from "./rows";
 import { spine } from "./spine";
+import type { LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
-/** One connected component, its top left corner at 0, 0. Lengths in px. */
-export interface LaidOut {
-  x: Float64Array;
-  y: Float64Array;
-  rank: Int32Array;
-  detour: Uint8Array;
-  lines: Lines;
-  width: number;
-  height: number;
-}
-
 /** Distances, px, and the wanted width over height, if any. */
-export interface Spacing extends Gaps {
+interface Spacing extends Gaps {
   rankGap: number;
   aspect?: number | undefined;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { layered, layeredSketch, resnet, transformer } from "../testing/layout_graphs";
 import { coordinates } from "./coordinates";
 import type { Layered } from "./dummies";
-import { layered, layeredSketch, resnet, transformer } from "./fixtures";
 import { orderRanks } from "./order";
 import { spine } from "./spine";
 

@@ -4,6 +4,7 @@ import { makePoolScratch, place as pool } from "./isotonic";
 import { pushOut } from "./push";
 import { findRuns, runTargets, type Targets } from "./runs";
 import { straighten } from "./straighten";
+import type { Reach } from "./types";
 
 /** Least distances, px: between two boxes, and between a line and whatever is beside it. */
 export interface Gaps {
@@ -16,29 +17,11 @@ const SPINE_WEIGHT = 1e6;
 /** A move by less is none, px. */
 const STILL = 0.01;
 
-/** How far nodes and dummies reach to either side of their x, px. */
-export interface Reach {
-  left: Float64Array;
-  right: Float64Array;
-}
-
-/** What the steps of placing share. */
-export interface Placing {
-  layered: Layered;
-  /** The nodes by rank, from left to right, and where each is in there. */
-  order: Int32Array;
-  place: Int32Array;
-  /** Per place, the least distance from the neighbour on the left, px. */
-  apart: Float64Array;
-  x: Float64Array;
-  spine: Uint8Array;
-}
-
 /**
  * The least distance between the places of neighbours, a left of b, in half pixels so that rounding to those keeps it.
  * Two boxes with a line between them are still `nodeGap` apart.
  */
-export function separation(
+function separation(
   n: number,
   { left, right }: Reach,
   { nodeGap, edgeGap }: Gaps,

@@ -1,5 +1,5 @@
 /** Which drawn node each edge ends at, and which input node each drawn node stands for. */
-export interface Copies {
+interface Copies {
   edgeTarget: Int32Array;
   owner: Int32Array;
 }

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { layered } from "../testing/layout_graphs";
 import { crossings } from "./crossings";
 import type { Layered } from "./dummies";
-import { layered } from "./fixtures";
 import { positions } from "./sweep";
 
 /** Every pair of segments, looked at one by one. */

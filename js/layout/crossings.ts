@@ -19,7 +19,7 @@ export function makeCounter(layered: Layered): Counter {
  * Crossings between rank r and the next. `order` lists the nodes by rank, `position` is each one's place in its rank.
  * The segments' lower ends, taken from left to right by their upper ends, have one inversion per crossing.
  */
-export function crossingsBelow(
+function crossingsBelow(
   layered: Layered,
   order: Int32Array,
   position: Int32Array,

@@ -1,4 +1,4 @@
-import type { LaidOut } from "./component";
+import type { LaidOut } from "./types";
 
 /** A gap between two ranks, from the lowest box above it to the highest below, px. */
 export interface Cut {

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { faults } from "./faults";
-import * as shapes from "./fixtures";
-import { type LayoutInput, layout } from "./index";
+import { faults } from "../testing/layout_faults";
+import * as shapes from "../testing/layout_graphs";
+import { layout } from "./index";
+import type { LayoutInput } from "./types";
 
 /** Random graphs with edges from higher to lower numbers, several edges between two nodes allowed. */
 const graphs: fc.Arbitrary<LayoutInput> = fc.integer({ min: 1, max: 40 }).chain((n) =>

@@ -34,7 +34,7 @@ export function place(
   }
 }
 
-export interface PoolScratch {
+interface PoolScratch {
   mean: Float64Array;
   mass: Float64Array;
   last: Int32Array;

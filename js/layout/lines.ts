@@ -2,12 +2,7 @@ import type { Border } from "./border";
 import { DETOUR, type Layered } from "./dummies";
 import type { Graph, Grouped } from "./graph";
 import { addPoint, type Placed, port, ports, roomOn } from "./route";
-
-/** All edges' polylines: those of edge e are the x, y pairs from `points[start[e]]` up to `points[start[e + 1]]`. */
-export interface Lines {
-  start: Int32Array;
-  points: number[];
-}
+import type { Lines } from "./types";
 
 /**
  * Draws every edge as a polyline that is vertical while it passes a rank and slanted only in the gaps between ranks,

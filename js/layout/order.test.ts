@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import * as shapes from "../testing/layout_graphs";
+import { layered, layeredSketch } from "../testing/layout_graphs";
 import { crossings } from "./crossings";
 import type { Layered } from "./dummies";
-import * as shapes from "./fixtures";
-import { layered, layeredSketch } from "./fixtures";
 import { followInput } from "./given";
 import { orderRanks } from "./order";
 import { reinsertRuns } from "./reinsert";

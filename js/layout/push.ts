@@ -1,5 +1,5 @@
-import type { Placing } from "./coordinates";
 import type { Runs } from "./runs";
+import type { Placing } from "./types";
 
 /** A run that would have to give up more than this to be straight is cut into pieces, px. */
 const EXTENT = 40;

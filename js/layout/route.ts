@@ -1,5 +1,5 @@
-import type { Reach } from "./coordinates";
 import { makePoolScratch, place } from "./isotonic";
+import type { Reach } from "./types";
 
 /** What routing needs to know of one laid-out component; ids are drawn nodes, then dummies. */
 export interface Placed {

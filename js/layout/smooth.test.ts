@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import * as shapes from "../testing/layout_graphs";
 import { crossings } from "./crossings";
-import * as shapes from "./fixtures";
 import { smooth } from "./smooth";
 import { positions } from "./sweep";
 

@@ -1,5 +1,5 @@
-import type { Placing } from "./coordinates";
 import type { Runs } from "./runs";
+import type { Placing } from "./types";
 
 /**
  * Makes runs vertical: longest first, each moves to its mean place if there is room beside all of it, else in as few

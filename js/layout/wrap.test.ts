@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { passes } from "./faults";
-import * as shapes from "./fixtures";
-import { type Layout, type LayoutInput, layout } from "./index";
+import { passes } from "../testing/layout_faults";
+import * as shapes from "../testing/layout_graphs";
+import { layout } from "./index";
+import type { Layout, LayoutInput } from "./types";
 
 type Point = [number, number];
 

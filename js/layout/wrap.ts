@@ -1,7 +1,6 @@
-import type { LaidOut } from "./component";
-import type { Reach } from "./coordinates";
 import { type Cut, chooseCuts } from "./cuts";
 import { addPoint } from "./route";
+import type { LaidOut, Reach } from "./types";
 
 interface Gaps {
   nodeGap: number;

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import json from "../../tests/packed.json?raw";
+import { search } from "../bars/search";
 import { checkGraph } from "../guard";
-import { search } from "../search/search";
 import type { GraphModel, PackedGraph } from "../wire";
 import { unpackColumn, unpackRanges } from "./column";
 import { unpackGraph } from "./graph";

@@ -1,7 +1,7 @@
 import { localChannel, type Traits } from "../channel";
+import { element } from "../dom/element";
+import { faultBox, messageOf } from "../dom/fault";
 import { unpackTrait } from "../packing/traits";
-import { element } from "../ui/dom";
-import { faultBox, messageOf } from "../ui/fault";
 import { createView } from "../view";
 import type { DetailsModel, FindingModel, MemoryModel, NodeModel } from "../wire";
 import type { StartWorker } from "../worker/scene_maker";

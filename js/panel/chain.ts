@@ -1,6 +1,6 @@
+import { element, KEEP_KEYS } from "../dom/element";
 import { compactNumber, compactValues } from "../text/gradient";
 import { counted } from "../text/number";
-import { element, KEEP_KEYS } from "../ui/dom";
 import type { ChainModel, FactorModel, GraphModel, PathModel } from "../wire";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";

@@ -1,7 +1,7 @@
+import { element } from "../dom/element";
 import { compactNumber, compactValues, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shape";
-import { element } from "../ui/dom";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";

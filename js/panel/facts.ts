@@ -1,5 +1,5 @@
+import { element } from "../dom/element";
 import { formatShape } from "../text/shape";
-import { element } from "../ui/dom";
 import type { DetailsModel, OutputModel } from "../wire";
 import { type Opened, section } from "./sections";
 import { shortDtype } from "./tensor";

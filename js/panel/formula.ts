@@ -1,4 +1,4 @@
-import { element } from "../ui/dom";
+import { element } from "../dom/element";
 import type { FormulaModel } from "../wire";
 import { argumentName } from "./links";
 import { type Opened, section } from "./sections";

@@ -1,5 +1,5 @@
+import { element } from "../dom/element";
 import type { Progress } from "../steps/recording";
-import { element } from "../ui/dom";
 import type { DetailsModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, nodeLink } from "./links";
 import { type Opened, section, sentence } from "./sections";

@@ -1,6 +1,6 @@
+import { element, KEEP_KEYS } from "../dom/element";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
-import { element, KEEP_KEYS } from "../ui/dom";
 import type { ConstantModel, ConsumerModel, InputModel, NoGradInput } from "../wire";
 
 export type GoTo = (id: number) => void;

@@ -1,8 +1,7 @@
-import { formatBytes } from "../colours/bytes";
-import { counted, formatCount, formatNumber } from "../text/number";
+import { button, element } from "../dom/element";
+import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
-import { button, element } from "../ui/dom";
 import type { GraphModel } from "../wire";
 import { factList } from "./facts";
 import { type GoTo, nodeLink } from "./links";

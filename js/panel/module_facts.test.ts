@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { gradientNorms } from "../colours/gradient_norms";
 import { Builder } from "../demo/build_graph";
 import { fakeMemory } from "../demo/fake_diagnosis";
-import { namespacesOf } from "../groups/namespaces";
+import { namespacesOf } from "../fold/namespaces";
 import { recordingOf } from "../steps/recording";
 import { graphs } from "../testing/graphs";
 import type { GraphModel, RunModel, StepModel } from "../wire";

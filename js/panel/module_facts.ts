@@ -1,6 +1,6 @@
 import type { GradientNorms } from "../colours/gradient_norms";
-import { classOf } from "../groups/module_class";
-import { namespacesOf } from "../groups/namespaces";
+import { namespacesOf } from "../fold/namespaces";
+import { classOf } from "../scene/module_class";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
@@ -26,7 +26,7 @@ export interface ModuleFacts {
 }
 
 /** What flowed in a backward pass. Norms are Infinity for NaN as well. */
-export interface ModuleGradients {
+interface ModuleGradients {
   /** Norms of the gradients that came in and that went out. */
   arrived: number[];
   passedOn: number[];

@@ -1,8 +1,9 @@
 import type { Channel } from "../channel";
 import { gradientNorms } from "../colours/gradient_norms";
-import type { Drawing } from "../drawing/drawing";
-import type { Folder } from "../groups/folder";
-import { isApart, openGroup, refoldRepeat } from "../groups/folding";
+import { Remembered } from "../dom/remembered";
+import { isApart, openGroup, refoldRepeat } from "../fold/folding";
+import type { Drawing } from "../interact/drawing";
+import type { Folder } from "../interact/folder";
 import type { SelectedModule } from "./module";
 import { moduleFacts } from "./module_facts";
 
@@ -10,8 +11,7 @@ import { moduleFacts } from "./module_facts";
 export class ModuleSelection {
   private paths: readonly string[] | null = null;
   private made: SelectedModule | null = null;
-  /** What it was made of. */
-  private key: unknown[] = [];
+  private readonly madeOf = new Remembered();
 
   constructor(
     private readonly drawing: Drawing,
@@ -35,9 +35,7 @@ export class ModuleSelection {
     const box = scene.nodes.find(({ group }) => group?.paths.includes(path));
     const recording = progress?.recording ?? null;
     const memory = channel.get("memory") ?? null;
-    const key = [path, scene, drawn, recording, memory];
-    if (key.every((part, i) => part === this.key[i])) return this.made;
-    this.key = key;
+    if (!this.madeOf.isNew(path, scene, drawn, recording, memory)) return this.made;
     // A repeat that is folded or shown one by one takes the selection along.
     const paths = box?.group?.paths ?? [path];
     this.select(paths);

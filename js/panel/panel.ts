@@ -1,9 +1,9 @@
-import { graphName, isAutograd, leafCount } from "../drawing/shown_graph";
+import { button, element, KEEP_KEYS } from "../dom/element";
+import { ICONS } from "../dom/icons";
+import { graphName, isAutograd, leafCount } from "../scene/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
-import { button, element, KEEP_KEYS } from "../ui/dom";
-import { ICONS } from "../ui/icons";
 import type { DetailsModel, GraphModel } from "../wire";
 import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
@@ -18,7 +18,7 @@ import { cutsSection, isSameLine, sourceSection } from "./source";
 import { stateBadge } from "./state";
 import { tensorView } from "./tensor";
 
-export interface PanelEvents {
+interface PanelEvents {
   goTo: GoTo;
   goToModule(path: string): void;
   close(): void;

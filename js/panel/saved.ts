@@ -1,5 +1,5 @@
+import { element } from "../dom/element";
 import { counted } from "../text/number";
-import { element } from "../ui/dom";
 import type { SavedModel } from "../wire";
 import { type Opened, section } from "./sections";
 import { tensorView } from "./tensor";

@@ -1,4 +1,4 @@
-import { element, KEEP_KEYS } from "../ui/dom";
+import { element, KEEP_KEYS } from "../dom/element";
 
 /** Which sections the reader opened or closed; kept while details change. */
 export type Opened = Map<string, boolean>;

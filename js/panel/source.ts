@@ -1,5 +1,5 @@
+import { element } from "../dom/element";
 import { oneLine } from "../text/shorten";
-import { element } from "../ui/dom";
 import type { CutModel, DetailsModel, SourceModel } from "../wire";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
@@ -32,7 +32,7 @@ export function sourceSection(details: DetailsModel): HTMLElement | null {
 }
 
 /** A line of the user's program: where it stands, and its text. */
-export function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
+function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
   const place = `${lastParts(file)}:${line}`;
   const within = name === "<module>" ? "" : ` in ${name}`;
   return element(

@@ -1,6 +1,6 @@
+import { element } from "../dom/element";
 import { type Progress, stateAt } from "../steps/recording";
 import { describeState } from "../steps/words";
-import { element } from "../ui/dom";
 
 /** Where the node stands in the backward that is stepped through; null when none is. */
 export function stateBadge(progress: Progress | null, id: number): HTMLElement | null {

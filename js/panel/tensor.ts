@@ -1,3 +1,4 @@
+import { element } from "../dom/element";
 import {
   counted,
   formatCount,
@@ -7,7 +8,6 @@ import {
   isNotFinite,
 } from "../text/number";
 import { formatShape } from "../text/shape";
-import { element } from "../ui/dom";
 import type { JsonNumber, TensorSummary } from "../wire";
 import { valuesTable } from "./values";
 

@@ -1,5 +1,5 @@
+import { element, KEEP_KEYS } from "../dom/element";
 import { formatNumber, fullNumber, isFloat, isNotFinite } from "../text/number";
-import { element, KEEP_KEYS } from "../ui/dom";
 import type { JsonNumber, TensorSummary, Values } from "../wire";
 
 type Scalar = JsonNumber | boolean;
@@ -8,7 +8,7 @@ type Scalar = JsonNumber | boolean;
 const VECTOR_COLUMNS = 4;
 
 /** One grid of a tensor of any number of dimensions. */
-export interface Slice {
+interface Slice {
   /** Indices of the leading dimensions, then ":" for those that the grid shows: "[0, 2, :, :]"; null for 2-D and less. */
   heading: string | null;
   rows: { label: string; cells: { value: Scalar; title: string }[] }[];

@@ -1,5 +1,5 @@
 import type { Channel } from "../channel";
-import { messageOf } from "../ui/fault";
+import { messageOf } from "../dom/fault";
 import type { GraphModel } from "../wire";
 import { checkRun, checkSteps } from "./check";
 import { type Progress, type Recording, recordingOf } from "./recording";

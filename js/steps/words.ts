@@ -24,7 +24,7 @@ export function describeState({ recording, cursor }: Progress, node: number): st
 }
 
 /** Where the run stands: the words before and after the name of the operation that runs. */
-export interface Position {
+interface Position {
   before: string;
   /** Null when nothing has run. */
   step: StepModel | null;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
+import { NO_MODULES } from "../demo/build_graph";
 import { MODELS } from "../demo/models";
-import { NO_MODULES } from "../groups/module_class";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
 export { MODELS };

@@ -1,4 +1,4 @@
-import type { Pen } from "../drawing/paint_parts";
+import type { Pen } from "../paint/paint_parts";
 
 /** One thing drawn, with all that decides how it looks. Boxes and points are in device px. */
 export interface Stroke {

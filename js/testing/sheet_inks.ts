@@ -1,7 +1,7 @@
-import type { Ink, InkWell } from "../drawing/ink";
-import type { Part } from "../drawing/parts";
 import { Cascade, type Style } from "../export/cascade";
 import type { Styled } from "../export/selector";
+import type { Ink, InkWell } from "../paint/ink";
+import type { Part } from "../paint/parts";
 
 const sheets = import.meta.glob("../styles/*.css", {
   query: "?raw",

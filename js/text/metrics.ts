@@ -1,5 +1,4 @@
-import type { Measure, Style } from "./measure";
-import { FONTS, isMono } from "./measure";
+import { FONTS, isMono, type Measure, type Style } from "./measure";
 
 /**
  * Fonts whose letters are as wide as the table below says: Arial, and those that were made to its measure. A still

@@ -1,4 +1,4 @@
-export type Widths = (text: string) => number;
+type Widths = (text: string) => number;
 
 /**
  * User text on one line: line breaks, tabs and control characters become one space; marks that turn the reading

@@ -196,3 +196,6 @@ export interface DetailsModel {
   /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
   explained: string | null;
 }
+
+/** Where a node stands when a number of steps have run. */
+export type NodeState = DetailsModel["state"];

@@ -1,5 +1,3 @@
-import type { DetailsModel } from "./details";
-
 export const WIRE_VERSION = 1;
 
 /** A number as JSON can carry it: integers beyond 2^53, NaN and infinities come as strings. */
@@ -13,6 +11,3 @@ export type Column = (number | number[])[];
 
 /** Integers; those that follow each other are one entry, [first, last]. */
 export type Ranges = (number | number[])[];
-
-/** Where a node stands when a number of steps have run. */
-export type NodeState = DetailsModel["state"];

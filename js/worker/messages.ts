@@ -1,5 +1,5 @@
-import type { Direction } from "../drawing/direction";
-import type { Folding } from "../groups/folding";
+import type { Folding } from "../fold/folding";
+import type { Direction } from "../layout/direction";
 import type { Packed } from "./coder";
 
 /** A graph as it came from Python, and whether its constants are drawn. */

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { chain, perceptron, transformer } from "../demo/deep_models";
-import { DIRECTIONS } from "../drawing/direction";
-import type { Scene } from "../drawing/scene";
-import { foldedScene } from "../groups/folded_scene";
-import { deepest, firstFolding, setPlumbing, setRepeats, toDepth } from "../groups/folding";
-import { groupedGraph } from "../groups/grouped_picture";
+import { foldedScene } from "../fold/folded_scene";
+import { deepest, firstFolding, setPlumbing, setRepeats, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_picture";
+import { DIRECTIONS } from "../layout/direction";
+import type { Scene } from "../scene/scene";
 import { graphs, MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";

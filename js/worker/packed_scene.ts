@@ -1,7 +1,6 @@
-import type { SceneFrame } from "../drawing/frame";
-import type { Place } from "../drawing/obstacles";
-import type { MergedEdges, Scene, SceneEdge, SceneNode } from "../drawing/scene";
-import type { NodeShape, StubShape, Text } from "../drawing/shape";
+import type { SceneFrame } from "../scene/frame";
+import type { MergedEdges, Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { NodeShape, StubShape, Text } from "../scene/shape";
 import { type Coder, NOTHING, type Packed, Reader, Writer } from "./coder";
 
 /** After so many nodes or edges, unpacking can be interrupted. */

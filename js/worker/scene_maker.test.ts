@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { transformer } from "../demo/deep_models";
-import type { Scene } from "../drawing/scene";
-import { foldedScene } from "../groups/folded_scene";
-import { firstFolding, toDepth } from "../groups/folding";
-import { groupedGraph } from "../groups/grouped_picture";
+import { foldedScene } from "../fold/folded_scene";
+import { firstFolding, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_picture";
+import type { Scene } from "../scene/scene";
 import { type FakeWorker, fakeWorker } from "../testing/worker";
 import { estimate } from "../text/measure";
 import type { SceneOrder } from "./messages";

@@ -1,4 +1,4 @@
-import type { Scene } from "../drawing/scene";
+import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { Answer, GraphSource, Port, Request, SceneOrder, Stage } from "./messages";
 import { unpackScene } from "./packed_scene";

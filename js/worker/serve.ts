@@ -1,11 +1,11 @@
-import { shownGraph } from "../drawing/shown_graph";
-import type { ContentCache } from "../groups/content";
-import { foldedScene } from "../groups/folded_scene";
-import { type GroupedGraph, groupedGraph } from "../groups/grouped_picture";
+import { messageOf } from "../dom/fault";
+import { foldedScene } from "../fold/folded_scene";
+import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
 import { checkGraph } from "../guard";
+import type { ContentCache } from "../layout/nested/content";
 import { unpackGraph } from "../packing/graph";
+import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
-import { messageOf } from "../ui/fault";
 import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
 import { packScene } from "./packed_scene";
 

@@ -1,0 +1,118 @@
+import { type Cleanup, element } from "../dom/element";
+import { resizeHandle } from "../dom/handle";
+import { whenResized } from "../dom/when_resized";
+import type { Drawing } from "../interact/drawing";
+import type { Scene } from "../scene/scene";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
+
+const NARROW = 640;
+const LEAST_HEIGHT = 340;
+const ROOM_TO_OPEN = 480;
+const MOST_HEIGHT = 600;
+const LEAST_PANEL = 220;
+
+/** The drawing with the details panel beside it, below it in a narrow cell; both can be dragged to another size. */
+export class Arrangement {
+  /** Holds the drawing and the panel. */
+  readonly body = element("div", { class: "gw-body" });
+  /** Makes the widget higher. */
+  readonly bottom: HTMLElement;
+  private panelOpen = true;
+  /** What the reader dragged, px; NaN for the default. */
+  private height = Number.NaN;
+  private panelWidth = Number.NaN;
+  /** The default height for this picture; NaN until it is known. */
+  private fitting = Number.NaN;
+  private root: HTMLElement | null = null;
+  private readonly width = resizeHandle({
+    label: "Resize the details panel",
+    axis: "x",
+    class: "gw-handle-x",
+    grows: false,
+    read: () => ({
+      now: this.panel.offsetWidth,
+      least: LEAST_PANEL,
+      most: Math.max(LEAST_PANEL, (this.root?.clientWidth ?? 0) * 0.6),
+    }),
+    set: (size) => {
+      this.panelWidth = size;
+      this.arrange();
+    },
+  });
+  private readonly handle = resizeHandle({
+    label: "Resize the widget",
+    axis: "y",
+    class: "gw-handle-y",
+    grows: true,
+    read: () => ({ now: this.drawing.element.offsetHeight, least: 180, most: 2000 }),
+    set: (size) => {
+      this.height = size;
+      this.arrange();
+    },
+  });
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly panel: HTMLElement,
+  ) {
+    this.bottom = this.handle.element;
+    this.body.append(drawing.element, this.width.element, panel);
+  }
+
+  /** Follows the size of the widget's outermost element from now on. */
+  follow(root: HTMLElement, cleanup: Cleanup): void {
+    this.root = root;
+    cleanup.add(whenResized([root, this.drawing.canvas], () => this.arrange()));
+  }
+
+  /** A first picture of a graph or a direction is there: finds the height that suits it. */
+  suit(scene: Scene | null): void {
+    const room = this.drawing.canvas.clientWidth;
+    this.fitting = room > 0 ? defaultHeight(scene, room) : Number.NaN;
+    this.arrange();
+  }
+
+  get isPanelOpen(): boolean {
+    return this.panelOpen;
+  }
+
+  setPanel(open: boolean): void {
+    this.panelOpen = open;
+    this.arrange();
+  }
+
+  /** Sizes that depend on the width of the cell and on what the reader dragged. */
+  arrange(): void {
+    const { root, drawing, panel, panelOpen } = this;
+    if (!root) return;
+    const narrow = root.clientWidth > 0 && root.clientWidth < NARROW;
+    root.classList.toggle("is-narrow", narrow);
+    panel.hidden = !panelOpen;
+    this.width.element.hidden = !panelOpen || narrow;
+    const width = Number.isNaN(this.panelWidth) ? defaultPanel(root.clientWidth) : this.panelWidth;
+    panel.style.width = narrow ? "" : `${width}px`;
+    const room = drawing.canvas.clientWidth;
+    // Once per picture: a panel that opens later must not change the height of the page.
+    if (Number.isNaN(this.fitting) && room > 0) this.fitting = defaultHeight(drawing.scene, room);
+    const wanted = Number.isNaN(this.height) ? this.fitting : this.height;
+    if (!Number.isNaN(wanted))
+      this.body.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
+    drawing.resize({ width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight });
+    this.width.update();
+    this.handle.update();
+  }
+}
+
+/** High enough for a small graph at its largest, and no higher; a large one gets a window to look through. */
+function defaultHeight(scene: Scene | null, width: number): number {
+  if (!scene) return LEAST_HEIGHT;
+  const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
+  const readable = scale < READABLE ? FIRST_SCALE : scale;
+  // What is closed will be opened.
+  const least = scene.nodes.some((node) => node.group) ? ROOM_TO_OPEN : LEAST_HEIGHT;
+  return Math.max(least, Math.min(MOST_HEIGHT, scene.height * readable + 2 * MARGIN));
+}
+
+function defaultPanel(width: number): number {
+  return Math.round(Math.max(270, Math.min(360, width * 0.36)));
+}

@@ -1,0 +1,89 @@
+import type { ColourBy, ColourLegend } from "../colours/colouring";
+import { STEPS } from "../colours/scale";
+import { element, KEEP_KEYS } from "../dom/element";
+
+const CHOICES: [ColourBy, string, string][] = [
+  ["none", "nothing", ""],
+  ["gradient", "gradient norm", "after a backward pass"],
+  ["memory", "memory", "not counted yet"],
+  ["dtype", "dtype", "not known"],
+  ["module", "module", "not known"],
+];
+
+interface ColourControls {
+  /** The choice of what to colour by, with its legend. */
+  element: HTMLElement;
+  update(by: ColourBy, isKnown: (by: ColourBy) => boolean, legend: ColourLegend | null): void;
+}
+
+/** What colours say: a choice, and beside it the colours with their values. */
+export function createColourControls(choose: (by: ColourBy) => void): ColourControls {
+  const select = element("select", {
+    class: "gw-select gw-colour-by",
+    "aria-label": "What the colours of nodes say",
+    title: "What the colours of nodes say",
+    ...KEEP_KEYS,
+  });
+  select.addEventListener("change", () => choose(select.value as ColourBy));
+  const key = element("span", { class: "gw-colour-key", hidden: true });
+  return {
+    element: element(
+      "span",
+      { class: "gw-colours" },
+      element("label", { class: "gw-direction" }, element("span", {}, "Colour by"), select),
+      key,
+    ),
+    update(by, isKnown, legend) {
+      select.replaceChildren(
+        ...CHOICES.map(([value, text, missing]) =>
+          element(
+            "option",
+            { value, disabled: !isKnown(value) },
+            isKnown(value) ? text : `${text} (${missing})`,
+          ),
+        ),
+      );
+      select.value = by;
+      key.hidden = legend === null;
+      key.replaceChildren(...(legend ? legendParts(legend) : []));
+    },
+  };
+}
+
+function legendParts({ title, ticks, entries }: ColourLegend): HTMLElement[] {
+  const parts: HTMLElement[] = [];
+  if (ticks) {
+    const swatches = Array.from({ length: STEPS }, (_, i) =>
+      element("span", { class: `gw-swatch is-c${i}` }),
+    );
+    const marks = ticks.map(({ at, text }) => {
+      const mark = element("span", { class: "gw-tick" }, text);
+      mark.style.left = `${(100 * at).toFixed(1)}%`;
+      return mark;
+    });
+    parts.push(
+      element(
+        "span",
+        {
+          class: "gw-scale-key",
+          role: "img",
+          title,
+          "aria-label": `Colours for ${title}, dark to bright: ${ticks.map((tick) => tick.text).join(", ")}`,
+        },
+        element("span", { class: "gw-swatches" }, ...swatches),
+        element("span", { class: "gw-ticks" }, ...marks),
+      ),
+    );
+  }
+  for (const { name, text } of entries) {
+    parts.push(
+      element(
+        "span",
+        { class: "gw-colour-entry" },
+        element("span", { class: `gw-swatch ${name}` }),
+        text,
+      ),
+    );
+  }
+  return parts;
+}

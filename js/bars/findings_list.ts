@@ -1,0 +1,90 @@
+import { button, element, KEEP_KEYS } from "../dom/element";
+import { counted } from "../text/number";
+import { oneLine } from "../text/shorten";
+import type { FindingModel, NodeModel } from "../wire";
+
+interface FindingsList {
+  element: HTMLElement;
+  /** Shows what was found; null while nothing was looked for. */
+  update(findings: readonly FindingModel[] | null): void;
+}
+
+const WORDS: Record<FindingModel["severity"], string> = {
+  error: "Error",
+  warning: "Warning",
+  info: "Note",
+};
+/** Nodes of a finding that have a link of their own. */
+const MOST_LINKS = 6;
+
+/** What a diagnosis found, worst first; a click goes to the node that it is about. */
+export function createFindingsList(
+  show: (node: number) => void,
+  labelOf: (node: number) => string,
+): FindingsList {
+  const list = element("ul", { class: "gw-findings-list" });
+  const summary = element("summary", { class: "gw-findings-summary", ...KEEP_KEYS });
+  const details = element(
+    "details",
+    { class: "gw-findings", open: true, hidden: true },
+    summary,
+    list,
+  );
+  return {
+    element: details,
+    update(findings) {
+      details.hidden = findings === null;
+      if (findings === null) return;
+      const inOrder = bySeverity(findings);
+      summary.textContent =
+        findings.length === 0 ? "Nothing found" : `${counted(findings.length, "finding")}`;
+      list.replaceChildren(...inOrder.map((finding) => entry(finding, show, labelOf)));
+    },
+  };
+}
+
+/** The label of a node; where that is but its operation, with the module that ran it. */
+export function labelInModule({ label, name, namespace }: NodeModel): string {
+  return name === null && namespace ? `${label} in ${namespace.replaceAll("/", ".")}` : label;
+}
+
+/** Worst first; those alike stay in Python's order. */
+export function bySeverity(findings: readonly FindingModel[]): FindingModel[] {
+  const order = Object.keys(WORDS);
+  return [...findings].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
+}
+
+function entry(
+  { severity, message, nodes }: FindingModel,
+  show: (node: number) => void,
+  labelOf: (node: number) => string,
+): HTMLElement {
+  const first = nodes[0];
+  const links = nodes.slice(0, MOST_LINKS).map((node) =>
+    button(
+      {
+        label: `Go to ${oneLine(labelOf(node))}`,
+        text: oneLine(labelOf(node)),
+        class: "gw-link",
+      },
+      () => show(node),
+    ),
+  );
+  const more = nodes.length - links.length;
+  return element(
+    "li",
+    { class: `gw-finding is-${severity}` },
+    element("span", { class: "gw-finding-severity" }, WORDS[severity]),
+    element(
+      "span",
+      { class: "gw-finding-text" },
+      first === undefined
+        ? element("span", { class: "gw-finding-message" }, message)
+        : button({ label: message, text: message, class: "gw-finding-message gw-plain" }, () =>
+            show(first),
+          ),
+      links.length > 1 &&
+        element("span", { class: "gw-finding-nodes" }, ...links, more > 0 && `and ${more} more`),
+    ),
+  );
+}

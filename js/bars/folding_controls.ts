@@ -1,0 +1,72 @@
+import { button, element, KEEP_KEYS } from "../dom/element";
+import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
+import type { Folder } from "../interact/folder";
+
+/** Levels that can be chosen one by one; deeper ones are opened box by box. */
+const MOST_LEVELS = 4;
+
+interface FoldingControls {
+  element: HTMLElement;
+  /** Shows how the folder's graph is folded now. */
+  update(): void;
+}
+
+/** How far modules are open, whether plumbing is hidden and whether repeated blocks are folded. */
+export function createFoldingControls(folder: Folder): FoldingControls {
+  const depths = element("select", {
+    class: "gw-select gw-depth",
+    "aria-label": "How many levels of modules are open",
+    title: "How many levels of modules are open",
+    ...KEEP_KEYS,
+  });
+  depths.addEventListener("change", () => {
+    const { grouped } = folder;
+    const depth = depths.value === "all" ? Number.POSITIVE_INFINITY : Number(depths.value);
+    if (grouped) folder.change((folding) => toDepth(grouped.tree, folding, depth), "first");
+  });
+  const modules = element(
+    "label",
+    { class: "gw-direction gw-modules" },
+    element("span", {}, "Modules"),
+    depths,
+  );
+  const plumbing = toggle(
+    "Hide plumbing",
+    "Fold views, transposes, expands, clones and casts into the edges that they sit on",
+    () => folder.change((folding) => setPlumbing(folding, !folding.hidesPlumbing)),
+  );
+  const repeats = toggle(
+    "Fold repeats",
+    "Draw blocks that are alike and follow each other as one box",
+    () => folder.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
+  );
+  return {
+    element: element("span", { class: "gw-folding" }, modules, repeats, plumbing),
+    update() {
+      const { grouped, folding } = folder;
+      if (!grouped || !folding) return;
+      const { tree } = grouped;
+      const levels = deepest(tree);
+      modules.hidden = levels === 0;
+      repeats.hidden = levels === 0;
+      plumbing.hidden = !grouped.plumbing.includes(1);
+      plumbing.setAttribute("aria-pressed", String(folding.hidesPlumbing));
+      repeats.setAttribute("aria-pressed", String(folding.foldsRepeats));
+      const depth = depthOf(tree, folding);
+      const options: [string, string][] = [["0", "closed"]];
+      for (let d = 1; d < levels && d <= MOST_LEVELS; d++) options.push([`${d}`, `depth ${d}`]);
+      options.push(["all", "all open"]);
+      const value = depth === null ? "" : depth === levels ? "all" : `${depth}`;
+      if (!options.some(([known]) => known === value)) options.unshift([value, "as opened"]);
+      depths.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+      depths.value = value;
+    },
+  };
+}
+
+function toggle(text: string, title: string, clicked: () => void): HTMLButtonElement {
+  return button(
+    { label: text, title, text, pressed: false, class: "gw-button gw-toggle" },
+    clicked,
+  );
+}

@@ -1,0 +1,219 @@
+import { element, svgElement } from "../dom/element";
+import { scissorsPart } from "../paint/edge_parts";
+import { markPart } from "../paint/label_parts";
+import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
+import { makePart } from "../paint/parts";
+import type { Recording } from "../steps/recording";
+import type { NodeModel } from "../wire";
+
+interface LegendOptions {
+  /** Whether the graph is a static one; "some" where others beside it are not. */
+  isStatic?: boolean | "some";
+  stubs: boolean;
+  /** Kinds of nodes that are drawn. */
+  kinds?: ReadonlySet<NodeModel["kind"]>;
+  copies: boolean;
+  /** What stands for several: closed boxes, merged lines, edges with plumbing folded into them. */
+  folded?: { boxes: boolean; merged: boolean; plumbing: boolean };
+  ran: boolean;
+  unreached: boolean;
+  freed: boolean;
+  /** The backward that is stepped through; null when none is. */
+  recording: Recording | null;
+}
+
+/** One entry per sign that the drawing uses now. */
+export function legendEntries(options: LegendOptions): HTMLElement[] {
+  const { isStatic = false } = options;
+  const words = (dynamic: string, fixed: string) =>
+    isStatic === "some" ? `${dynamic}, static: ${fixed}` : isStatic ? fixed : dynamic;
+  const entries = [
+    entry("operation", 26, box("gw-op", 3)),
+    entry(words("leaf that requires grad", "input or parameter"), 26, box("gw-leaf", 7)),
+    entry("output", 30, box("gw-root", 3)),
+    entry(words("gradients flow", "data flows"), 26, [
+      svgElement("path", { class: "gw-line", d: "M-11,0H6" }),
+      svgElement("path", { class: "gw-arrow", d: "M11,0L4,-3.5V3.5Z" }),
+    ]),
+  ];
+  if (options.copies) entries.push(entry("one leaf drawn once per use", 26, [], "×n"));
+  if (options.stubs) {
+    entries.push(
+      entry("input without grad", 26, [
+        svgElement("path", { class: "gw-stub-line", d: "M-11,0H3" }),
+        svgElement("circle", { class: "gw-stub-mark", cx: 7, cy: 0, r: 3.5 }),
+      ]),
+    );
+  }
+  if (options.folded) entries.push(...foldedEntries(options.folded));
+  if (options.kinds) entries.push(...quietEntries(options.kinds, isStatic === true));
+  const { recording } = options;
+  if (recording) entries.push(...stepEntries(recording));
+  else if (options.ran)
+    entries.push(entry("a gradient arrived", 16, badge("gw-badge-reached", 6.5, GRADIENT_MARK)));
+  if (recording ? recording.step.includes(0) : options.unreached)
+    entries.push(
+      entry(recording ? "not reached" : "no gradient arrived", 26, box("is-unreached", 3)),
+    );
+  if (options.freed)
+    entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
+  return entries;
+}
+
+/** The signs of what stands for several nodes or edges. */
+function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["folded"]>) {
+  const entries: HTMLElement[] = [];
+  const sheet = { class: "gw-sheet", x: -8, y: -7.5, width: 20, height: 11, rx: 3 };
+  if (boxes)
+    entries.push(entry("closed module", 28, [svgElement("rect", sheet), ...box("gw-closed", 3)]));
+  if (merged) entries.push(entry("lines in one", 26, [], "×n"));
+  if (plumbing) {
+    const number = svgElement("text", { y: 3.4 });
+    number.textContent = "n";
+    entries.push(
+      entry("plumbing folded into an edge", 30, [
+        svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
+        svgElement(
+          "g",
+          { class: "gw-edge-folded" },
+          svgElement("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
+          number,
+        ),
+      ]),
+    );
+  }
+  return entries;
+}
+
+/** The signs of what no gradient flows through. */
+function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean): HTMLElement[] {
+  const entries: HTMLElement[] = [];
+  const line = (kind: string, from: number, to: number) =>
+    svgElement(
+      "g",
+      { class: `gw-edge is-quiet is-${kind}` },
+      svgElement("path", { class: "gw-line", d: `M${from},0H${to}` }),
+    );
+  const chip = (kind: string) => svgElement("g", { class: `gw-quiet gw-${kind}` }, ...box("", 5.5));
+  if (kinds.has("constant"))
+    entries.push(
+      entry(isStatic ? "buffer or constant" : "constant: needs no grad", 26, [chip("constant")]),
+    );
+  if (kinds.has("cut")) {
+    const scissors = makePart(scissorsPart(0, 0));
+    entries.push(entry("cut: no gradient flows here", 44, [line("cut", -21, 21), scissors]));
+  }
+  if (kinds.has("outside")) entries.push(entry("tensor outside this graph", 26, [chip("outside")]));
+  return entries;
+}
+
+/** The signs of stepping: they stay the same from step to step, so that nothing below them moves. */
+function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
+  const entries: HTMLElement[] = [];
+  if (steps.length > 0) {
+    entries.push(
+      entry("runs now", 34, stage("is-running")),
+      entry("done, with its step", 40, stage("is-done", "3")),
+      entry("ready", 40, stage("is-ready", "4")),
+    );
+  }
+  if (run !== null && run.edges.length > 0) {
+    entries.push(
+      entry("gradient that flowed", 30, [
+        svgElement(
+          "g",
+          { class: "gw-edge is-flowed" },
+          svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
+        ),
+        gradientSign(),
+      ]),
+    );
+  }
+  const kinds = new Set(Array.from(marks.values(), (all) => all.map((mark) => mark.kind)).flat());
+  if (kinds.has("error"))
+    entries.push(entry("stopped with an error", 20, [makePart(markPart("error"))]));
+  if (kinds.has("nan"))
+    entries.push(entry("NaN or Inf is born here", 32, [makePart(markPart("nan"))]));
+  return entries;
+}
+
+function stage(name: string, step?: string): SVGElement[] {
+  const group = svgElement("g", { class: `gw-node gw-op ${name}` }, ...box("", 3));
+  if (name === "is-running") {
+    group.prepend(
+      svgElement("rect", { class: "gw-run-ring", x: -14, y: -8.5, width: 28, height: 17, rx: 6 }),
+    );
+  }
+  if (step !== undefined) {
+    const text = svgElement("text", { x: 11, y: -0.6 });
+    text.textContent = step;
+    group.append(
+      svgElement(
+        "g",
+        { class: "gw-badge-step" },
+        svgElement("rect", { x: 4, y: -8.5, width: 14, height: 12, rx: 6 }),
+        text,
+      ),
+    );
+  }
+  return [group];
+}
+
+function gradientSign(): SVGElement {
+  const text = svgElement("text", { y: 3.5 });
+  text.textContent = "-4";
+  return svgElement(
+    "g",
+    { class: "gw-gradient" },
+    svgElement("rect", { x: -9, y: -6.5, width: 18, height: 13, rx: 3 }),
+    text,
+  );
+}
+
+function entry(text: string, width: number, shapes: SVGElement[], sign?: string): HTMLElement {
+  const picture = svgElement(
+    "svg",
+    { viewBox: `${-width / 2} -9 ${width} 18`, width, height: 18, "aria-hidden": "true" },
+    ...shapes,
+  );
+  return element(
+    "span",
+    { class: "gw-legend-entry", role: "listitem" },
+    sign ? element("b", {}, sign) : picture,
+    text,
+  );
+}
+
+function box(kind: string, radius: number): SVGElement[] {
+  const rect = (name: string, grow: number) =>
+    svgElement("rect", {
+      class: name,
+      x: -10 - grow,
+      y: -5.5 - grow,
+      width: 20 + 2 * grow,
+      height: 11 + 2 * grow,
+      rx: radius + grow / 2,
+    });
+  const parts: SVGElement[] = [rect("gw-box", 0)];
+  if (kind === "gw-root") {
+    parts.unshift(rect("gw-outline", 2.5));
+    parts.push(
+      svgElement("path", {
+        class: "gw-flag",
+        d: "M-10,-1V-3.5Q-10,-5.5 -8,-5.5H8Q10,-5.5 10,-3.5V-1Z",
+      }),
+    );
+  }
+  return [svgElement("g", { class: kind }, ...parts)];
+}
+
+function badge(name: string, radius: number, mark: string): SVGElement[] {
+  return [
+    svgElement(
+      "g",
+      { class: name },
+      svgElement("circle", { r: radius }),
+      svgElement("path", { d: mark }),
+    ),
+  ];
+}

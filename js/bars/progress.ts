@@ -1,0 +1,75 @@
+import { button, element } from "../dom/element";
+
+export interface Progress {
+  element: HTMLElement;
+  /** Whether it is seen. */
+  readonly isVisible: boolean;
+  /** Says what is being done, after half a second or `atOnce`. Said again, only the words change. */
+  show(text: string, cancel: (() => void) | null, atOnce?: boolean): void;
+  /** Says what was not done, with a button that does it. */
+  offer(text: string, label: string, accept: () => void): void;
+  hide(): void;
+}
+
+/** What is done within this time is not worth a word, ms. */
+const SOON_MS = 500;
+
+/** What lies over a drawing that is not there yet: what is being done, and a way out. `left` gets the keyboard back. */
+export function createProgress(left: () => void): Progress {
+  const words = element("span", { class: "gw-progress-text", role: "status" });
+  const line = element("span", { class: "gw-progress-line", "aria-hidden": "true" });
+  let act: (() => void) | null = null;
+  const action = button(
+    { class: "gw-button gw-progress-action", label: "Cancel", text: "Cancel" },
+    () => act?.(),
+  );
+  const box = element("div", { class: "gw-progress", hidden: true }, words, action, line);
+  let timer = 0;
+  let wanted = "";
+
+  function set(text: string, label: string, next: (() => void) | null): void {
+    wanted = text;
+    act = next;
+    action.hidden = next === null;
+    action.title = label === "Cancel" ? "Keep the picture as it is (Escape)" : label;
+    action.setAttribute("aria-label", label);
+    action.textContent = label;
+    if (!box.hidden) words.textContent = text;
+  }
+
+  function appear(): void {
+    window.clearTimeout(timer);
+    timer = 0;
+    box.hidden = false;
+    // Words that come after the element are read out.
+    words.textContent = wanted;
+  }
+
+  return {
+    element: box,
+    get isVisible() {
+      return !box.hidden;
+    },
+    show(text, cancel, atOnce = false) {
+      box.classList.remove("is-offer");
+      set(text, "Cancel", cancel);
+      if (atOnce) appear();
+      else if (box.hidden && timer === 0) timer = window.setTimeout(appear, SOON_MS);
+    },
+    offer(text, label, accept) {
+      box.classList.add("is-offer");
+      set(text, label, accept);
+      appear();
+      action.focus({ preventScroll: true });
+    },
+    hide() {
+      window.clearTimeout(timer);
+      timer = 0;
+      const active = (box.getRootNode() as Document | ShadowRoot).activeElement;
+      const hadFocus = active !== null && box.contains(active);
+      box.hidden = true;
+      words.textContent = "";
+      if (hadFocus) left();
+    },
+  };
+}

@@ -1,0 +1,197 @@
+import { button, element, icon, KEEP_KEYS } from "../dom/element";
+import { ICONS } from "../dom/icons";
+import type { Stepping } from "../steps/stepping";
+import { position, positionText } from "../steps/words";
+import { oneLine } from "../text/shorten";
+import type { GraphModel, TransportModel } from "../wire";
+
+interface TransportBarEvents {
+  toStart(): void;
+  toEnd(): void;
+  by(steps: number): void;
+  go(cursor: number): void;
+  togglePlay(): void;
+  /** Brings a node into view and selects it. */
+  show(node: number): void;
+}
+
+interface TransportBar {
+  element: HTMLElement;
+  update(stepping: Stepping, transport: TransportModel | null, graph: GraphModel | null): void;
+}
+
+/** More marked nodes than this are counted. */
+const MOST_MARKS = 3;
+
+/** The row of buttons and the slider that step through a backward pass, and what there is to say about it. */
+export function createTransportBar(events: TransportBarEvents): TransportBar {
+  const start = button(
+    {
+      label: "To the start",
+      title: "To the start, before the first step (Home)",
+      icon: ICONS.first,
+    },
+    events.toStart,
+  );
+  const back = button(
+    { label: "One step back", title: "One step back (←)", icon: ICONS.back },
+    () => events.by(-1),
+  );
+  const play = button({ label: "Play", icon: ICONS.play }, events.togglePlay);
+  const step = button({ label: "One step", title: "One step (→)", icon: ICONS.forward }, () =>
+    events.by(1),
+  );
+  const end = button(
+    { label: "To the end", title: "To the end, after the last step (End)", icon: ICONS.last },
+    events.toEnd,
+  );
+  const slider = element("input", {
+    type: "range",
+    class: "gw-slider",
+    min: 0,
+    max: 0,
+    step: 1,
+    "aria-label": "Step",
+    title: "Drag through the steps of backward",
+    ...KEEP_KEYS,
+  });
+  slider.addEventListener("input", () => events.go(Number(slider.value)));
+  const before = element("span", {});
+  const running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
+  const after = element("span", {});
+  const text = element("span", { class: "gw-bar-text" }, before, running, after);
+  const owner = element("span", { class: "gw-bar-owner" });
+  const notes = element("div", { class: "gw-bar-notes", hidden: true });
+  const bar = element(
+    "div",
+    { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
+    element(
+      "div",
+      { class: "gw-bar-row" },
+      element("span", { class: "gw-group" }, start, back, play, step, end),
+      slider,
+      text,
+      owner,
+    ),
+    notes,
+  );
+  let runningNode: number | null = null;
+  running.addEventListener("click", () => {
+    if (runningNode !== null) events.show(runningNode);
+  });
+  bar.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    if (event.key === "ArrowRight") events.by(1);
+    else if (event.key === "ArrowLeft") events.by(-1);
+    else if (event.key === "Home") events.toStart();
+    else if (event.key === "End") events.toEnd();
+    else return;
+    event.preventDefault();
+  });
+
+  /** A disabled button drops the keyboard to the page: it goes to a neighbour first. */
+  function enable(wanted: [HTMLButtonElement, boolean][]): void {
+    const active = (bar.getRootNode() as Document | ShadowRoot).activeElement;
+    const lost = wanted.some(([control, on]) => control === active && !on);
+    for (const [control, on] of wanted) if (on) control.disabled = false;
+    if (lost) (wanted.find(([, on]) => on)?.[0] ?? slider).focus({ preventScroll: true });
+    for (const [control, on] of wanted) if (!on) control.disabled = true;
+  }
+
+  return {
+    element: bar,
+    update(stepping, transport, graph) {
+      const { progress, playing, starting, fault } = stepping;
+      const total = progress?.recording.steps.length ?? 0;
+      const cursor = progress?.cursor ?? 0;
+      const blocked = transport?.blocked ?? null;
+      // Also while one starts: a second press does nothing, and the keyboard stays on the button.
+      const canStart = total === 0 && blocked === null && fault === null;
+      slider.hidden = total === 0;
+      text.classList.toggle("is-working", starting);
+      slider.max = String(total);
+      slider.value = String(cursor);
+      slider.style.setProperty("--gw-done", `${total === 0 ? 0 : (100 * cursor) / total}%`);
+      enable([
+        [step, canStart || cursor < total],
+        [back, cursor > 0],
+        [end, canStart || cursor < total],
+        [start, cursor > 0],
+        [play, total > 0],
+      ]);
+      showPlaying(play, playing, total > 0 && cursor >= total);
+      text.setAttribute("aria-live", playing ? "off" : "polite");
+      const at = progress && total > 0 ? position(progress.recording, cursor) : null;
+      before.textContent = at?.before ?? idleText(starting, blocked, fault);
+      runningNode = at?.step?.node ?? null;
+      running.hidden = runningNode === null;
+      running.textContent = at?.step ? oneLine(at.step.op) : "";
+      running.title = "Select this node";
+      after.textContent = starting ? " Interrupt the kernel to stop it." : (at?.after ?? "");
+      text.title = progress && total > 0 ? positionText(progress.recording, cursor) : "";
+      slider.setAttribute("aria-valuetext", text.title);
+      owner.hidden = total === 0;
+      owner.textContent = transport?.owned ? "moves .grad" : "view only";
+      owner.title = transport?.owned
+        ? "At every step the .grad of each leaf is what the engine had after that step."
+        : "Moving through the steps changes the picture and leaves every .grad alone.";
+      owner.classList.toggle("is-owned", transport?.owned ?? false);
+      showNotes(stepping, transport, graph);
+    },
+  };
+
+  function showNotes(
+    { progress, fault }: Stepping,
+    transport: TransportModel | null,
+    graph: GraphModel | null,
+  ): void {
+    const marks = progress?.recording.run?.marks ?? [];
+    const rest = marks.length - MOST_MARKS;
+    const parts = [
+      ...(fault === null ? [] : [note(fault, true)]),
+      ...marks.slice(0, MOST_MARKS).map((mark) => {
+        const label = graph?.nodes[mark.node]?.label ?? "";
+        const show = button(
+          { label: `Show ${oneLine(label)}`, text: "show", class: "gw-link" },
+          () => events.show(mark.node),
+        );
+        return note(mark.note, true, show);
+      }),
+      ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
+      ...[transport?.note ?? null, transport?.blocked ?? null]
+        .filter((one): one is string => one !== null && one !== "")
+        .map((one) => note(one, false)),
+    ];
+    const written = parts.map((part) => part.textContent).join("\n");
+    // Kept as long as they say the same: a button that is made anew would lose the keyboard.
+    if (notes.dataset.written === written) return;
+    notes.dataset.written = written;
+    notes.replaceChildren(...parts);
+    notes.hidden = parts.length === 0;
+  }
+}
+
+function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean): void {
+  const label = playing ? "Pause" : "Play";
+  play.title = playing ? "Pause" : atEnd ? "Play again from the start" : "Play the steps";
+  if (play.getAttribute("aria-label") === label) return;
+  play.setAttribute("aria-label", label);
+  play.replaceChildren(icon(playing ? ICONS.pause : ICONS.play));
+}
+
+function idleText(starting: boolean, blocked: string | null, fault: string | null): string {
+  if (fault !== null) return "The steps of this backward cannot be shown.";
+  if (starting) return "Running backward…";
+  return blocked === null
+    ? "No backward yet: press > to run it and stop after the first step."
+    : "No backward can be started here.";
+}
+
+function note(text: string, alarming: boolean, ...children: Node[]): HTMLElement {
+  return element(
+    "p",
+    { class: alarming ? "gw-bar-note is-alarming" : "gw-bar-note" },
+    element("span", {}, text),
+    ...children,
+  );
+}

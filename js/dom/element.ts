@@ -1,0 +1,97 @@
+type Attributes = Record<string, string | number | boolean | null | undefined>;
+type Child = Node | string | null | undefined | false;
+
+/** An element with attributes and children. Strings become text, never markup. */
+export function element<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  setAttributes(made, attributes);
+  for (const child of children)
+    if (child !== null && child !== undefined && child !== false) made.append(child);
+  return made;
+}
+
+/** The same for SVG. */
+export function svgElement<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: SVGElement[]
+): SVGElementTagNameMap[K] {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  setAttributes(made, attributes);
+  made.append(...children);
+  return made;
+}
+
+function setAttributes(target: Element, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    target.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+/** On every focusable element: Jupyter would otherwise take its keys for commands that delete cells. */
+export const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
+
+/** A line icon of 16 by 16 px. */
+export function icon(data: string): SVGSVGElement {
+  return svgElement(
+    "svg",
+    { class: "gw-icon", viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
+    svgElement("path", { d: data }),
+  );
+}
+
+interface ButtonOptions {
+  label: string;
+  title?: string;
+  icon?: string;
+  text?: string;
+  class?: string;
+  pressed?: boolean;
+}
+
+export function button(options: ButtonOptions, clicked: () => void): HTMLButtonElement {
+  const made = element(
+    "button",
+    {
+      type: "button",
+      class: options.class ?? "gw-button",
+      "aria-label": options.label,
+      title: options.title ?? options.label,
+      "aria-pressed": options.pressed === undefined ? null : String(options.pressed),
+      ...KEEP_KEYS,
+    },
+    options.icon && icon(options.icon),
+    options.text,
+  );
+  made.addEventListener("click", clicked);
+  return made;
+}
+
+/** Functions to call at the end, last one first. */
+export class Cleanup {
+  private readonly tasks: (() => void)[] = [];
+
+  add(task: () => void): void {
+    this.tasks.push(task);
+  }
+
+  /** Listens until the end. */
+  listen<E extends Event>(
+    target: EventTarget,
+    type: string,
+    listener: (event: E) => void,
+    options?: AddEventListenerOptions,
+  ): void {
+    target.addEventListener(type, listener as EventListener, options);
+    this.add(() => target.removeEventListener(type, listener as EventListener, options));
+  }
+
+  run(): void {
+    for (const task of this.tasks.splice(0).reverse()) task();
+  }
+}

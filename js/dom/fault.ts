@@ -1,0 +1,10 @@
+import { element } from "./element";
+
+/** A sentence in a box, for what went wrong. */
+export function faultBox(text: string): HTMLElement {
+  return element("div", { class: "gw-fault", role: "alert" }, text);
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

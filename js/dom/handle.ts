@@ -1,0 +1,75 @@
+import { element, KEEP_KEYS } from "./element";
+
+interface HandleOptions {
+  label: string;
+  /** Which way it moves. */
+  axis: "x" | "y";
+  class: string;
+  /** Size in px now, and the least and most it can be. */
+  read(): { now: number; least: number; most: number };
+  /** Sets the size in px. */
+  set(size: number): void;
+  /** Whether dragging right or down makes it larger. */
+  grows: boolean;
+}
+
+const STEP = 24;
+
+interface Handle {
+  element: HTMLElement;
+  /** Tells screen readers the size after it changed by other means. */
+  update(): void;
+}
+
+/** A bar that resizes something by dragging or by arrow keys; a double click goes back to the default (NaN). */
+export function resizeHandle(options: HandleOptions): Handle {
+  const { axis, label, grows } = options;
+  const bar = element("div", {
+    class: `gw-handle ${options.class}`,
+    role: "separator",
+    tabindex: 0,
+    "aria-label": label,
+    title: `${label}: drag, or focus and use the arrow keys; double-click resets`,
+    "aria-orientation": axis === "x" ? "vertical" : "horizontal",
+    ...KEEP_KEYS,
+  });
+  const update = () => {
+    const { now, least, most } = options.read();
+    bar.setAttribute("aria-valuenow", String(Math.round(now)));
+    bar.setAttribute("aria-valuemin", String(Math.round(least)));
+    bar.setAttribute("aria-valuemax", String(Math.round(most)));
+  };
+  const set = (size: number) => {
+    const { least, most } = options.read();
+    options.set(Number.isNaN(size) ? size : Math.max(least, Math.min(most, size)));
+    update();
+  };
+  const position = (event: PointerEvent) => (axis === "x" ? event.clientX : event.clientY);
+  let start: { at: number; size: number } | null = null;
+  bar.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    start = { at: position(event), size: options.read().now };
+    bar.setPointerCapture(event.pointerId);
+    bar.classList.add("is-dragged");
+    event.preventDefault();
+    bar.focus({ preventScroll: true });
+  });
+  bar.addEventListener("pointermove", (event) => {
+    if (start) set(start.size + (position(event) - start.at) * (grows ? 1 : -1));
+  });
+  const stop = () => {
+    start = null;
+    bar.classList.remove("is-dragged");
+  };
+  bar.addEventListener("pointerup", stop);
+  bar.addEventListener("pointercancel", stop);
+  bar.addEventListener("dblclick", () => set(Number.NaN));
+  bar.addEventListener("keydown", (event) => {
+    const [less, more] = axis === "x" ? ["ArrowLeft", "ArrowRight"] : ["ArrowUp", "ArrowDown"];
+    const sign = event.key === more ? 1 : event.key === less ? -1 : 0;
+    if (sign === 0) return;
+    event.preventDefault();
+    set(options.read().now + sign * (grows ? 1 : -1) * STEP);
+  });
+  return { element: bar, update };
+}

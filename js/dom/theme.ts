@@ -1,0 +1,77 @@
+type Theme = "light" | "dark";
+
+/** What the host page shows: Jupyter, marimo, VS Code or Colab say so on the page; of others the ground tells. */
+export function hostTheme(within: Element): Theme {
+  const { body, documentElement: html } = document;
+  const jupyter = body.dataset.jpThemeLight;
+  if (jupyter !== undefined) return jupyter === "false" ? "dark" : "light";
+  for (const value of [body.dataset.theme, html.dataset.theme, html.getAttribute("theme")]) {
+    if (value === "dark" || value === "light") return value;
+  }
+  const kind = body.dataset.vscodeThemeKind;
+  if (kind !== undefined) return /dark|^vscode-high-contrast$/.test(kind) ? "dark" : "light";
+  for (let at: Element | null = within; at; at = parentAcrossShadow(at)) {
+    if (at.classList.contains("dark")) return "dark";
+    if (at.classList.contains("light")) return "light";
+  }
+  for (let at: Element | null = within; at; at = parentAcrossShadow(at)) {
+    const theme = themeOfGround(getComputedStyle(at).backgroundColor);
+    if (theme) return theme;
+  }
+  // A page that paints no ground is white, unless it says that it can be dark.
+  const scheme = getComputedStyle(html).colorScheme ?? "";
+  const isDark = /dark/.test(scheme) && (!/light/.test(scheme) || systemTheme()?.matches);
+  return isDark ? "dark" : "light";
+}
+
+/** Of a colour as computed styles have it, rgb(r, g, b) or rgba(r, g, b, a); null where the ground behind shows. */
+function themeOfGround(colour: string): Theme | null {
+  const [red, green, blue, alpha = 1] = (colour.match(/[\d.]+/g) ?? []).map(Number);
+  if (!colour.startsWith("rgb") || alpha < 0.5) return null;
+  return 0.299 * red + 0.587 * green + 0.114 * blue < 128 ? "dark" : "light";
+}
+
+function systemTheme(): MediaQueryList | null {
+  return typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+}
+
+/** Keeps `data-theme` on the element at the host's theme until the returned function is called. */
+export function followTheme(root: HTMLElement): () => void {
+  const apply = () => {
+    root.dataset.theme = hostTheme(root.parentElement ?? root);
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  const attributes = {
+    attributes: true,
+    attributeFilter: [
+      "class",
+      "theme",
+      "data-theme",
+      "data-jp-theme-light",
+      "data-vscode-theme-kind",
+    ],
+  };
+  observer.observe(document.documentElement, attributes);
+  observer.observe(document.body, attributes);
+  const system = systemTheme();
+  system?.addEventListener("change", apply);
+  return () => {
+    observer.disconnect();
+    system?.removeEventListener("change", apply);
+  };
+}
+
+/** Calls whenever `followTheme` sets another theme on the widget around an element, until the returned function is called. */
+export function whenThemeChanges(within: Element, changed: () => void): () => void {
+  const observer = new MutationObserver(changed);
+  const root = within.closest(".gradwalk");
+  if (root) observer.observe(root, { attributeFilter: ["data-theme"] });
+  return () => observer.disconnect();
+}
+
+function parentAcrossShadow(element: Element): Element | null {
+  if (element.parentElement) return element.parentElement;
+  const root = element.getRootNode();
+  return root instanceof ShadowRoot ? root.host : null;
+}

@@ -1,0 +1,30 @@
+import type { Visible } from "./reduce";
+import type { GroupTree } from "./tree";
+
+/** The open groups that show something, as boxes for a nested layout. */
+interface Boxes {
+  /** Per box, its group. */
+  group: Int32Array;
+  /** Per box, the box around it; -1 for none. */
+  boxParent: Int32Array;
+  /** Per visible node, the box that it lies in; -1 for none. */
+  box: Int32Array;
+}
+
+/** The boxes to draw around what is visible, each after the one around it. */
+export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
+  const shows = new Uint8Array(tree.path.length);
+  for (const { container } of visible.nodes) {
+    for (let g = container; g > 0 && !shows[g]; g = tree.parent[g]) shows[g] = 1;
+  }
+  const boxOf = new Int32Array(tree.path.length).fill(-1);
+  const group = Int32Array.from(shows.keys()).filter((g) => shows[g] === 1);
+  group.forEach((g, b) => {
+    boxOf[g] = b;
+  });
+  return {
+    group,
+    boxParent: group.map((g) => boxOf[tree.parent[g]]),
+    box: Int32Array.from(visible.nodes, ({ container }) => boxOf[container]),
+  };
+}

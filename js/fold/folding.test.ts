@@ -1,0 +1,230 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  closeGroup,
+  deepest,
+  depthOf,
+  type Folding,
+  firstFolding,
+  isOpen,
+  keepPeek,
+  LARGEST_WHOLE,
+  MOST_BOXES,
+  openGroup,
+  openPaths,
+  readableDepth,
+  revealNode,
+  setPlumbing,
+  setRepeats,
+  toDepth,
+  unfoldPlumbing,
+  unfoldRepeat,
+} from "./folding";
+import { reduce } from "./reduce";
+import { groupTree, pathTo } from "./tree";
+
+const parts = ["", "a", "a/b", "a/b/c", "a/d", "e", "e/f", "e/f/g/h"];
+const trees = fc
+  .array(fc.constantFrom(...parts), { minLength: 1, maxLength: 30 })
+  .map((names) => groupTree(names));
+
+type Move = (folding: Folding, tree: ReturnType<typeof groupTree>) => Folding;
+const paths = fc.constantFrom(...parts.slice(1));
+const moves: fc.Arbitrary<Move> = fc.oneof(
+  paths.map(
+    (path): Move =>
+      (f, tree) =>
+        openGroup(tree, f, path),
+  ),
+  paths.map(
+    (path): Move =>
+      (f) =>
+        closeGroup(f, path),
+  ),
+  paths.map(
+    (path): Move =>
+      (f, tree) =>
+        openGroup(tree, f, path),
+  ),
+  fc.nat(5).map(
+    (depth): Move =>
+      (f, tree) =>
+        toDepth(tree, f, depth),
+  ),
+  fc.nat(29).map(
+    (v): Move =>
+      (f, tree) =>
+        revealNode(tree, f, v % tree.groupOf.length),
+  ),
+  fc.nat(29).map(
+    (v): Move =>
+      (f, tree) =>
+        revealNode(tree, f, v % tree.groupOf.length, "peek"),
+  ),
+  fc.constant<Move>((f) => keepPeek(f)),
+  fc.boolean().map(
+    (hides): Move =>
+      (f) =>
+        setPlumbing(f, hides),
+  ),
+  fc.boolean().map(
+    (folds): Move =>
+      (f) =>
+        setRepeats(f, folds),
+  ),
+  fc.nat(29).map(
+    (v): Move =>
+      (f) =>
+        unfoldPlumbing(f, [v]),
+  ),
+  paths.map(
+    (path): Move =>
+      (f) =>
+        unfoldRepeat(f, [path]),
+  ),
+);
+
+/** A folding that a reader could have come to. */
+const reached = fc
+  .record({ tree: trees, steps: fc.array(moves, { maxLength: 12 }) })
+  .map(({ tree, steps }) => ({
+    tree,
+    folding: steps.reduce((folding, step) => step(folding, tree), firstFolding(tree)),
+  }));
+
+const visible = (tree: ReturnType<typeof groupTree>, folding: Folding) =>
+  reduce({ source: [], target: [], tree, open: openPaths(folding) });
+
+describe("folding", () => {
+  it("never changes the state that it is given", () => {
+    fc.assert(
+      fc.property(reached, moves, ({ tree, folding }, move) => {
+        const before = structuredClone(folding);
+        move(folding, tree);
+        expect(folding).toEqual(before);
+      }),
+    );
+  });
+
+  it("shows a group's content after opening it, whatever was closed around it", () => {
+    fc.assert(
+      fc.property(reached, fc.nat(29), ({ tree, folding }, at) => {
+        const v = at % tree.groupOf.length;
+        const path = tree.path[tree.groupOf[v]];
+        const { nodes, nodeOf } = visible(tree, openGroup(tree, folding, path));
+        expect(nodes[nodeOf[v]].kind).toBe("node");
+      }),
+    );
+  });
+
+  it("opens and closes there and back", () => {
+    fc.assert(
+      fc.property(reached, paths, ({ tree, folding }, path) => {
+        fc.pre(tree.byPath.has(path));
+        const open = openGroup(tree, folding, path);
+        expect(isOpen(open, path)).toBe(true);
+        const closed = closeGroup(open, path);
+        expect(isOpen(closed, path)).toBe(false);
+        expect(isOpen(openGroup(tree, closed, path), path)).toBe(true);
+      }),
+    );
+  });
+
+  it("closes nothing but the group that is closed", () => {
+    fc.assert(
+      fc.property(reached, paths, ({ folding }, path) => {
+        const kept = [...openPaths(folding)].filter((other) => other !== path);
+        expect([...openPaths(closeGroup(folding, path))].sort()).toEqual(kept.sort());
+      }),
+    );
+  });
+
+  it("reveals any node and hides none by it", () => {
+    fc.assert(
+      fc.property(reached, fc.nat(29), ({ tree, folding }, at) => {
+        const v = at % tree.groupOf.length;
+        const next = revealNode(tree, folding, v);
+        for (const path of [...openPaths(folding), ...pathTo(tree, v)])
+          expect(isOpen(next, path)).toBe(true);
+        const { nodes, nodeOf } = visible(tree, next);
+        expect(nodes[nodeOf[v]].kind).toBe("node");
+        expect(next.unfolded.has(v)).toBe(true);
+      }),
+    );
+  });
+
+  it("peeks at one node at a time, and keeps only what is asked to stay", () => {
+    fc.assert(
+      fc.property(reached, fc.nat(29), fc.nat(29), ({ tree, folding }, a, b) => {
+        const [v, w] = [a % tree.groupOf.length, b % tree.groupOf.length];
+        const first = revealNode(tree, folding, v, "peek");
+        const second = revealNode(tree, first, w, "peek");
+        expect(openPaths(second)).toEqual(new Set([...folding.open, ...pathTo(tree, w)]));
+        expect(openPaths(keepPeek(second))).toEqual(openPaths(second));
+        const back = revealNode(tree, keepPeek(second), v, "peek");
+        for (const path of openPaths(second)) expect(isOpen(back, path)).toBe(true);
+      }),
+    );
+  });
+
+  it("opens exactly so many levels, and says so", () => {
+    fc.assert(
+      fc.property(reached, fc.nat(6), ({ tree, folding }, depth) => {
+        const next = toDepth(tree, folding, depth);
+        expect(depthOf(tree, next)).toBe(Math.min(depth, deepest(tree)));
+        for (let g = 1; g < tree.path.length; g++)
+          expect(isOpen(next, tree.path[g])).toBe(tree.depth[g] <= depth);
+      }),
+    );
+  });
+
+  it("says no depth where levels are open in part", () => {
+    const tree = groupTree(["a", "b", "a/c"]);
+    expect(depthOf(tree, openGroup(tree, toDepth(tree, firstFolding(tree), 0), "a"))).toBeNull();
+  });
+
+  it("folds all plumbing and all repeats anew when their control is used", () => {
+    fc.assert(
+      fc.property(reached, ({ folding }) => {
+        expect(setPlumbing(folding, true).unfolded.size).toBe(0);
+        expect(setRepeats(folding, true).apart.size).toBe(0);
+      }),
+    );
+  });
+});
+
+describe("firstFolding", () => {
+  it("shows a small graph whole", () => {
+    const folding = firstFolding(groupTree(["a/b", "a", ""]));
+    expect(openPaths(folding)).toEqual(new Set(["a", "a/b"]));
+    expect(folding.hidesPlumbing).toBe(false);
+  });
+
+  it("shows of a large graph the deepest whole level that can still be read", () => {
+    const blocks = (count: number, inside: number) =>
+      Array.from({ length: count * inside }, (_, i) => `net/${Math.floor(i / inside)}/part`);
+    const few = groupTree(blocks(30, 10));
+    expect(openPaths(firstFolding(few)).has("net")).toBe(true);
+    expect(openPaths(firstFolding(few)).has("net/0")).toBe(true);
+    expect(openPaths(firstFolding(few)).has("net/0/part")).toBe(false);
+    expect(firstFolding(few).hidesPlumbing).toBe(true);
+    expect(openPaths(firstFolding(groupTree(blocks(80, 10)))).size).toBe(0);
+  });
+
+  it("never shows more than it may, unless nothing can be closed", () => {
+    const large = fc
+      .array(fc.constantFrom(...parts.slice(1)), { minLength: LARGEST_WHOLE + 1, maxLength: 400 })
+      .map((names) => groupTree(names));
+    fc.assert(
+      fc.property(large, (tree) => {
+        const { nodes } = visible(tree, firstFolding(tree));
+        expect(nodes.length).toBeLessThanOrEqual(MOST_BOXES);
+        const deeper = readableDepth(tree, MOST_BOXES) + 1;
+        fc.pre(deeper <= deepest(tree));
+        const more = visible(tree, toDepth(tree, firstFolding(tree), deeper));
+        expect(more.nodes.length).toBeGreaterThan(MOST_BOXES);
+      }),
+      { numRuns: 30 },
+    );
+  });
+});

@@ -1,0 +1,147 @@
+import { closedBoxes } from "./reduce";
+import { expandTo, type GroupTree, pathTo } from "./tree";
+
+/** What the reader has opened and folded. Never changed in place: every function below returns another one. */
+export interface Folding {
+  /** Paths of the groups that the reader opened. */
+  open: ReadonlySet<string>;
+  /** Paths of groups that are open only to show what was last searched for, and close again with the next find. */
+  peek: readonly string[];
+  /** Whether plumbing is folded into the edges that it sits on. */
+  hidesPlumbing: boolean;
+  /** Plumbing that is shown nonetheless. */
+  unfolded: ReadonlySet<number>;
+  /** Whether repeated blocks are folded into one box. */
+  foldsRepeats: boolean;
+  /** Paths of repeated blocks that are shown one by one nonetheless. */
+  apart: ReadonlySet<string>;
+}
+
+/** Graphs of at most so many nodes are shown whole at first. */
+export const LARGEST_WHOLE = 200;
+/** A larger one starts closed so far that no more boxes and nodes than this show. */
+export const MOST_BOXES = 64;
+
+/** What a graph looks like before the reader touches it: whole if it is small, else an overview of its modules. */
+export function firstFolding(tree: GroupTree): Folding {
+  const isLarge = tree.groupOf.length > LARGEST_WHOLE;
+  return {
+    open: expandTo(tree, isLarge ? readableDepth(tree, MOST_BOXES) : Number.POSITIVE_INFINITY),
+    peek: [],
+    hidesPlumbing: isLarge,
+    unfolded: new Set(),
+    foldsRepeats: false,
+    apart: new Set(),
+  };
+}
+
+/** The number of levels in the tree of groups: 0 for none. */
+export function deepest(tree: GroupTree): number {
+  return tree.depth.reduce((most, depth) => Math.max(most, depth), 0);
+}
+
+/** How many levels can be open so that at most `most` closed boxes and operations between them show. */
+export function readableDepth(tree: GroupTree, most: number): number {
+  for (let depth = deepest(tree); depth > 0; depth--) {
+    const closed = closedBoxes(tree, expandTo(tree, depth));
+    const boxes = closed.reduce((count, box, g) => count + (box === g ? 1 : 0), 0);
+    const plain = tree.groupOf.reduce((count, g) => count + (closed[g] < 0 ? 1 : 0), 0);
+    if (boxes + plain <= most) return depth;
+  }
+  return 0;
+}
+
+/** All paths that are open, for whatever reason. */
+export function openPaths({ open, peek }: Folding): ReadonlySet<string> {
+  return peek.length === 0 ? open : new Set([...open, ...peek]);
+}
+
+export function isOpen({ open, peek }: Folding, path: string): boolean {
+  return open.has(path) || peek.includes(path);
+}
+
+/** Opens a group; those around it open with it. */
+export function openGroup(tree: GroupTree, folding: Folding, path: string): Folding {
+  const open = new Set(folding.open);
+  for (let g = tree.byPath.get(path) ?? 0; g > 0; g = tree.parent[g]) open.add(tree.path[g]);
+  return { ...folding, open };
+}
+
+/** Closes a group. What was open in it is open again when it is opened. */
+export function closeGroup(folding: Folding, path: string): Folding {
+  const open = new Set(folding.open);
+  open.delete(path);
+  return { ...folding, open, peek: folding.peek.filter((other) => other !== path) };
+}
+
+/** Opens exactly so many levels of groups; folded repeats stay folded. */
+export function toDepth(tree: GroupTree, folding: Folding, depth: number): Folding {
+  return { ...folding, open: expandTo(tree, depth), peek: [] };
+}
+
+/** The number of levels that are open, if exactly whole levels are; null otherwise. */
+export function depthOf(tree: GroupTree, folding: Folding): number | null {
+  const paths = openPaths(folding);
+  let depth = 0;
+  for (let g = 1; g < tree.path.length; g++)
+    if (paths.has(tree.path[g])) depth = Math.max(depth, tree.depth[g]);
+  const whole = expandTo(tree, depth);
+  return whole.size === paths.size && [...whole].every((path) => paths.has(path)) ? depth : null;
+}
+
+/** Opens what hides a graph node, for good or (`peek`) until the next one is peeked at. */
+export function revealNode(
+  tree: GroupTree,
+  folding: Folding,
+  node: number,
+  how: "stay" | "peek" = "stay",
+): Folding {
+  const around = pathTo(tree, node);
+  const unfolded = new Set([...folding.unfolded, node]);
+  const apart = folding.foldsRepeats ? new Set([...folding.apart, ...around]) : folding.apart;
+  if (how === "peek") return { ...folding, peek: around, unfolded, apart };
+  return { ...folding, open: new Set([...folding.open, ...around]), unfolded, apart };
+}
+
+/** Keeps open what was open only to be peeked at. */
+export function keepPeek(folding: Folding): Folding {
+  return folding.peek.length === 0 ? folding : { ...folding, open: openPaths(folding), peek: [] };
+}
+
+/** Hides or shows all plumbing. */
+export function setPlumbing(folding: Folding, hides: boolean): Folding {
+  return { ...folding, hidesPlumbing: hides, unfolded: new Set() };
+}
+
+/** Shows plumbing that was folded into an edge. */
+export function unfoldPlumbing(folding: Folding, nodes: Iterable<number>): Folding {
+  return { ...folding, unfolded: new Set([...folding.unfolded, ...nodes]) };
+}
+
+/** Folds repeated blocks, or shows them one by one. */
+export function setRepeats(folding: Folding, folds: boolean): Folding {
+  return { ...folding, foldsRepeats: folds, apart: new Set() };
+}
+
+/** Shows the blocks of one repeat one by one. */
+export function unfoldRepeat(folding: Folding, paths: Iterable<string>): Folding {
+  return { ...folding, apart: new Set([...folding.apart, ...paths]) };
+}
+
+/** Whether a block is shown by itself that would be folded with others like it. */
+export function isApart({ foldsRepeats, apart }: Folding, path: string): boolean {
+  return foldsRepeats && apart.has(path) && /\d$/.test(path);
+}
+
+/** Folds the blocks of a repeat again, and closes those that were opened; `path` is one of them. */
+export function refoldRepeat(folding: Folding, path: string): Folding {
+  const stem = (one: string) => one.replace(/\d+$/, "");
+  const others = (paths: Iterable<string>) =>
+    [...paths].filter((one) => !folding.apart.has(one) || stem(one) !== stem(path));
+  return {
+    ...folding,
+    open: new Set(others(folding.open)),
+    peek: others(folding.peek),
+    apart: new Set(others(folding.apart)),
+  };
+}

@@ -1,0 +1,68 @@
+import type { ClosedGroup, Picture } from "../scene/picture";
+import type { GraphModel } from "../wire";
+import { boxesAround } from "./boxes";
+import { type Folding, openPaths } from "./folding";
+import { namespacesOf } from "./namespaces";
+import { isPlumbing } from "./plumbing_ops";
+import { type ReduceInput, reduce } from "./reduce";
+import { type GroupTree, groupTree } from "./tree";
+
+/** A graph with all that folding needs to know of it. */
+export interface GroupedGraph {
+  graph: GraphModel;
+  tree: GroupTree;
+  source: Int32Array;
+  target: Int32Array;
+  op: string[];
+  /** Per graph node, 1 if it may be folded into an edge: it hands a tensor on that has no name and is no output. */
+  plumbing: Uint8Array;
+}
+
+export function groupedGraph(graph: GraphModel): GroupedGraph {
+  const outputs = new Set(graph.roots.map((root) => root.node));
+  return {
+    graph,
+    tree: groupTree(namespacesOf(graph)),
+    source: Int32Array.from(graph.edges, (edge) => edge.source),
+    target: Int32Array.from(graph.edges, (edge) => edge.target),
+    op: graph.nodes.map((node) => node.op),
+    plumbing: Uint8Array.from(graph.nodes, ({ id, kind, op, name }) =>
+      kind === "op" && name === null && !outputs.has(id) && isPlumbing(op) ? 1 : 0,
+    ),
+  };
+}
+
+/** What shows of a graph as it is folded. */
+export function groupedPicture(grouped: GroupedGraph, folding: Folding): Picture {
+  const { graph, tree, source, target, op, plumbing } = grouped;
+  const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
+  if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded };
+  if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
+  const visible = reduce(input);
+  const boxes = boxesAround(visible, tree);
+  const members: number[][] = visible.nodes.map(() => []);
+  visible.nodeOf.forEach((at, v) => {
+    if (at >= 0 && visible.nodes[at].kind !== "node") members[at].push(v);
+  });
+  return {
+    nodes: visible.nodes.map(({ kind, node, groups }, at) => ({
+      id: node,
+      group:
+        kind === "node"
+          ? null
+          : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
+      frame: boxes.box[at],
+    })),
+    edges: visible.edges.map((edge) => {
+      const [first] = edge.edges;
+      const isPlain = edge.count === 1 && visible.nodes[edge.source].kind === "node";
+      return { ...edge, argument: isPlain ? graph.edges[first].argument : null };
+    }),
+    frames: Array.from(boxes.group, (g, i) => ({
+      path: tree.path[g],
+      parent: boxes.boxParent[i],
+    })),
+    nodeOf: visible.nodeOf,
+    edgeOf: visible.edgeOf,
+  };
+}

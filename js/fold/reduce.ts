@@ -1,0 +1,169 @@
+import { foldPlumbing, type Line } from "./plumbing";
+import { repeatedBlocks } from "./repeats";
+import type { GroupTree } from "./tree";
+
+export interface ReduceInput {
+  /** Per edge, the graph nodes it joins; acyclic. */
+  source: ArrayLike<number>;
+  target: ArrayLike<number>;
+  tree: GroupTree;
+  /** Paths of open groups. A group shows its content when it and all groups around it are open; the whole graph is. */
+  open: ReadonlySet<string>;
+  /** Folds nodes that only pass a tensor on into the edges that they sit on. */
+  plumbing?: {
+    /** Per graph node, 1 if it may be folded; it is, if it has exactly one edge in and one out. */
+    flag: ArrayLike<number>;
+    /** Graph nodes to show nonetheless: those of edges that were opened. */
+    keep?: ReadonlySet<number>;
+  };
+  /** Folds repeated blocks, closed sibling groups alike and in a row, into one box. */
+  repeats?: {
+    /** Per graph node, its operation. */
+    op: ArrayLike<string>;
+    /** Paths of groups to show one by one nonetheless. */
+    apart?: ReadonlySet<string>;
+  };
+}
+
+/** What is drawn as one box: a graph node, a closed group, or a row of closed groups that are alike ("x 48"). */
+interface VisibleNode {
+  kind: "node" | "group" | "repeat";
+  /** The first graph node in it. */
+  node: number;
+  /** The closed groups it stands for: none for a node, one for a group, in order for a repeat. */
+  groups: number[];
+  /** The open group that it lies in; 0 for the whole graph. */
+  container: number;
+  /** Number of graph nodes in it. */
+  size: number;
+  /** For a repeat, the number of edges between its groups, which are not drawn. */
+  loops: number;
+}
+
+/** One line between two visible nodes. */
+interface VisibleEdge {
+  /** Positions in `Visible.nodes`. */
+  source: number;
+  target: number;
+  /** How many lines were merged into it. Lines merge where they touch a closed box, never between two plain nodes. */
+  count: number;
+  /** Places of the graph's edges that it is made of. */
+  edges: number[];
+  /** The plumbing folded into it. */
+  folded: number[];
+}
+
+export interface Visible {
+  /** In the order of their first graph nodes, whatever is open. */
+  nodes: VisibleNode[];
+  /** In the order of their first edges. */
+  edges: VisibleEdge[];
+  /** Per graph node, the visible node that it is or lies in; -1 if it is folded into a visible edge. */
+  nodeOf: Int32Array;
+  /** Per graph edge, the visible edge that it is part of; -1 if it starts and ends in the same closed box. */
+  edgeOf: Int32Array;
+}
+
+/**
+ * The part of a graph that shows when some of its groups are open: closed groups are single nodes, edges inside them
+ * vanish, edges that meet at a closed group merge. Linear in nodes and edges.
+ */
+export function reduce(input: ReduceInput): Visible {
+  const { source, target, tree, plumbing, repeats } = input;
+  const closed = closedBoxes(tree, input.open);
+  const lead = Int32Array.from(closed);
+  const blocks = new Map<number, number[]>();
+  if (repeats) {
+    const graph = { source, target, tree, op: repeats.op };
+    for (const block of repeatedBlocks(graph, closed, repeats.apart ?? new Set())) {
+      blocks.set(block[0], block);
+      for (const g of block) lead[g] = block[0];
+    }
+  }
+
+  const box = tree.groupOf.map((g) => (closed[g] < 0 ? -1 : lead[closed[g]]));
+  const lines = foldPlumbing(
+    box.length,
+    source,
+    target,
+    (v) => plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v),
+  );
+  const isFolded = new Uint8Array(box.length);
+  for (const line of lines) for (const v of line.folded) isFolded[v] = 1;
+
+  const nodes: VisibleNode[] = [];
+  const nodeOf = new Int32Array(box.length).fill(-1);
+  const boxAt = new Int32Array(tree.path.length).fill(-1);
+  for (let v = 0; v < box.length; v++) {
+    if (isFolded[v]) continue;
+    const g = box[v];
+    if (g < 0) {
+      const container = tree.groupOf[v];
+      nodeOf[v] =
+        nodes.push({ kind: "node", node: v, groups: [], container, size: 1, loops: 0 }) - 1;
+      continue;
+    }
+    if (boxAt[g] < 0) boxAt[g] = nodes.push(closedNode(tree, v, blocks.get(g) ?? [g])) - 1;
+    nodeOf[v] = boxAt[g];
+  }
+  const isWithin = (line: Line) =>
+    closed[tree.groupOf[line.source]] === closed[tree.groupOf[line.target]];
+  return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf, isWithin) };
+}
+
+/** Per group, the outermost closed group around it (itself, perhaps), -1 where its content is shown. */
+export function closedBoxes(tree: GroupTree, open: ReadonlySet<string>): Int32Array {
+  const closed = new Int32Array(tree.path.length).fill(-1);
+  for (let g = 1; g < closed.length; g++) {
+    const around = closed[tree.parent[g]];
+    closed[g] = around >= 0 ? around : open.has(tree.path[g]) ? -1 : g;
+  }
+  return closed;
+}
+
+function closedNode(tree: GroupTree, node: number, groups: number[]): VisibleNode {
+  return {
+    kind: groups.length > 1 ? "repeat" : "group",
+    node,
+    groups,
+    container: tree.parent[groups[0]],
+    size: groups.reduce((sum, g) => sum + tree.size[g], 0),
+    loops: 0,
+  };
+}
+
+function mergeLines(
+  count: number,
+  lines: Line[],
+  nodes: VisibleNode[],
+  nodeOf: Int32Array,
+  isWithin: (line: Line) => boolean,
+) {
+  const edges: VisibleEdge[] = [];
+  const edgeOf = new Int32Array(count).fill(-1);
+  const merged = new Map<number, number>();
+  for (const line of lines) {
+    const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
+    if (a === b && nodes[a].kind !== "node") {
+      if (!isWithin(line)) nodes[a].loops++;
+      // Plumbing that leads from a closed box back into it goes with the box.
+      for (const v of line.folded) nodeOf[v] = a;
+      continue;
+    }
+    const isPlain = nodes[a].kind === "node" && nodes[b].kind === "node";
+    const key = a * nodes.length + b;
+    let at = isPlain ? undefined : merged.get(key);
+    if (at === undefined) {
+      at = edges.push({ source: a, target: b, count: 0, edges: [], folded: [] }) - 1;
+      if (!isPlain) merged.set(key, at);
+    }
+    const edge = edges[at];
+    edge.count++;
+    for (const e of line.edges) {
+      edge.edges.push(e);
+      edgeOf[e] = at;
+    }
+    for (const v of line.folded) edge.folded.push(v);
+  }
+  return { edges, edgeOf };
+}

@@ -1,8 +1,0 @@
-import type { GraphModel, ModulesModel } from "../wire";
-
-export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
-
-/** What class the module of a group is of; null where that is not known. User text. */
-export function classOf({ modules }: Pick<GraphModel, "modules">, path: string): string | null {
-  return modules.names[modules.classes[modules.namespaces.indexOf(path)]] ?? null;
-}

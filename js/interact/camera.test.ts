@@ -1,0 +1,61 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { svgElement } from "../dom/element";
+import { fakeBrowser } from "../testing/browser";
+import { Camera } from "./camera";
+
+beforeEach(() => {
+  fakeBrowser();
+  vi.stubGlobal("matchMedia", () => ({ matches: false })); // motion is wanted here
+});
+
+afterEach(() => vi.unstubAllGlobals());
+
+function standing(svg = svgElement("svg", {}) as SVGSVGElement): Camera {
+  const camera = new Camera(svg, document.createElement("div"), {
+    moved: () => undefined,
+    wheelIgnored: () => undefined,
+  });
+  camera.resize({ width: 500, height: 4000 }, { width: 500, height: 400 });
+  camera.go({ k: 1, x: 0, y: 0 }, false);
+  return camera;
+}
+
+it("aims at where it is going, also before it has got there", async () => {
+  const camera = standing();
+  expect(camera.aim).toEqual({ k: 1, x: 0, y: 0 });
+  const end = { k: 1, x: 0, y: -3000 };
+  camera.go(end);
+  expect(camera.aim).toEqual(end);
+  expect(camera.view).toEqual({ k: 1, x: 0, y: 0 });
+  await vi.waitFor(() => expect(camera.view).toEqual(end));
+  expect(camera.aim).toBe(camera.view);
+});
+
+it("turns back when it is sent elsewhere on its way", async () => {
+  const camera = standing();
+  camera.go({ k: 1, x: 0, y: -3000 });
+  camera.go({ k: 1, x: 0, y: -10 });
+  await vi.waitFor(() => expect(camera.view).toEqual({ k: 1, x: 0, y: -10 }));
+});
+
+it("zooms in where a finger taps twice, as where a mouse clicks twice", async () => {
+  for (const kind of ["dblclick", "taps"]) {
+    const svg = svgElement("svg", {}) as SVGSVGElement;
+    document.body.append(svg);
+    const camera = standing(svg);
+    const at = { clientX: 100, clientY: 50, target: svg, identifier: 1 };
+    if (kind === "dblclick") svg.dispatchEvent(new MouseEvent("dblclick", at));
+    else {
+      for (const type of ["touchstart", "touchend", "touchstart", "touchend"]) {
+        const touches = type === "touchstart" ? [at] : [];
+        const event = Object.assign(new Event(type), { touches, changedTouches: [at] });
+        svg.dispatchEvent(event);
+      }
+    }
+    await vi.waitFor(() => expect(camera.view.k, kind).toBe(2));
+    expect(camera.view.x, kind).toBeCloseTo(-100);
+    expect(camera.view.y, kind).toBeCloseTo(-50);
+    camera.destroy();
+  }
+});

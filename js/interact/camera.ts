@@ -1,0 +1,150 @@
+import { pointer, select } from "d3-selection";
+import { type D3ZoomEvent, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
+import { prefersLessMotion } from "../dom/motion";
+import { fitView, keepInView, type Size, type View } from "../scene/views";
+
+const LARGEST = 4;
+const MOVE_MS = 260;
+
+/** What a mouse or a finger points at. */
+export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
+
+interface CameraEvents {
+  moved(view: View): void;
+  /** A wheel turned over a drawing that leaves it to the page. */
+  wheelIgnored(): void;
+  /** Whether what is under the pointer takes double clicks itself. */
+  isTaken?(at: Pointed): boolean;
+}
+
+/** Zoom and pan by mouse, touch and call, as a view of the scene. */
+export class Camera {
+  view: View = { k: 1, x: 0, y: 0 };
+  private scene: Size = { width: 1, height: 1 };
+  private stage: Size = { width: 0, height: 0 };
+  private readonly behaviour = zoom<SVGSVGElement, unknown>();
+  private frame = 0;
+  /** Where it is on its way to; null when it stands. */
+  private target: View | null = null;
+
+  constructor(
+    private readonly svg: SVGSVGElement,
+    canvas: HTMLElement,
+    private readonly events: CameraEvents,
+  ) {
+    this.behaviour
+      .extent(() => [
+        [0, 0],
+        [this.stage.width, this.stage.height],
+      ])
+      .clickDistance(4)
+      .constrain((transform) => asTransform(keepInView(transform, this.scene, this.stage)))
+      .filter((event: MouseEvent | WheelEvent) => {
+        if (event.type === "wheel") {
+          // A page is scrolled across a drawing far more often than a drawing is zoomed.
+          const mine = event.ctrlKey || event.metaKey || isFocused(canvas);
+          if (!mine) this.events.wheelIgnored();
+          return mine;
+        }
+        if (event.type === "dblclick") return !this.events.isTaken?.(event);
+        return !event.ctrlKey && !event.button;
+      })
+      .on("zoom", (event: D3ZoomEvent<SVGSVGElement, unknown>) => {
+        if (event.sourceEvent) this.stop();
+        const { k, x, y } = event.transform;
+        this.view = { k, x, y };
+        this.events.moved(this.view);
+      });
+    select(svg).call(this.behaviour);
+    // d3-zoom animates a double click itself; without motion it zooms at once.
+    // It calls this for a double tap, too, with the event of the finger that left.
+    select(svg).on("dblclick.zoom", (event: MouseEvent | TouchEvent) => {
+      const at = "changedTouches" in event ? event.changedTouches[0] : event;
+      if (this.events.isTaken?.(at)) return;
+      this.zoomBy(event.shiftKey ? 0.5 : 2, pointer(at, svg.parentNode));
+    });
+  }
+
+  /** Where it stands, or will stand when it has arrived. */
+  get aim(): View {
+    return this.target ?? this.view;
+  }
+
+  resize(scene: Size, stage: Size): void {
+    this.scene = scene;
+    this.stage = stage;
+    const least = Math.min(0.2, fitView(scene, stage).k * 0.8);
+    this.behaviour.scaleExtent([least, LARGEST]);
+  }
+
+  /** Moves there, smoothly unless the reader asked for less motion. */
+  go(target: View, animate = true): void {
+    this.stop();
+    const from = this.view;
+    if (!animate || prefersLessMotion()) {
+      this.apply(target);
+      return;
+    }
+    this.target = target;
+    const start = performance.now();
+    const step = (now: number) => {
+      const t = Math.min(1, Math.max(0, (now - start) / MOVE_MS));
+      const u = 1 - (1 - t) ** 3;
+      this.apply(between(from, target, u, this.stage));
+      if (t < 1) this.frame = requestAnimationFrame(step);
+      else this.stop();
+    };
+    this.frame = requestAnimationFrame(step);
+  }
+
+  /** Zooms about a point of the stage, its middle by default. */
+  zoomBy(
+    factor: number,
+    [cx, cy]: [number, number] = [this.stage.width / 2, this.stage.height / 2],
+  ): void {
+    const [least, largest] = this.behaviour.scaleExtent();
+    const k = Math.max(least, Math.min(largest, this.view.k * factor));
+    const ratio = k / this.view.k;
+    this.go({ k, x: cx - (cx - this.view.x) * ratio, y: cy - (cy - this.view.y) * ratio });
+  }
+
+  destroy(): void {
+    this.stop();
+    select(this.svg).on(".zoom", null);
+  }
+
+  private apply(view: View): void {
+    this.behaviour.transform(
+      select(this.svg),
+      asTransform(keepInView(view, this.scene, this.stage)),
+    );
+  }
+
+  private stop(): void {
+    if (this.frame) cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    this.target = null;
+  }
+}
+
+function asTransform({ k, x, y }: View): ZoomTransform {
+  return zoomIdentity.translate(x, y).scale(k);
+}
+
+/** Scales evenly to the eye and keeps what both views show in the middle on a straight way. */
+function between(from: View, to: View, u: number, { width, height }: Size): View {
+  const k = from.k * (to.k / from.k) ** u;
+  const centre = (view: View) => [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
+  const [ax, ay] = centre(from);
+  const [bx, by] = centre(to);
+  const w = from.k === to.k ? u : (1 / from.k - 1 / k) / (1 / from.k - 1 / to.k);
+  return u === 1
+    ? to
+    : { k, x: width / 2 - k * (ax + (bx - ax) * w), y: height / 2 - k * (ay + (by - ay) * w) };
+}
+
+/** Within a shadow root the document's active element is only the host. */
+export function isFocused(element: HTMLElement): boolean {
+  const root = element.getRootNode() as Document | ShadowRoot;
+  return root.activeElement === element;
+}

@@ -1,0 +1,82 @@
+import { NO_FLOW } from "../paint/edge_parts";
+import type { Marks } from "../paint/marks";
+import { argumentOf, flagsOf, roleOf } from "../scene/content";
+import { isAutograd } from "../scene/shown_graph";
+import { describeState } from "../steps/words";
+import { counted } from "../text/number";
+import { formatShape } from "../text/shape";
+import { oneLine } from "../text/shorten";
+import type { GraphModel, NodeModel } from "../wire";
+
+/** A node in words: for the tooltip, one line each, and for a screen reader. */
+export interface Description {
+  title: string;
+  lines: string[];
+}
+
+export function describe(graph: GraphModel, id: number, marks: Marks): Description {
+  const node = graph.nodes[id];
+  if (!isAutograd(node)) return describeQuiet(graph, node);
+  const leaf = node.kind === "leaf";
+  const name = node.name === null ? null : oneLine(node.name);
+  const flags = flagsOf(graph).get(id);
+  const lines: string[] = [];
+  lines.push(
+    leaf
+      ? (roleOf(node) ?? "leaf that requires grad")
+      : name === null
+        ? "operation"
+        : `${node.op}, an operation`,
+  );
+  if (flags)
+    lines.push(
+      flags.every((flag) => flag === node.name)
+        ? "output"
+        : `output: ${flags.map(oneLine).join(", ")}`,
+    );
+  if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
+  const uses = leaf ? usesOf(graph, id) : 0;
+  if (uses > 1) lines.push(`used ${counted(uses, "time")}`);
+  if (node.namespace) lines.push(`in ${oneLine(moduleName(node.namespace))}`);
+  if (node.no_grad_inputs.length > 0) {
+    lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
+  }
+  if (marks.progress) {
+    lines.push(describeState(marks.progress, id));
+    for (const { note } of marks.progress.recording.marks.get(id) ?? []) lines.push(oneLine(note));
+  } else if (marks.ran)
+    lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
+  if (marks.freed.has(id)) lines.push("saved tensors freed");
+  return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
+}
+
+function usesOf({ edges }: GraphModel, id: number): number {
+  return edges.filter(({ target, kind }) => target === id && kind === "gradient").length;
+}
+
+/** A module as the user's program calls it: "encoder.layers.0". */
+export function moduleName(namespace: string): string {
+  return namespace.replaceAll("/", ".");
+}
+
+const QUIET_WORDS = {
+  constant: "constant: needs no grad",
+  cut: NO_FLOW,
+  outside: "requires grad, but is not part of this graph",
+};
+
+/** A constant, a cut or a tensor outside the graph in words. */
+function describeQuiet(graph: GraphModel, node: NodeModel): Description {
+  const lines: string[] = [];
+  if (graph.static) lines.push(node.op);
+  else if (node.kind !== "op" && node.kind !== "leaf") lines.push(QUIET_WORDS[node.kind]);
+  if (node.kind === "cut" && node.op !== node.label) lines.push(oneLine(node.op));
+  for (const { source, target, kind } of graph.edges) {
+    if (kind === "cut" && source === node.id)
+      lines.push(`cut off from ${oneLine(graph.nodes[target].label)}`);
+  }
+  if (node.value !== null && node.value !== node.label) lines.push(`value ${node.value}`);
+  if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
+  if (node.inferred) lines.push("inferred from what its operation saved");
+  return { title: oneLine(node.label), lines };
+}

@@ -1,0 +1,53 @@
+import type { Marks } from "../paint/marks";
+import { classOf } from "../scene/module_class";
+import type { ClosedGroup } from "../scene/picture";
+import type { SceneNode } from "../scene/scene";
+import { counted } from "../text/number";
+import { oneLine } from "../text/shorten";
+import type { GraphModel } from "../wire";
+import { type Description, describe } from "./describe";
+
+/** Operations of a box that are named in its description. */
+const MOST_NAMED = 4;
+
+/** Said of a closed box, where there is somebody to open it. */
+export const HOW_TO_OPEN = "closed: double-click or Enter opens it, a click or Space selects it";
+
+/** A drawn node in words. */
+export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
+  const { title, lines } = node.group
+    ? describeBox(graph, node.group, marks)
+    : describe(graph, node.id, marks);
+  const words = marks.tint?.words(node) ?? null;
+  return { title, lines: words === null ? lines : [words, ...lines] };
+}
+
+/** A closed box in words. */
+function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Description {
+  const { paths, members } = group;
+  const counts = new Map<string, number>();
+  let leaves = 0;
+  for (const id of members) {
+    const { kind, op } = graph.nodes[id];
+    if (kind === "op") counts.set(op, (counts.get(op) ?? 0) + 1);
+    if (kind === "leaf") leaves++;
+  }
+  const kind = oneLine(classOf(graph, paths[0]) ?? "");
+  const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_NAMED);
+  const lines = [
+    paths.length > 1
+      ? `${paths.length} modules that are alike${kind && `, each a ${kind}`}, ${counted(members.length, "node")} in all`
+      : `${kind || "module"} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
+    ...common.map(([op, count]) => `${count} × ${oneLine(op)}`),
+  ];
+  if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);
+  for (const id of members)
+    for (const { note } of marks.progress?.recording.marks.get(id) ?? []) lines.push(oneLine(note));
+  lines.push(HOW_TO_OPEN);
+  const dotted = (path: string) => oneLine(path.replaceAll("/", "."));
+  const last = paths[paths.length - 1];
+  return {
+    title: paths.length > 1 ? `${dotted(paths[0])} … ${dotted(last)}` : dotted(paths[0]),
+    lines,
+  };
+}

@@ -1,0 +1,410 @@
+import { Cleanup, element, KEEP_KEYS } from "../dom/element";
+import { whenThemeChanges } from "../dom/theme";
+import type { Direction } from "../layout/direction";
+import type { GradientLabel } from "../paint/gradients";
+import { FAR } from "../paint/level_of_detail";
+import { type Marks, NO_MARKS } from "../paint/marks";
+import { Minimap } from "../paint/minimap";
+import { Painting, stageElement } from "../paint/painting";
+import { boxOf, nearestCopy } from "../scene/find";
+import { buildScene } from "../scene/make_scene";
+import type { Scene, SceneNode } from "../scene/scene";
+import {
+  firstView,
+  fitView,
+  type Hold,
+  heldView,
+  revealView,
+  type Size,
+  seenBox,
+  type View,
+} from "../scene/views";
+import type { Progress } from "../steps/recording";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { Camera, isFocused, type Pointed } from "./camera";
+import { describeDrawn } from "./describe_box";
+import type { DrawingEvents } from "./drawing_events";
+import { glide } from "./flip";
+import { type Hit, hitAt } from "./hit";
+import { Keyboard } from "./keyboard";
+import { followView, nodeView } from "./node_view";
+import { Pointer } from "./pointer";
+import { Tooltip } from "./tooltip";
+import { firstStop } from "./walk";
+import { WheelHint } from "./wheel_hint";
+
+/** All that is drawn, near. */
+export interface Still {
+  scene: Scene;
+  marks: Marks;
+  gradients: readonly GradientLabel[];
+}
+
+/** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
+export class Drawing {
+  readonly element: HTMLElement;
+  readonly canvas: HTMLElement;
+  scene: Scene | null = null;
+  private graph: GraphModel | null = null;
+  private marks: Marks = NO_MARKS;
+  private size: Size = { width: 0, height: 0 };
+  private framed = false;
+  /** The first view, as long as nobody has moved it. */
+  private home: View | null = null;
+  private frame = 0;
+  private pointerOver = false;
+  private stopWatching: (() => void) | null = null;
+  private readonly painting: Painting;
+  private readonly live = element("div", {
+    class: "gw-visually-hidden",
+    "aria-live": "polite",
+    role: "status",
+  });
+  private readonly hint = new WheelHint();
+  private readonly tooltip = new Tooltip();
+  private readonly camera: Camera;
+  private readonly keyboard = new Keyboard({
+    keyed: (key, node) => this.events.keyed?.(key, node) ?? false,
+    select: (node) => this.select(node),
+    stopAt: (index) => this.stopAt(index),
+    say: (words) => {
+      this.live.textContent = words;
+    },
+    escape: () => this.escape(),
+    zoomBy: (factor) => this.zoomBy(factor),
+  });
+  private readonly cleanup = new Cleanup();
+
+  constructor(
+    private readonly events: DrawingEvents,
+    private readonly measure: Measure,
+    { minimap = true }: { minimap?: boolean } = {},
+  ) {
+    const map = minimap ? new Minimap((x, y) => this.centreOn(x, y), this.cleanup) : null;
+    this.painting = new Painting(measure, map);
+    this.canvas = stageElement(this.painting, {
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "graph",
+      ...KEEP_KEYS,
+    });
+    this.element = element(
+      "div",
+      { class: "gw-stage" },
+      this.canvas,
+      map?.element,
+      this.hint.element,
+      this.tooltip.element,
+      this.live,
+    );
+    this.camera = new Camera(this.painting.svg, this.canvas, {
+      moved: (view) => {
+        this.painting.move(view);
+        this.tooltip.hide();
+        this.paintSoon();
+        this.events.zoomed(view.k);
+        this.events.moved?.(view);
+      },
+      wheelIgnored: () => this.hint.show(),
+      isTaken: (event) => {
+        const hit = this.hitAt(event);
+        return hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+      },
+    });
+    this.listen();
+  }
+
+  /** Draws another graph, or the same in another direction, from its first view; as a prepared scene if one is given. */
+  show(graph: GraphModel, direction: Direction, prepared?: Scene): void {
+    this.graph = graph;
+    this.scene = prepared ?? buildScene(graph, direction, this.measure);
+    this.marks = { ...this.marks, hovered: null, focused: null };
+    this.keyboard.forget();
+    this.tooltip.hide();
+    this.painting.clear();
+    this.framed = false;
+    this.frameFirst();
+  }
+
+  /** Draws another picture of the same graph. What is held stays where it is seen; without, it is a first view. */
+  replace(scene: Scene, hold: Hold | null): void {
+    const before = this.scene && { scene: this.scene, view: this.camera.view };
+    const { focused } = this.marks;
+    const id = focused === null ? undefined : before?.scene.nodes[focused]?.id;
+    this.scene = scene;
+    this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id ?? -1]?.[0] ?? null };
+    this.keyboard.forget();
+    this.tooltip.hide();
+    this.painting.clear();
+    if (!before || !hold || !this.framed) {
+      this.framed = false;
+      this.frameFirst();
+      return;
+    }
+    this.camera.resize(scene, this.size);
+    this.camera.go(heldView(before.view, hold), false);
+    this.paint();
+    glide(this.canvas, before, scene, this.camera.view);
+  }
+
+  /** Changes some marks and repaints. */
+  mark(marks: Partial<Marks>): void {
+    this.marks = { ...this.marks, ...marks };
+    this.painting.refresh();
+    this.paintSoon();
+  }
+
+  /** Tells the drawing its size in px. What was in the middle stays there. */
+  resize(size: Size): void {
+    if (size.width === 0 || size.height === 0) return;
+    const before = this.size;
+    if (before.width === size.width && before.height === size.height) return;
+    this.size = size;
+    if (!this.scene) return;
+    if (!this.framed || this.camera.view === this.home) {
+      this.frameFirst();
+      return;
+    }
+    this.camera.resize(this.scene, size);
+    const { k, x, y } = this.camera.view;
+    this.camera.go(
+      { k, x: x + (size.width - before.width) / 2, y: y + (size.height - before.height) / 2 },
+      false,
+    );
+    this.painting.refresh();
+    this.paintSoon();
+  }
+
+  fit(animate = true): void {
+    if (this.scene) this.camera.go(fitView(this.scene, this.size), animate);
+  }
+
+  /** What is seen now. */
+  get view(): View {
+    return this.camera.view;
+  }
+
+  /** Shows exactly this; `untouched` if it is still a first view, to be found anew when the size changes. */
+  look(view: View, untouched: boolean): void {
+    this.framed = true;
+    this.camera.go(view, false);
+    if (untouched) this.home = this.camera.view;
+  }
+
+  /** Whether this is still the first view. */
+  get isUntouched(): boolean {
+    return this.camera.view === this.home;
+  }
+
+  /** Size of the window to the picture, px. */
+  get stage(): Size {
+    return this.size;
+  }
+
+  private centreOn(x: number, y: number): void {
+    const { k } = this.camera.view;
+    const { width, height } = this.size;
+    this.camera.go({ k, x: width / 2 - k * x, y: height / 2 - k * y }, false);
+  }
+
+  zoomBy(factor: number): void {
+    this.camera.zoomBy(factor);
+  }
+
+  /**
+   * Brings a node into view if it is outside, or too far away to be recognised; the copy nearest to what is seen, if
+   * it has several.
+   */
+  reveal(id: number, centre = false): void {
+    const { aim } = this.camera;
+    const index = nearestCopy(this.scene, id, aim, this.size);
+    if (index === null || !this.scene) return;
+    const view = nodeView(aim, this.scene.nodes[index], this.size, centre);
+    if (view !== aim) this.camera.go(view);
+  }
+
+  /** Moves just so far, at the same scale, that the node and what it passes on are in view. */
+  follow(id: number): void {
+    const { aim } = this.camera;
+    const index = nearestCopy(this.scene, id, aim, this.size);
+    if (index === null || !this.scene || !this.framed) return;
+    const view = followView(aim, this.scene, this.scene.nodes[index], this.size);
+    if (view !== aim) this.camera.go(view);
+  }
+
+  /** Puts the keyboard into the graph, on this node if one is given. */
+  focus(id: number | null = null): void {
+    if (id !== null)
+      this.mark({ focused: nearestCopy(this.scene, id, this.camera.view, this.size) });
+    this.canvas.focus({ preventScroll: true });
+  }
+
+  destroy(): void {
+    cancelAnimationFrame(this.frame);
+    this.hint.stop();
+    this.tooltip.hide();
+    this.camera.destroy();
+    this.stopWatching?.();
+    this.cleanup.run();
+  }
+
+  private frameFirst(): void {
+    if (!this.scene || this.size.width === 0) return;
+    this.framed = true;
+    this.camera.resize(this.scene, this.size);
+    this.camera.go(firstView(this.scene, this.size), false);
+    this.home = this.camera.view;
+    this.painting.refresh();
+    this.paint();
+  }
+
+  private paintSoon(): void {
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.paint();
+    });
+  }
+
+  private paint(): void {
+    if (!this.scene || !this.framed) return;
+    // Not before: only now it lies in a widget.
+    this.stopWatching ??= whenThemeChanges(this.element, () => {
+      this.painting.refresh(true);
+      this.paintSoon();
+    });
+    const { painting, canvas } = this;
+    const { view } = this.camera;
+    if (painting.paint(this.scene, this.marks, view, this.size)) this.paintSoon();
+    canvas.dataset.detail = view.k < FAR ? "far" : "near";
+    canvas.dataset.painter = painting.painter ?? "svg";
+  }
+
+  private listen(): void {
+    const { cleanup, canvas, events } = this;
+    new Pointer(
+      this.painting.svg,
+      {
+        hitAt: (event) => this.hitAt(event),
+        hover: (hit) => this.hover(hit),
+        down: (event) => {
+          this.pointerOver = true;
+          canvas.focus({ preventScroll: true });
+          this.pointerOver = false;
+          if (event.button === 0) this.tooltip.hide();
+        },
+        pressed: (press) => events.pressed?.(press) ?? false,
+        choose: (hit) => {
+          this.mark({ focused: hit?.node?.index ?? null });
+          this.keyboard.forget();
+          if (hit?.frame) events.select(null, [hit.frame]);
+          else this.select(hit?.node ?? null);
+        },
+      },
+      cleanup,
+    );
+    cleanup.listen(canvas, "focus", () => {
+      if (this.pointerOver || !this.scene || this.marks.focused !== null) return;
+      const stop = firstStop(this.scene, this.marks.selected);
+      // Focus that comes back by mouse, from a closed panel for example, needs no tooltip.
+      if (canvas.matches(":focus-visible")) this.stopAt(stop);
+      else this.mark({ focused: stop });
+    });
+    cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
+      if (this.scene && this.keyboard.press(event, this.scene, this.marks)) event.preventDefault();
+    });
+  }
+
+  private select(node: SceneNode | null): void {
+    const module = node?.group?.paths ?? null;
+    this.events.select(node && !module ? node.id : null, module);
+  }
+
+  /** Closes one thing per press: the tooltip, a search, the selection; then leaves the graph. */
+  private escape(): void {
+    if (this.tooltip.visible) {
+      this.tooltip.hide();
+      return;
+    }
+    if (this.events.escape()) return;
+    if (this.marks.selected !== null || this.marks.module) this.events.select(null);
+    else {
+      this.mark({ focused: null });
+      this.canvas.blur();
+    }
+  }
+
+  private stopAt(index: number | null): void {
+    if (index === null || !this.scene || !this.graph) return;
+    this.mark({ focused: index });
+    const node = this.scene.nodes[index];
+    const { title, lines } = describeDrawn(this.graph, node, this.marks);
+    this.live.textContent = [title, ...lines].join(", ");
+    const { aim } = this.camera;
+    const view = revealView(aim, boxOf(node), this.size);
+    if (view !== aim) this.camera.go(view);
+    else this.showTooltip(index);
+  }
+
+  private hover(hit: Hit | null): void {
+    const node = hit?.node ?? null;
+    const id = node?.id ?? null;
+    this.canvas.classList.toggle(
+      "is-pointing",
+      (hit?.node ?? hit?.frame ?? hit?.folded ?? null) !== null,
+    );
+    if (id === this.marks.hovered) return;
+    this.mark({ hovered: id });
+    this.events.hovered?.(id);
+    if (node === null) this.tooltip.hide();
+    else this.showTooltip(node.index);
+  }
+
+  private showTooltip(index: number): void {
+    const { scene, graph } = this;
+    if (!scene || !graph) return;
+    const box = boxOf(scene.nodes[index]);
+    this.tooltip.show(
+      describeDrawn(graph, scene.nodes[index], this.marks),
+      () => seenBox(this.camera.view, box),
+      () => this.size,
+    );
+  }
+
+  private hitAt(event: Pointed): (Hit & { at: [number, number] }) | null {
+    const { scene, painting } = this;
+    if (!scene) return null;
+    const { left, top } = painting.svg.getBoundingClientRect();
+    const { k, x, y } = this.camera.view;
+    const at: [number, number] = [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
+    const heads = painting.painter === "canvas" ? painting.heads : null;
+    const hit = hitAt(scene, event.target as Element, at, k, heads);
+    return { ...hit, at };
+  }
+
+  /** All that is drawn, as it is near and without what the pointer and the keyboard are on; null before the first picture. */
+  get still(): Still | null {
+    const { scene } = this;
+    if (!scene) return null;
+    const marks = { ...this.marks, hovered: null, focused: null };
+    return { scene, marks, gradients: this.painting.gradients.at(scene, marks.progress) };
+  }
+
+  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
+  get underlay(): SVGGElement {
+    return this.painting.underlay;
+  }
+
+  get overlay(): SVGGElement {
+    return this.painting.overlay;
+  }
+
+  get progress(): Progress | null {
+    return this.marks.progress;
+  }
+
+  get hasFocus(): boolean {
+    return isFocused(this.canvas);
+  }
+}

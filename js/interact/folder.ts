@@ -1,0 +1,310 @@
+import { canFold, foldedScene } from "../fold/folded_scene";
+import {
+  closeGroup,
+  type Folding,
+  firstFolding,
+  keepPeek,
+  openGroup,
+  revealNode,
+  unfoldPlumbing,
+  unfoldRepeat,
+} from "../fold/folding";
+import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
+import { visibleCount } from "../fold/visible_count";
+import type { Direction } from "../layout/direction";
+import type { ContentCache } from "../layout/nested/content";
+import type { Scene, SceneNode } from "../scene/scene";
+import type { Hold } from "../scene/views";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import type { GraphSource, Stage } from "../worker/messages";
+import type { SceneMaker } from "../worker/scene_maker";
+import type { Drawing } from "./drawing";
+import { holdMiddle, topOf } from "./hold";
+
+/** Pictures of at most so many nodes are made at once, without a worker. */
+const MOST_AT_ONCE = 1500;
+/** Of a graph of more nodes than this, even folding takes a moment. */
+const LARGE_GRAPH = 15_000;
+/** Until the page has painted that it is working, ms. */
+const PAINTED_MS = 50;
+
+/** A picture that is not there yet. */
+export interface Work {
+  /** About how many nodes it will show. */
+  nodes: number;
+  stage: Stage;
+  /** Whether the page itself does it, and answers to nothing until it is done. */
+  blocks: boolean;
+}
+
+interface FolderEvents {
+  /** What is folded, or what is drawn of it, has changed. */
+  changed(): void;
+  /** A first view is about to be drawn, or was: of a graph, or of a graph in another direction. */
+  shown(scene: Scene | null): void;
+  /** A picture that may take long is being made; null once it is there or nobody waits for it any more. */
+  working(work: Work | null): void;
+  /** A picture was given up. What is drawn stays; null when nothing is drawn yet. */
+  gaveUp(kept: Pick<Shown, "direction" | "source"> | null): void;
+  failed(error: unknown): void;
+}
+
+/** All that a picture depends on. */
+interface Shown {
+  grouped: GroupedGraph;
+  origin: GraphModel;
+  source: GraphSource;
+  folding: Folding;
+  direction: Direction;
+  /** Once a picture was wrapped it stays so: opening a box must not throw everything into one line. */
+  wraps: boolean;
+}
+
+type HoldIn = (after: Scene) => Hold | null;
+
+/** Draws a graph as it is folded, and folds it further as the reader asks; large pictures are made in a worker. */
+export class Folder {
+  /** What the reader asked for, and what of that is drawn: the same unless a picture is being made. */
+  private wanted: Shown | null = null;
+  private drawn: Shown | null = null;
+  private work: Work | null = null;
+  /** The node to move to once the picture that shows it is there. */
+  private goal: { node: number; centre: boolean } | null = null;
+  private cache: ContentCache = new Map();
+  private timer = 0;
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly measure: Measure,
+    private readonly maker: SceneMaker,
+    private readonly events: FolderEvents,
+  ) {}
+
+  get folding(): Folding | null {
+    return this.wanted?.folding ?? null;
+  }
+
+  get grouped(): GroupedGraph | null {
+    return this.wanted?.grouped ?? null;
+  }
+
+  /** The graph in the picture that is drawn. */
+  get drawnGraph(): GroupedGraph | null {
+    return this.drawn?.grouped ?? null;
+  }
+
+  /**
+   * Draws what is shown of a graph: another graph in its first folding, the same as it is folded. `source` is what a
+   * worker can make the same of.
+   */
+  show(
+    graph: GraphModel,
+    direction: Direction,
+    origin = graph,
+    source: GraphSource = { given: graph, constants: true },
+  ): void {
+    const { wanted, drawn } = this;
+    const isSame = wanted?.grouped.graph === graph;
+    if (isSame && wanted === drawn && wanted.direction === direction) return;
+    const isKnown = wanted?.origin === origin;
+    if (!isKnown) {
+      this.cache = new Map();
+      this.goal = null;
+      this.drawn = null;
+    }
+    const start = () => {
+      const grouped = isSame ? wanted.grouped : groupedGraph(graph);
+      const { goal } = this;
+      const first = isKnown ? wanted.folding : firstFolding(grouped.tree);
+      const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
+      const wraps = isKnown && wanted.wraps;
+      this.draw({ grouped, origin, source, folding, direction, wraps }, () => null);
+    };
+    window.clearTimeout(this.timer);
+    const nodes = graph.nodes.length;
+    if (nodes > MOST_AT_ONCE) this.maker.warm();
+    if (isSame || nodes <= LARGE_GRAPH) {
+      start();
+      return;
+    }
+    // The page has had enough to do with the graph itself.
+    this.working({ nodes, stage: "layout", blocks: false });
+    this.timer = window.setTimeout(start);
+  }
+
+  /** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
+  get canFold(): boolean {
+    return this.wanted !== null && canFold(this.wanted.grouped);
+  }
+
+  /** Opens a closed box; of a repeat, shows its blocks one by one. */
+  open({ id, group, x, y, shape }: SceneNode): void {
+    const { wanted } = this;
+    if (!wanted || !group) return;
+    const { grouped, folding } = wanted;
+    const [path] = group.paths;
+    const next =
+      group.paths.length > 1
+        ? unfoldRepeat(folding, group.paths)
+        : openGroup(grouped.tree, folding, path);
+    this.fold(next, (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }));
+  }
+
+  /** Closes an open group; the box comes to where `at` is now, a place in the scene. */
+  close(path: string, at: [number, number]): void {
+    const { folding } = this;
+    if (!folding) return;
+    this.fold(closeGroup(folding, path), (after) => {
+      const box = after.nodes.find(({ group }) => group?.paths.includes(path));
+      return box ? { from: at, to: [box.x, box.y] } : null;
+    });
+  }
+
+  /** Closes the innermost open group around a drawn node; false if there is none. */
+  closeAround({ id, x, y, group }: SceneNode): boolean {
+    const { grouped } = this;
+    if (!grouped) return false;
+    const { tree } = grouped;
+    const g = group ? tree.parent[tree.byPath.get(group.paths[0]) ?? 0] : tree.groupOf[id];
+    if (!(g > 0)) return false;
+    this.close(tree.path[g], [x, y]);
+    return true;
+  }
+
+  /** Shows the plumbing that is folded into an edge. */
+  unfold(nodes: readonly number[]): void {
+    this.change((folding) => unfoldPlumbing(folding, nodes));
+  }
+
+  /** Moves to a node, and opens what hides it: for good or until the next one is peeked at. */
+  reveal(node: number, centre = false, how: "stay" | "peek" = "stay"): void {
+    const { grouped, drawing } = this;
+    if (!grouped) this.goal = this.work && { node, centre };
+    if (!grouped || node >= grouped.graph.nodes.length) return;
+    const drawn = drawing.scene?.drawn[node] ?? [];
+    const isHidden = drawn.length === 0 || drawing.scene?.nodes[drawn[0]].group !== undefined;
+    // A node that is selected while it is only peeked at stays.
+    if (how === "stay") this.keep();
+    if (isHidden) this.change((folding) => revealNode(grouped.tree, folding, node, how));
+    this.goal = { node, centre };
+    if (!this.work || !isHidden) drawing.reveal(node, centre);
+    if (!this.work) this.goal = null;
+  }
+
+  /** Lets what was only peeked at stay open. */
+  keep(): void {
+    const { wanted, drawn } = this;
+    if (!wanted) return;
+    this.wanted = { ...wanted, folding: keepPeek(wanted.folding) };
+    if (drawn === wanted) this.drawn = this.wanted;
+  }
+
+  /** Folds in another way; what is in the middle of the view stays there, or a first view is shown. */
+  change(transition: (folding: Folding) => Folding, view: "hold" | "first" = "hold"): void {
+    if (!this.folding) return;
+    const hold: HoldIn = view === "hold" ? (after) => holdMiddle(this.drawing, after) : () => null;
+    this.fold(transition(this.folding), hold);
+  }
+
+  /** Gives up the picture that is being made: what is drawn stays, folded as it was. False if there is none. */
+  cancel(): boolean {
+    if (!this.work || this.work.blocks) return false;
+    window.clearTimeout(this.timer);
+    this.maker.cancel();
+    this.goal = null;
+    this.wanted = this.drawn ?? this.wanted;
+    this.idle();
+    this.events.gaveUp(this.drawn);
+    this.events.changed();
+    return true;
+  }
+
+  /** Makes the picture that was given up. */
+  again(): void {
+    if (this.wanted) this.draw(this.wanted, () => null);
+  }
+
+  destroy(): void {
+    window.clearTimeout(this.timer);
+    this.maker.end();
+  }
+
+  private fold(folding: Folding, hold: HoldIn): void {
+    if (this.wanted) this.draw({ ...this.wanted, folding }, hold);
+  }
+
+  /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
+  private draw(next: Shown, hold: HoldIn): void {
+    const { grouped, folding, direction, wraps } = next;
+    window.clearTimeout(this.timer);
+    this.wanted = next;
+    const nodes = visibleCount(grouped, folding);
+    if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
+      this.maker.forget();
+      this.drawHere(next, hold);
+      return;
+    }
+    this.working({ nodes, stage: "layout", blocks: false });
+    this.events.changed();
+    const order = { folding, direction, wraps };
+    this.maker.make(next.source, order, {
+      stage: (stage) => this.working({ nodes, stage, blocks: false }),
+      made: (scene, wraps) => this.place({ ...(this.wanted ?? next), wraps }, scene, hold),
+      failed: (error) => this.fail(error),
+      unavailable: () => {
+        this.working({ nodes, stage: "layout", blocks: true });
+        this.timer = window.setTimeout(() => this.drawHere(next, hold), PAINTED_MS);
+      },
+    });
+  }
+
+  private drawHere(next: Shown, hold: HoldIn): void {
+    const { grouped, folding, direction, wraps } = next;
+    const { cache, measure } = this;
+    try {
+      // Where nothing is folded or framed, the drawing does what it does without groups.
+      const made = canFold(grouped)
+        ? foldedScene(grouped, folding, direction, measure, { cache, wraps })
+        : null;
+      this.place({ ...next, wraps: made?.wraps ?? wraps }, made?.scene, hold);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private place(next: Shown, scene: Scene | undefined, hold: HoldIn): void {
+    const { drawing, drawn, goal } = this;
+    const { graph } = next.grouped;
+    const isFirst = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
+    // Before it is drawn, where it can be: another size would have it drawn twice.
+    if (isFirst && scene) this.events.shown(scene);
+    if (scene && !isFirst) drawing.replace(scene, hold(scene));
+    else drawing.show(graph, next.direction, scene);
+    if (isFirst && !scene) this.events.shown(drawing.scene);
+    this.wanted = next;
+    this.drawn = next;
+    this.goal = null;
+    this.idle();
+    this.events.changed();
+    if (goal) drawing.reveal(goal.node, goal.centre);
+  }
+
+  private fail(error: unknown): void {
+    this.wanted = this.drawn ?? this.wanted;
+    this.goal = null;
+    this.idle();
+    this.events.failed(error);
+    this.events.changed();
+  }
+
+  private working(work: Work): void {
+    this.work = work;
+    this.events.working(work);
+  }
+
+  private idle(): void {
+    this.work = null;
+    this.events.working(null);
+  }
+}

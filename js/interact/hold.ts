@@ -1,0 +1,29 @@
+import type { Scene } from "../scene/scene";
+import type { Hold } from "../scene/views";
+import type { Drawing } from "./drawing";
+
+/** The middle of the top of what shows a group once it is opened: its frame, or without one the first node in it. */
+export function topOf(scene: Scene, path: string, id: number): [number, number] {
+  const frame = scene.frames?.find((other) => other.path === path);
+  if (frame) return [(frame.left + frame.right) / 2, frame.top];
+  const node = scene.nodes[scene.drawn[id][0] ?? 0];
+  return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
+}
+
+/** Holds the node nearest to the middle of the view that the next picture also shows. */
+export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
+  const { scene, view } = drawing;
+  if (!scene) return null;
+  const { width, height } = drawing.stage;
+  const [x, y] = [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
+  let best: Hold | null = null;
+  let least = Number.POSITIVE_INFINITY;
+  for (const node of scene.nodes) {
+    const distance = Math.hypot(node.x - x, node.y - y);
+    const [index] = after.drawn[node.id];
+    if (distance >= least || index === undefined) continue;
+    least = distance;
+    best = { from: [node.x, node.y], to: [after.nodes[index].x, after.nodes[index].y] };
+  }
+  return best;
+}

@@ -1,0 +1,49 @@
+import type { Cleanup } from "../dom/element";
+import type { Hit } from "./hit";
+import type { Press } from "./press";
+
+/** What a pointer does in a drawing. */
+interface PointerActions {
+  /** What lies under the pointer; null before there is a picture. */
+  hitAt(event: MouseEvent): (Hit & { at: [number, number] }) | null;
+  /** It moved onto something, or off everything. */
+  hover(hit: Hit | null): void;
+  /** A button went down somewhere. */
+  down(event: PointerEvent): void;
+  /** A click or double click; true if it opened or closed something. */
+  pressed(press: Press): boolean;
+  /** A click that is for nothing else: on a node, or on the ground. */
+  choose(hit: Hit | null): void;
+}
+
+/** Turns mouse and touch into what is meant by them. */
+export class Pointer {
+  /** Whether the last click opened or closed something. */
+  private pressed = false;
+
+  constructor(
+    svg: SVGSVGElement,
+    private readonly actions: PointerActions,
+    cleanup: Cleanup,
+  ) {
+    cleanup.listen<PointerEvent>(svg, "pointermove", (event) => {
+      if (event.buttons === 0) actions.hover(actions.hitAt(event));
+    });
+    cleanup.listen(svg, "pointerleave", () => actions.hover(null));
+    cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => actions.down(event));
+    cleanup.listen<MouseEvent>(svg, "click", (event) => {
+      // d3-zoom keeps the click that ends a drag from getting here.
+      if (!this.press(event)) actions.choose(actions.hitAt(event));
+    });
+    cleanup.listen<MouseEvent>(svg, "dblclick", (event) => this.press(event));
+  }
+
+  private press(event: MouseEvent): boolean {
+    const hit = this.actions.hitAt(event);
+    if (!hit) return false;
+    // What moves under the pointer at a first click must not take the second one.
+    if (event.detail > 1 && this.pressed) return true;
+    this.pressed = this.actions.pressed({ ...hit, isDouble: event.type === "dblclick" });
+    return this.pressed;
+  }
+}

@@ -1,0 +1,52 @@
+import { element } from "../dom/element";
+import type { Box } from "../scene/grid";
+import type { Size } from "../scene/views";
+import type { Description } from "./describe";
+
+const GAP = 10;
+const DELAY_MS = 220;
+
+/** What a node is, beside the node, while the pointer rests on it. */
+export class Tooltip {
+  readonly element = element("div", { class: "gw-tooltip", role: "tooltip", hidden: true });
+  private timer = 0;
+
+  /** Shows it after a moment beside a box given in px of the stage. */
+  show({ title, lines }: Description, beside: () => Box, stage: () => Size): void {
+    this.hide();
+    this.timer = window.setTimeout(() => {
+      this.element.replaceChildren(
+        element("div", { class: "gw-tooltip-title" }, title),
+        ...lines.map((line) => element("div", { class: "gw-tooltip-line" }, line)),
+      );
+      this.element.hidden = false;
+      this.place(beside(), stage());
+    }, DELAY_MS);
+  }
+
+  hide(): void {
+    window.clearTimeout(this.timer);
+    this.element.hidden = true;
+  }
+
+  get visible(): boolean {
+    return !this.element.hidden;
+  }
+
+  private place(box: Box, { width, height }: Size): void {
+    const { offsetWidth: w, offsetHeight: h } = this.element;
+    const within = (low: number, size: number, whole: number) =>
+      Math.max(6, Math.min(whole - size - 6, low));
+    const middle = (box.top + box.bottom) / 2 - h / 2;
+    let x = box.right + GAP;
+    let y = middle;
+    if (x + w > width - 6) {
+      x = box.left - GAP - w;
+      if (x < 6) {
+        x = (box.left + box.right) / 2 - w / 2;
+        y = box.bottom + GAP + h > height ? box.top - GAP - h : box.bottom + GAP;
+      }
+    }
+    this.element.style.transform = `translate(${Math.round(within(x, w, width))}px, ${Math.round(within(y, h, height))}px)`;
+  }
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+
+/** The rooms, lowest first. What is in one imports from itself and from those before it, never from one after it. */
+const ROOMS = [
+  "wire",
+  "dom",
+  "text",
+  "packing",
+  "guard",
+  "layout",
+  "channel",
+  "steps",
+  "scene",
+  "fold",
+  "worker",
+  "paint",
+  "interact",
+  "colours",
+  "export",
+  "bars",
+  "panel",
+  "compare",
+  "view",
+  "page",
+  "widget",
+] as const;
+
+/** The text of every file of the product by its path, "layout/rank.ts"; tests, their tools and the demo import what they want. */
+const FILES = new Map(
+  Object.entries(
+    import.meta.glob<string>(
+      ["./**/*.ts", "!./**/*.test.ts", "!./testing/**", "!./demo/**", "!./node_modules/**"],
+      { query: "?raw", import: "default", eager: true },
+    ),
+  ).map(([path, text]) => [path.slice(2), text]),
+);
+
+/** `import ... from`, `export ... from`, `import "..."` and `import("...")`, of values and of types. */
+const IMPORT = /\b(?:from|import)\s*\(?\s*"(\.[^"]+)"/g;
+
+/** Per file, the files of the product that it imports. */
+const IMPORTS = new Map(
+  Array.from(FILES, ([path, text]) => [
+    path,
+    Array.from(text.matchAll(IMPORT), ([, to]) => fileAt(path, to)),
+  ]),
+);
+
+function fileAt(from: string, to: string): string {
+  const path = new URL(to, `file:///${from}`).pathname.slice(1);
+  const found = [`${path}.ts`, `${path}/index.ts`].find((one) => FILES.has(one));
+  if (!found) throw new Error(`${from} imports ${to}, which is no file of the product.`);
+  return found;
+}
+
+/** The folder at the top, or the file's own name: "layout", "view". */
+function roomOf(path: string): string {
+  return path.split("/")[0].replace(/\.ts$/, "");
+}
+
+/** Each circle among the files once, as the files in it. */
+function circles(imports: ReadonlyMap<string, readonly string[]>): string[][] {
+  const number = new Map<string, number>();
+  const low = new Map<string, number>();
+  const open: string[] = [];
+  const found: string[][] = [];
+  function visit(file: string): void {
+    const mine = number.size;
+    number.set(file, mine);
+    low.set(file, mine);
+    open.push(file);
+    for (const next of imports.get(file) ?? []) {
+      if (!number.has(next)) visit(next);
+      if (open.includes(next)) low.set(file, Math.min(low.get(file) ?? 0, low.get(next) ?? 0));
+    }
+    if (low.get(file) !== mine) return;
+    const circle = open.splice(open.indexOf(file));
+    if (circle.length > 1 || imports.get(file)?.includes(file)) found.push(circle.sort());
+  }
+  for (const file of imports.keys()) if (!number.has(file)) visit(file);
+  return found;
+}
+
+describe("the rooms", () => {
+  it("are all there are", () => {
+    expect([...new Set(Array.from(FILES.keys(), roomOf))].sort()).toEqual([...ROOMS].sort());
+  });
+
+  it("import downwards only", () => {
+    const order: readonly string[] = ROOMS;
+    const upward = Array.from(IMPORTS).flatMap(([from, all]) =>
+      all
+        .filter((to) => order.indexOf(roomOf(to)) > order.indexOf(roomOf(from)))
+        .map((to) => `${from} imports ${to}`),
+    );
+    expect(upward).toEqual([]);
+  });
+});
+
+describe("the files", () => {
+  it("make no circle", () => {
+    expect(circles(IMPORTS)).toEqual([]);
+  });
+
+  it("would be told of a circle", () => {
+    const given = new Map([
+      ["a", ["b"]],
+      ["b", ["c", "d"]],
+      ["c", ["a"]],
+      ["d", []],
+      ["e", ["e", "a"]],
+    ]);
+    expect(circles(given)).toEqual([["a", "b", "c"], ["e"]]);
+  });
+});

@@ -1,0 +1,71 @@
+import { svgElement } from "../dom/element";
+import { foldedAt } from "../scene/members";
+import type { Scene } from "../scene/scene";
+import type { View } from "../scene/views";
+import { runningAt } from "../steps/recording";
+import { markPart } from "./label_parts";
+import type { Marks } from "./marks";
+import { makePart } from "./parts";
+
+interface Beacon {
+  x: number;
+  y: number;
+  /** Seen only while nodes are too small to show it themselves. */
+  far: boolean;
+  element: SVGElement;
+}
+
+/** Signs that keep their size at every zoom: where something went wrong and, from afar, what runs. */
+export class Beacons {
+  readonly element = svgElement("g", { class: "gw-beacons" });
+  private beacons: Beacon[] = [];
+
+  /** Makes the signs for these marks. */
+  show(scene: Scene, { progress }: Marks): void {
+    this.beacons = [];
+    if (progress) {
+      const { recording, cursor } = progress;
+      const running = runningAt(recording, cursor);
+      for (const { x, y } of running === null ? [] : placesOf(scene, running)) {
+        const ring = svgElement("circle", { class: "gw-beacon-running", r: 9 });
+        this.beacons.push({ x, y, far: true, element: ring });
+      }
+      for (const [id, marks] of recording.marks) {
+        for (const { x, y, width, height } of placesOf(scene, id)) {
+          const kinds = [...new Set(marks.map((mark) => mark.kind))];
+          this.beacons.push({
+            x: x - width / 2,
+            y: y - height / 2,
+            far: false,
+            element: svgElement(
+              "g",
+              {},
+              ...kinds.map((kind, i) => makePart(markPart(kind, i * 30))),
+            ),
+          });
+        }
+      }
+    }
+    this.element.replaceChildren(...this.beacons.map(({ element }) => element));
+  }
+
+  /** Moves the signs to where their nodes are seen. */
+  place({ k, x, y }: View, far: boolean): void {
+    for (const beacon of this.beacons) {
+      const { element } = beacon;
+      element.setAttribute("transform", `translate(${k * beacon.x + x},${k * beacon.y + y})`);
+      element.setAttribute("display", beacon.far && !far ? "none" : "inline");
+    }
+  }
+}
+
+/** Where a node of the graph is seen: what is drawn for it, the box that it is in, or the edge that it is folded into. */
+export function placesOf(scene: Scene, id: number) {
+  const folded = scene.drawn[id].length === 0 ? foldedAt(scene, id) : null;
+  if (folded) return [{ ...folded, width: 0, height: 0 }];
+  return scene.drawn[id].map((index) => {
+    const { x, y, shape, group } = scene.nodes[index];
+    // The upper left corner of a closed box has its own sign.
+    return { x, y, width: group ? -shape.width : shape.width, height: shape.height };
+  });
+}

@@ -1,0 +1,137 @@
+import { flow } from "../layout/direction";
+import type { SceneFrame } from "../scene/frame";
+import { type Box, overlap } from "../scene/grid";
+import type { Scene, SceneNode } from "../scene/scene";
+import { indexOf } from "../scene/scene_index";
+import type { View } from "../scene/views";
+import { edgeClass, nodeClass } from "./classes";
+import { edgeParts } from "./edge_parts";
+import { frameParts, frameTitleParts } from "./frame_parts";
+import { type Ink, type Inks, inkOf } from "./ink";
+import { isDetailed, titleScale } from "./level_of_detail";
+import type { Marks } from "./marks";
+import { alarmParts, nodeParts, stepParts } from "./node_parts";
+import { type Pen, type Place2D, paintParts } from "./paint_parts";
+import { PlainPainter } from "./paint_plain";
+import type { Part } from "./parts";
+
+/** What a canvas draws of one scene. */
+export interface Picture2D {
+  scene: Scene;
+  /** Marks that change with every move of the pointer are left to elements above the canvas. */
+  marks: Marks;
+  /** Where looks are asked for. */
+  inks: Pick<Inks, "of">;
+  /** Paths that others put under the picture. */
+  underlay: Element;
+}
+
+const NOBODY: ReadonlySet<number> = new Set();
+/** Open groups that are seen smaller than this are left out, px. */
+const LEAST_FRAME = 2;
+/** So many things are drawn before the time is looked at. */
+const AT_ONCE = 24;
+const PLAIN_AT_ONCE = 200;
+
+/**
+ * Draws what of a picture reaches into a box of the scene: open groups, then edges, then nodes, just as the elements
+ * are stacked. Stops now and then, so that the page can do other things between.
+ */
+export function* paintPicture(
+  pen: Pen,
+  { scene, marks, inks, underlay }: Picture2D,
+  box: Box,
+  place: Place2D,
+): Generator<void, void, void> {
+  const index = indexOf(scene);
+  const scale = place.k / place.ratio;
+  const frames = (scene.frames ?? []).filter(
+    (frame) => overlap(frame, box) && (frame.right - frame.left) * scale > LEAST_FRAME,
+  );
+  for (const batch of batches(frames, PLAIN_AT_ONCE)) {
+    const well = inks.of("g", "gw-group-frame");
+    if (well) paintParts(pen, batch.flatMap(frameParts), well, place);
+    yield;
+  }
+  paintUnderlay(pen, underlay, place);
+  yield;
+  const edges = index.edgesIn(box);
+  const nodes = index.nodesIn(box);
+  if (!isDetailed(scale)) {
+    const plain = new PlainPainter(pen, scene, marks, inks, place);
+    for (const batch of batches(edges, PLAIN_AT_ONCE)) {
+      plain.edges(batch);
+      yield;
+    }
+    for (const batch of batches(nodes, PLAIN_AT_ONCE)) {
+      plain.nodes(batch);
+      yield;
+    }
+    return;
+  }
+  const heading = flow(scene.direction);
+  for (const batch of batches(edges, AT_ONCE)) {
+    for (const i of batch) {
+      const edge = scene.edges[i];
+      const well = inks.of("g", edgeClass(edge, scene, marks));
+      if (well) paintParts(pen, edgeParts(edge, heading), well, place);
+    }
+    yield;
+  }
+  for (const batch of batches(nodes, AT_ONCE)) {
+    for (const i of batch) {
+      const node = scene.nodes[i];
+      const well = inks.of("g", nodeClass(node, marks, NOBODY));
+      if (well) paintParts(pen, allParts(node, marks), well, place, node.x, node.y);
+    }
+    yield;
+  }
+}
+
+/** Draws the heads of open groups, which are larger than the rest from afar, at the view itself. */
+export function paintHeads(
+  pen: Pen,
+  heads: readonly SceneFrame[],
+  module: readonly string[] | null,
+  inks: Pick<Inks, "of">,
+  { k, x, y }: View,
+  ratio: number,
+): void {
+  const size = k * ratio * titleScale(k);
+  for (const { path, left, top, title } of heads) {
+    const name = path === module?.[0] ? "gw-group-frame is-selected" : "gw-group-frame";
+    const head = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
+    const well = head?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
+    const place = { k: size, x: (k * left + x) * ratio, y: (k * top + y) * ratio, ratio };
+    if (well) paintParts(pen, frameTitleParts(title), well, place);
+  }
+}
+
+/** A node with what is marked on its corners. */
+function allParts(node: SceneNode, { alarms, progress }: Marks): Part[] {
+  const step = node.group ? 0 : (progress?.recording.step[node.id] ?? 0);
+  return [
+    ...nodeParts(node),
+    ...alarmParts(node, alarms?.get(node.index) ?? ""),
+    ...stepParts(node, step),
+  ];
+}
+
+function paintUnderlay(pen: Pen, underlay: Element, place: Place2D): void {
+  pen.setTransform(place.k, 0, 0, place.k, place.x, place.y);
+  for (const element of underlay.querySelectorAll("path")) {
+    const path = new Path2D(element.getAttribute("d") ?? "");
+    const ink: Ink = inkOf(element);
+    pen.globalAlpha = ink.opacity;
+    pen.setLineDash(ink.dash as number[]);
+    pen.fillStyle = ink.fill ?? "transparent";
+    pen.fill(path);
+    pen.strokeStyle = ink.stroke ?? "transparent";
+    pen.lineWidth = ink.isConstant ? (ink.width * place.ratio) / place.k : ink.width;
+    pen.stroke(path);
+  }
+}
+
+function* batches<T>(items: readonly T[], size: number): Generator<readonly T[]> {
+  for (let i = 0; i < items.length; i += size) yield items.slice(i, i + size);
+}

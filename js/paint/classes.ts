@@ -1,0 +1,85 @@
+import { holds, membersOf } from "../scene/members";
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { NodeState } from "../wire";
+import type { Marks } from "./marks";
+import { stageOf, stageOfEdge } from "./stages";
+
+/** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
+function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
+  const ends = [nodes[edge.source], nodes[edge.target]];
+  return ends.some((end) => end.id === hovered || holds(end, selected));
+}
+
+/** Ids of the nodes at the other ends of the hovered node's edges. */
+export function neighbours(scene: Scene, marks: Marks): Set<number> {
+  const near = new Set<number>();
+  if (marks.hovered === null) return near;
+  for (const edge of scene.edges) {
+    const source = scene.nodes[edge.source].id;
+    const target = scene.nodes[edge.target].id;
+    if (source === marks.hovered) near.add(target);
+    if (target === marks.hovered) near.add(source);
+  }
+  return near;
+}
+
+export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
+  const { id, index, leaf, root, copies, quiet } = node;
+  const stage = quiet ? null : stageOf(node, marks);
+  const { freed, selected, hits, hit, tint } = marks;
+  const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
+  const isHit = hits !== null && some(hits);
+  const flags: [boolean, string][] = [
+    [leaf, "gw-leaf"],
+    [!leaf && !quiet, "gw-op"],
+    [quiet !== undefined, `gw-quiet gw-${quiet}`],
+    [root, "gw-root"],
+    [copies > 1, "gw-copy"],
+    [stage !== null, STAGE_CLASS[stage ?? "reached"]],
+    [node.group !== undefined, "gw-closed"],
+    [freed.size > 0 && some(freed), "is-freed"],
+    [holds(node, selected) || isModule(node, marks), "is-selected"],
+    [marks.hovered === id, "is-hovered"],
+    [near.has(id), "is-near"],
+    [marks.focused === index, "is-focused"],
+    [isHit, "is-hit"],
+    [holds(node, hit), "is-current-hit"],
+    [hits !== null && !isHit, "is-dim"],
+    [tint !== null, `is-tinted ${tint?.nodes[index]}`],
+  ];
+  return classes("gw-node", flags);
+}
+
+/** Whether it is the box of the selected module. */
+export function isModule({ group }: SceneNode, { module }: Marks): boolean {
+  return module !== null && group?.paths.includes(module[0]) === true;
+}
+
+export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
+  const stage = edge.quiet ? null : stageOfEdge(edge, marks);
+  return classes("gw-edge", [
+    [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
+    [stage === "flowed" || stage === "passing", "is-flowed"],
+    [stage === "passing", "is-passing"],
+    [stage === "unreached", "is-unreached"],
+    [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
+    [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
+    [isLit(edge, scene, marks), "is-lit"],
+    [marks.hits !== null, "is-dim"],
+  ]);
+}
+
+const STAGE_CLASS: Record<NodeState | "reached", string> = {
+  reached: "is-reached",
+  waiting: "is-waiting",
+  ready: "is-ready",
+  running: "is-running",
+  done: "is-done",
+  "not reached": "is-unreached",
+};
+
+function classes(base: string, flags: readonly [boolean, string][]): string {
+  let text = base;
+  for (const [on, name] of flags) if (on) text += ` ${name}`;
+  return text;
+}

@@ -1,0 +1,59 @@
+import { arrowData, halfway, pathData } from "../scene/curve";
+import type { EdgeSign, SceneEdge } from "../scene/scene";
+import { labelParts } from "./label_parts";
+import { type Part, part } from "./parts";
+
+export const NO_FLOW = "No gradient flows here";
+
+/**
+ * What is drawn of an edge; `heading` is the way gradients flow in the drawing. In a static graph the arrow points the
+ * other way, as data flows.
+ */
+export function edgeParts(
+  { curve, label, quiet, merged, backward }: SceneEdge,
+  heading: readonly [number, number],
+  isStatic = false,
+): Part[] {
+  const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
+  if (quiet === undefined) {
+    const [fx, fy] = heading;
+    const pointing = Boolean(backward) !== isStatic ? ([-fx, -fy] as const) : heading;
+    const end = isStatic ? 0 : curve.length - 2;
+    const tip = arrowData(curve[end], curve[end + 1], pointing);
+    parts.push(part("path", { class: "gw-arrow", d: tip }));
+  }
+  if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));
+  if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
+  for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
+  return parts;
+}
+
+/** How many lines were merged into an edge; or the plumbing folded into it, which opens by a click. */
+function signPart({ x, y, width, height, text, kind }: EdgeSign): Part {
+  const place = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
+  const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
+  return part("g", { class: `gw-edge-${kind}` }, [
+    ...title,
+    part("rect", place),
+    part("text", { x, y: y + 3.4 }, text),
+  ]);
+}
+
+function foldedTitle(count: string): string {
+  return count === "1"
+    ? "1 operation that only hands the tensor on; click to show it"
+    : `${count} operations that only hand the tensor on; click to show them`;
+}
+
+/** Scissors, with what they mean for those who point at them. */
+export function scissorsPart(x: number, y: number): Part {
+  return part("g", { class: "gw-scissors", transform: `translate(${x},${y})` }, [
+    part("title", {}, NO_FLOW),
+    part("circle", { r: 9 }),
+    part("path", { d: SCISSORS }),
+  ]);
+}
+
+/** Two blades, open upwards, and the rings of their handles. */
+const SCISSORS =
+  "M-3.2,-5.8L2.1,2.2M3.2,-5.8L-2.1,2.2M-4.7,3.9a1.8,1.8 0 1 0 3.6,0a1.8,1.8 0 1 0 -3.6,0M1.1,3.9a1.8,1.8 0 1 0 3.6,0a1.8,1.8 0 1 0 -3.6,0";

@@ -1,0 +1,100 @@
+import { select } from "d3-selection";
+import { svgElement } from "../dom/element";
+import { HEADER, type SceneFrame, TITLE_LEFT } from "../scene/frame";
+import { type Box, overlap } from "../scene/grid";
+import type { Scene } from "../scene/scene";
+import { shortenMiddle } from "../text/shorten";
+import { frameHeadParts, frameParts } from "./frame_parts";
+import { titleScale } from "./level_of_detail";
+import { makePart } from "./parts";
+
+/** Frames that are seen smaller than this are left out, px. */
+const LEAST_SEEN = 5;
+/** Titles are left out where there is less room than this, px. */
+const LEAST_TITLE = { width: 56, height: 22 };
+/** Of a title at its own scale, px: a character, and a line. */
+const CHARACTER = 6.9;
+const LINE = 15;
+
+/** The open groups of a scene as elements: borders to be put below everything else, and heads to be put above. */
+export class FrameLayer {
+  readonly element = svgElement("g", { class: "gw-frames" });
+  readonly heads = svgElement("g", { class: "gw-frame-heads" });
+  private scene: Scene | null = null;
+
+  /** Draws the frames that reach into `view`, seen at this scale; with the one of the selected module, if any. */
+  draw(scene: Scene, view: Box, scale: number, module: readonly string[] | null = null): void {
+    const isNew = scene !== this.scene;
+    this.scene = scene;
+    const frames = framesIn(scene, view, scale);
+    const layers = [
+      [this.element, frames, frameParts],
+      [this.heads, titled(frames, scale), frameHeadParts],
+    ] as const;
+    for (const [element, shown, partsOf] of layers) {
+      if (isNew) element.replaceChildren();
+      select(element)
+        .selectAll<SVGGElement, SceneFrame>("g.gw-group-frame")
+        .data(shown, ({ path, title }) => `${path} ${title}`)
+        .join((enter) =>
+          enter
+            .append("g")
+            .attr("class", "gw-group-frame")
+            .attr("data-path", ({ path }) => path)
+            .each(function (frame) {
+              this.append(...partsOf(frame).map(makePart));
+            }),
+        )
+        .classed("is-selected", ({ path }) => module?.[0] === path)
+        .order();
+    }
+  }
+
+  clear(): void {
+    this.element.replaceChildren();
+    this.heads.replaceChildren();
+  }
+}
+
+function framesIn({ frames = [] }: Scene, view: Box, scale: number): SceneFrame[] {
+  return frames.filter(
+    (frame) => overlap(frame, view) && (frame.right - frame.left) * scale > LEAST_SEEN,
+  );
+}
+
+/** The frames whose titles are seen, with as much of those as there is room for. */
+export function headsIn(scene: Scene, view: Box, scale: number): SceneFrame[] {
+  return titled(framesIn(scene, view, scale), scale);
+}
+
+/**
+ * Frames with as much of their titles as there is room for. From afar titles are larger than their frames: those that
+ * would lie on the title of a group around them are left out.
+ */
+function titled(frames: readonly SceneFrame[], scale: number): SceneFrame[] {
+  if (titleScale(scale) === 1) return [...frames];
+  const taken: Box[] = [];
+  return frames.flatMap((frame) => {
+    const room = frame.right - frame.left;
+    const isSmall = room * scale < LEAST_TITLE.width;
+    if (isSmall || (frame.bottom - frame.top) * scale < LEAST_TITLE.height) return [];
+    const title = shortenMiddle(frame.title, room, (text) => titleRoom(text, scale));
+    const place = headBox({ ...frame, title }, scale);
+    if (taken.some((other) => overlap(other, place))) return [];
+    taken.push(place);
+    return [{ ...frame, title }];
+  });
+}
+
+/** Where a frame's head is at this scale, in the scene: all along the top near, what is written from afar. */
+export function headBox(frame: SceneFrame, scale: number): Box {
+  const { left, top } = frame;
+  const size = titleScale(scale);
+  return size === 1
+    ? { left, top, right: frame.right, bottom: top + HEADER }
+    : { left, top, right: left + titleRoom(frame.title, scale), bottom: top + LINE * size };
+}
+
+function titleRoom(title: string, scale: number): number {
+  return (TITLE_LEFT + 8 + CHARACTER * title.length) * titleScale(scale);
+}

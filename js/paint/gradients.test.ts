@@ -1,0 +1,82 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fakeRun, SITUATIONS } from "../demo/fake_run";
+import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
+import { type Box, overlap } from "../scene/grid";
+import { buildScene } from "../scene/make_scene";
+import { extentOf } from "../scene/obstacles";
+import type { Place } from "../scene/scene";
+import { recordingOf } from "../steps/recording";
+import { graphs, MODELS } from "../testing/graphs";
+import { estimate } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
+
+function placed(graph: GraphModel, direction: Direction, situation = SITUATIONS[0] as never) {
+  const scene = buildScene(graph, direction, estimate);
+  const { steps, run } = fakeRun(graph, situation);
+  const recording = recordingOf(graph, steps, run);
+  return { scene, steps, run, recording, labels: placeGradients(scene, recording, estimate) };
+}
+
+const boxOf = ({ x, y, width, height }: Place): Box => ({
+  left: x - width / 2,
+  top: y - height / 2,
+  right: x + width / 2,
+  bottom: y + height / 2,
+});
+
+describe("gradients on edges", () => {
+  it("cover no node, no argument and no other gradient", () => {
+    fc.assert(
+      fc.property(graphs, fc.constantFrom(...DIRECTIONS), (graph, direction) => {
+        const { scene, labels } = placed(graph, direction);
+        const taken = [
+          ...scene.nodes.map((node) => extentOf(node, isHorizontal(direction))),
+          ...scene.edges.flatMap(({ label }) => (label ? [boxOf(label)] : [])),
+        ];
+        for (const label of labels) {
+          const box = boxOf(label);
+          expect(taken.filter((other) => overlap(box, other))).toEqual([]);
+          taken.push(box);
+        }
+      }),
+    );
+  });
+
+  it.each(DIRECTIONS)("find a place on every edge of the small models, flowing %s", (direction) => {
+    for (const name of ["h = w * x + b", "x used three times", "(x + 1 - 2 * x) ** 2"]) {
+      const { run, labels } = placed(MODELS[name](), direction);
+      const written = labels.filter((label) => label.edge !== null).map((label) => label.edge);
+      expect(written.sort()).toEqual([...run.edges].sort());
+      expect(labels.some((label) => label.text.startsWith("seed 1"))).toBe(true);
+    }
+  });
+
+  it("show what has flowed by the cursor, and the .grad that has grown", () => {
+    const graph = MODELS["(x + 1 - 2 * x) ** 2"]();
+    const { scene, recording, labels } = placed(graph, "down");
+    const texts = (cursor: number) =>
+      visibleGradients(labels, scene, { recording, cursor }).map((label) => label.text);
+    expect(texts(0)).toEqual(["seed 1"]);
+    expect(texts(1).sort()).toEqual(["-4", "seed 1"]);
+    expect(texts(4).sort()).toEqual(["-4", "-4", "-4", "4", "8", "seed 1"]);
+    expect(texts(5)).toContain("grad 4");
+  });
+
+  it("stay at the node that runs in a large graph", () => {
+    const graph = MODELS["RNN, 40 steps"]();
+    expect(graph.edges.length).toBeGreaterThan(FEW_EDGES);
+    const { scene, recording, labels, steps } = placed(graph, "down");
+    const seen = visibleGradients(labels, scene, { recording, cursor: 50 });
+    const { node } = steps[49];
+    expect(seen.length).toBeGreaterThan(1);
+    for (const label of seen) expect(label.from === 0 || label.nodes.includes(node)).toBe(true);
+  });
+
+  it("tell NaN from numbers", () => {
+    const { labels } = placed(MODELS["h = w * x + b"](), "down", "nan" as never);
+    expect(labels.filter((label) => label.alarming).length).toBeGreaterThan(0);
+    for (const label of labels) expect(label.alarming).toBe(label.text.includes("nan"));
+  });
+});

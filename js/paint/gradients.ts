@@ -1,0 +1,163 @@
+import { flow, isHorizontal } from "../layout/direction";
+import { edgesOf } from "../scene/members";
+import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
+import type { Place, Scene, SceneNode } from "../scene/scene";
+import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
+import { gradientTexts, hasNotFinite } from "../text/gradient";
+import type { Measure } from "../text/measure";
+import type { JsonNumber, Values } from "../wire";
+
+/** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
+export interface GradientLabel extends Place {
+  key: string;
+  text: string;
+  /** Whether it holds NaN or an infinity. */
+  alarming: boolean;
+  /** The edge that carries it; null beside a node. */
+  edge: number | null;
+  /** Ids of the nodes that it belongs to: both ends of the edge, or the one it stands beside. */
+  nodes: readonly number[];
+  /** How many steps have to run before it is there. */
+  from: number;
+}
+
+/** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
+export const FEW_EDGES = 40;
+const WIDEST = 128;
+/** Where along an edge its gradient may sit, best first; near the node that it arrives at. */
+const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
+/** Kept free around a node for the ring of the one that runs, px. */
+const RING = 7;
+
+/** Finds a place for every gradient of a run, clear of boxes and of all other texts. */
+export function placeGradients(
+  scene: Scene,
+  { run, step, flows }: Recording,
+  measure: Measure,
+): GradientLabel[] {
+  if (run === null) return [];
+  const obstacles = new Obstacles(scene, RING);
+  const labels: GradientLabel[] = [];
+  const keep = (place: Place | null, rest: Omit<GradientLabel, keyof Place>) => {
+    if (!place) return;
+    obstacles.add(place);
+    labels.push({ ...rest, ...place });
+  };
+  const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
+  run.edges.forEach((index, i) => {
+    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
+    // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
+    if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
+    const texts = gradientTexts(run.values[i], run.norms[i], "");
+    const options = texts.map((text) => ({ text, width: widthOf(text) }));
+    const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
+    for (const crossing of [false, true]) {
+      for (const { text, width } of options) {
+        if (width > WIDEST && texts.length > 1) continue;
+        const place = obstacles.findOnEdge(edge, width, PLACES, crossing);
+        if (!place) continue;
+        keep(place, {
+          key: `edge ${index}`,
+          text,
+          alarming: isAlarming(run.values[i], run.norms[i]),
+          edge: index,
+          nodes: ends,
+          from: flows[index],
+        });
+        return;
+      }
+    }
+  });
+  const beside = (
+    id: number,
+    word: string,
+    values: Values | null,
+    norm: JsonNumber | null,
+    from: number,
+    along: number,
+  ) => {
+    const texts = gradientTexts(values, norm, word);
+    const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
+    if (text === undefined) return;
+    for (const index of scene.drawn[id]) {
+      if (scene.nodes[index].group) continue;
+      keep(placeBeside(scene, scene.nodes[index], widthOf(text), along, obstacles), {
+        key: `${word} ${index}`,
+        text,
+        alarming: isAlarming(values, norm),
+        edge: null,
+        nodes: [id],
+        from,
+      });
+    }
+  };
+  for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
+  for (const { node, values, norm } of run.grads)
+    if (step[node] > 0) beside(node, "grad", values, norm, step[node], 1);
+  return labels;
+}
+
+/** Which of the labels are to be seen at the cursor. */
+export function visibleGradients(
+  labels: readonly GradientLabel[],
+  scene: Scene,
+  { recording, cursor }: Progress,
+): GradientLabel[] {
+  const running = runningAt(recording, cursor);
+  const few = scene.edges.length <= FEW_EDGES;
+  return labels.filter(
+    ({ edge, nodes, from }) =>
+      (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
+      (few || from === 0 || (running !== null && nodes.includes(running))),
+  );
+}
+
+/** The gradients to be seen at a cursor; their places are found once per scene and run. */
+export class GradientLayer {
+  private key: [Scene, Recording] | null = null;
+  private labels: GradientLabel[] = [];
+
+  constructor(private readonly measure: Measure) {}
+
+  at(scene: Scene, progress: Progress | null): GradientLabel[] {
+    if (!progress) return [];
+    const { recording } = progress;
+    if (this.key?.[0] !== scene || this.key[1] !== recording) {
+      this.key = [scene, recording];
+      this.labels = placeGradients(scene, recording, this.measure);
+    }
+    return visibleGradients(this.labels, scene, progress);
+  }
+}
+
+/** A free place beside a node: above or below it, first where gradients leave it (`along` 1) or arrive (-1); else at a side. */
+function placeBeside(
+  scene: Scene,
+  node: SceneNode,
+  width: number,
+  along: number,
+  obstacles: Obstacles,
+): Place | null {
+  const height = TEXT_HEIGHT;
+  const horizontal = isHorizontal(scene.direction);
+  const { left, top, right, bottom } = extentOf(node, horizontal);
+  const gap = RING + 1;
+  const [dx, dy] = [gap + width / 2, gap + height / 2];
+  const below = { x: node.x, y: bottom + dy };
+  const above = { x: node.x, y: top - dy };
+  const belowFirst = (horizontal ? 1 : flow(scene.direction)[1]) * along > 0;
+  const places = [
+    ...(belowFirst ? [below, above] : [above, below]),
+    { x: right + dx, y: node.y },
+    { x: left - dx, y: node.y },
+  ].map((at) => ({ ...at, width, height }));
+  for (const crossing of [false, true]) {
+    const found = places.find((place) => obstacles.isFree(place, null, crossing));
+    if (found) return found;
+  }
+  return null;
+}
+
+function isAlarming(values: Values | null, norm: JsonNumber | null): boolean {
+  return typeof norm === "string" || (values !== null && hasNotFinite(values));
+}

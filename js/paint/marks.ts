@@ -1,0 +1,48 @@
+import type { SceneNode } from "../scene/scene";
+import type { Progress } from "../steps/recording";
+
+/** What is marked in the drawing at one moment. Node ids, except where it says otherwise. */
+export interface Marks {
+  /** Whether a backward pass was seen. */
+  ran: boolean;
+  reached: ReadonlySet<number>;
+  /** Places of edges. */
+  flowed: ReadonlySet<number>;
+  freed: ReadonlySet<number>;
+  /** Where stepping through backward has got; it then says more than what was reached and flowed. */
+  progress: Progress | null;
+  selected: number | null;
+  /** Paths of the selected module; several of modules that are drawn as one box. */
+  module: readonly string[] | null;
+  hovered: number | null;
+  /** Index of the drawn node that the keyboard is on. */
+  focused: number | null;
+  /** What a search found; null when nothing is searched. */
+  hits: ReadonlySet<number> | null;
+  hit: number | null;
+  /** Classes that colour the drawn nodes and edges, by their indices; null for no colours. */
+  tint: {
+    nodes: readonly string[];
+    edges: readonly string[];
+    /** What the colour of a node says. */
+    words(node: SceneNode): string | null;
+  } | null;
+  /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
+  alarms: ReadonlyMap<number, string> | null;
+}
+
+export const NO_MARKS: Marks = {
+  ran: false,
+  reached: new Set(),
+  flowed: new Set(),
+  freed: new Set(),
+  progress: null,
+  selected: null,
+  module: null,
+  hovered: null,
+  focused: null,
+  hits: null,
+  hit: null,
+  tint: null,
+  alarms: null,
+};

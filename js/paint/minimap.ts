@@ -1,0 +1,190 @@
+import { type Cleanup, element } from "../dom/element";
+import { Remembered } from "../dom/remembered";
+import { boxOf } from "../scene/find";
+import { type Box, overlap } from "../scene/grid";
+import type { Scene, SceneNode } from "../scene/scene";
+import { contains, type Size, seen, seenBox, type View } from "../scene/views";
+import { runningAt } from "../steps/recording";
+import { placesOf } from "./beacons";
+import type { Marks } from "./marks";
+import type { Raster } from "./raster";
+
+/** The most and the least room it takes, and how far it stands off the corner, px. */
+const MOST: Size = { width: 168, height: 116 };
+const LEAST = 36;
+const OFF = 10;
+/** A drawing smaller than this has no room for it, px. */
+const LEAST_STAGE: Size = { width: 440, height: 260 };
+/** What is seen is marked at least so large, px. */
+const LEAST_SEEN = 6;
+const DOT = 2.6;
+/** More dots than this nobody tells apart. */
+const MOST_DOTS = 1500;
+
+/** The whole graph in a corner of a drawing that shows a part of it; for the pointer, since keys do the same. */
+export class Minimap {
+  readonly element: HTMLElement;
+  private readonly canvas = element("canvas", { class: "gw-minimap-picture" });
+  private readonly window = element("div", { class: "gw-minimap-window" });
+  private size: Size = { width: 0, height: 0 };
+  private scene: Scene | null = null;
+  private readonly painted = new Remembered();
+  /** From the pointer to the middle of what is seen, px; null while nothing is dragged. */
+  private grip: [number, number] | null = null;
+
+  /** `go` brings a point of the scene into the middle of the view. */
+  constructor(
+    private readonly go: (x: number, y: number) => void,
+    cleanup: Cleanup,
+  ) {
+    this.element = element(
+      "div",
+      {
+        class: "gw-minimap",
+        "aria-hidden": "true",
+        title: "The whole graph, and what of it is seen: drag or click to go there",
+        hidden: true,
+      },
+      this.canvas,
+      this.window,
+    );
+    cleanup.listen<PointerEvent>(this.element, "pointerdown", (event) => this.grab(event));
+    cleanup.listen<PointerEvent>(this.element, "pointermove", (event) => {
+      if (this.grip) this.follow(event);
+    });
+    for (const type of ["pointerup", "pointercancel"])
+      cleanup.listen(this.element, type, () => {
+        this.grip = null;
+      });
+    // A press would take the focus away from the drawing.
+    cleanup.listen(this.element, "mousedown", (event) => event.preventDefault());
+  }
+
+  /** Shows itself if the view does not show all of the scene; it makes way for what the reader is on. */
+  place(scene: Scene, marks: Marks, view: View, stage: Size): void {
+    const whole = { left: 0, top: 0, right: scene.width, bottom: scene.height };
+    const fits = stage.width >= LEAST_STAGE.width && stage.height >= LEAST_STAGE.height;
+    const isNeeded = fits && !contains(seen(view, stage, 0), whole);
+    this.element.hidden = !isNeeded;
+    this.scene = scene;
+    if (!isNeeded) return;
+    const k = Math.min(MOST.width / scene.width, MOST.height / scene.height);
+    this.size = {
+      width: Math.round(Math.max(LEAST, k * scene.width)),
+      height: Math.round(Math.max(LEAST, k * scene.height)),
+    };
+    const { width, height } = this.size;
+    const right = stage.width - OFF;
+    const bottom = stage.height - OFF;
+    const corner = { left: right - width, top: bottom - height, right, bottom };
+    const isCovering = attended(scene, marks).some((node) =>
+      overlap(seenBox(view, boxOf(node)), corner),
+    );
+    this.element.classList.toggle("is-left", isCovering);
+    const part = windowIn(this.size, scene, view, stage);
+    this.element.style.width = `${width}px`;
+    this.element.style.height = `${height}px`;
+    this.window.style.transform = `translate(${part.left}px, ${part.top}px)`;
+    this.window.style.width = `${part.right - part.left}px`;
+    this.window.style.height = `${part.bottom - part.top}px`;
+  }
+
+  get isShown(): boolean {
+    return !this.element.hidden;
+  }
+
+  /** Draws the picture of everything, with dots for what to look for; nothing if both are as before. */
+  draw(overview: Raster, marks: Marks, ratio: number): void {
+    const { selected, hits, hit, progress, alarms } = marks;
+    const { width, height } = this.size;
+    const key = [overview, selected, hits, hit, progress, alarms, width, height, ratio];
+    const pen = this.canvas.getContext("2d");
+    if (!pen || !this.scene || !this.painted.isNew(...key)) return;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    pen.imageSmoothingQuality = "high";
+    pen.drawImage(overview.canvas, 0, 0, this.canvas.width, this.canvas.height);
+    const style = getComputedStyle(this.element);
+    const [kx, ky] = [width / this.scene.width, height / this.scene.height];
+    for (const { x, y, colour } of dotsOf(this.scene, marks).slice(-MOST_DOTS)) {
+      pen.beginPath();
+      pen.arc(kx * x * ratio, ky * y * ratio, DOT * ratio, 0, 2 * Math.PI);
+      pen.fillStyle = style.getPropertyValue(colour);
+      pen.strokeStyle = style.getPropertyValue("--gw-stage");
+      pen.lineWidth = ratio;
+      pen.stroke();
+      pen.fill();
+    }
+  }
+
+  private grab(event: PointerEvent): void {
+    if (event.button !== 0) return;
+    const map = this.element.getBoundingClientRect();
+    const { left, top, right, bottom } = this.window.getBoundingClientRect();
+    const { clientX: x, clientY: y } = event;
+    const isOnWindow = x >= left && x <= right && y >= top && y <= bottom;
+    this.grip = isOnWindow ? [(left + right) / 2 - x, (top + bottom) / 2 - y] : [0, 0];
+    if (map.width > 0) this.element.setPointerCapture?.(event.pointerId);
+    if (!isOnWindow) this.follow(event);
+  }
+
+  private follow(event: PointerEvent): void {
+    const { scene, size, grip } = this;
+    if (!scene || !grip) return;
+    const { left, top } = this.element.getBoundingClientRect();
+    const x = (event.clientX - left + grip[0]) / size.width;
+    const y = (event.clientY - top + grip[1]) / size.height;
+    this.go(x * scene.width, y * scene.height);
+  }
+}
+
+/** The nodes that the reader is on. */
+function attended(scene: Scene, { selected, focused, hit, progress }: Marks): SceneNode[] {
+  const running = progress && runningAt(progress.recording, progress.cursor);
+  return [selected, hit, running]
+    .flatMap((id) => scene.drawn[id ?? -1] ?? [])
+    .concat(focused ?? [])
+    .map((index) => scene.nodes[index]);
+}
+
+/** Where on a map of this size the part of the scene lies that is seen, px; large enough to be taken hold of. */
+export function windowIn(map: Size, scene: Size, view: View, stage: Size): Box {
+  const { left, top, right, bottom } = seen(view, stage, 0);
+  const span = (low: number, high: number, whole: number, room: number) => {
+    const from = Math.max(0, Math.min(room, (low / whole) * room));
+    const to = Math.max(0, Math.min(room, (high / whole) * room));
+    const less = Math.max(0, LEAST_SEEN - (to - from)) / 2;
+    const start = Math.max(0, Math.min(room - LEAST_SEEN, from - less));
+    return [start, Math.max(start + LEAST_SEEN, Math.min(room, to + less))];
+  };
+  const [x0, x1] = span(left, right, scene.width, map.width);
+  const [y0, y1] = span(top, bottom, scene.height, map.height);
+  return { left: x0, top: y0, right: x1, bottom: y1 };
+}
+
+interface Dot {
+  x: number;
+  y: number;
+  /** The variable of the style sheets that holds its colour. */
+  colour: string;
+}
+
+/** What to look for in a large graph, the most urgent last: hits, the selection, what runs, and what is wrong. */
+export function dotsOf(scene: Scene, { selected, hits, progress, alarms }: Marks): Dot[] {
+  const dots: Dot[] = [];
+  const add = (id: number, colour: string) => {
+    for (const { x, y } of placesOf(scene, id)) dots.push({ x, y, colour });
+  };
+  for (const id of hits ?? []) add(id, "--gw-hit");
+  if (selected !== null && selected < scene.drawn.length) add(selected, "--gw-accent");
+  if (progress) {
+    const running = runningAt(progress.recording, progress.cursor);
+    if (running !== null) add(running, "--gw-grad");
+    for (const id of progress.recording.marks.keys()) add(id, "--gw-alarm");
+  }
+  for (const [index, alarm] of alarms ?? []) {
+    const { x, y } = scene.nodes[index];
+    if (alarm !== "0") dots.push({ x, y, colour: "--gw-alarm" });
+  }
+  return dots;
+}

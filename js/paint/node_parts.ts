@@ -1,0 +1,115 @@
+import type { SceneNode } from "../scene/scene";
+import { STUB_RADIUS } from "../scene/shape";
+import { closedParts, openSign } from "./frame_parts";
+import { type Part, part } from "./parts";
+
+/** Distance of the ring of the node that runs, px. */
+const RING = 5;
+const QUIET_RADIUS = 9;
+
+/** What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. */
+export function nodeParts(node: SceneNode): Part[] {
+  const { shape, leaf, root } = node;
+  const { width, height, outline, flagHeight } = shape;
+  const radius = node.quiet ? QUIET_RADIUS : !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
+  const box = (name: string, grow: number, rounded: number) =>
+    part("rect", {
+      class: name,
+      x: -width / 2 - grow,
+      y: -height / 2 - grow,
+      width: width + 2 * grow,
+      height: height + 2 * grow,
+      rx: rounded,
+    });
+  // The ring first, so that it covers no stub.
+  const sheets = node.group ? closedParts(width, height, node.group.paths.length > 1) : [];
+  const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
+  for (const stub of shape.stubs) {
+    const [x1, y1, x2, y2] = stub.line;
+    parts.push(
+      part("g", { class: "gw-stub" }, [
+        part("path", { d: `M${x1},${y1}L${x2},${y2}` }),
+        part("circle", { cx: stub.x, cy: stub.y, r: STUB_RADIUS }),
+        part("text", { x: stub.text.x, y: stub.text.y }, [
+          part("tspan", { class: "gw-stub-argument" }, stub.argument),
+          part("tspan", {}, stub.rest),
+        ]),
+      ]),
+    );
+  }
+  parts.push(box("gw-focus-ring", outline + 4, radius + outline + 4));
+  if (root) parts.push(box("gw-outline", outline, radius + outline));
+  parts.push(box("gw-box", 0, radius));
+  if (flagHeight > 0) {
+    parts.push(part("path", { class: "gw-flag", d: flagData(width, height, flagHeight, radius) }));
+  }
+  for (const { text, style, x, y, anchor } of shape.texts) {
+    parts.push(
+      part("text", { class: `gw-text gw-text-${style}`, "text-anchor": anchor, x, y }, text),
+    );
+  }
+  if (node.group) parts.push(openSign(width, height));
+  return node.quiet ? parts : [...parts, ...badges(node)];
+}
+
+/** A strip along the top of the box, with the box's rounded corners. */
+function flagData(width: number, height: number, flag: number, radius: number): string {
+  const [x, y, r] = [width / 2, -height / 2, Math.min(radius, flag)];
+  return `M${-x},${y + flag}V${y + r}Q${-x},${y} ${-x + r},${y}H${x - r}Q${x},${y} ${x},${y + r}V${y + flag}Z`;
+}
+
+/** The marks of a gradient that arrived and of freed buffers; style sheets show them when they apply. */
+function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
+  const x = width / 2 - 2;
+  const y = height / 2 - 1;
+  const pill = leaf && !root;
+  const badge = (name: string, at: string, mark: string) =>
+    part("g", { class: name, transform: `translate(${at})` }, [
+      part("circle", { r: 6.5 }),
+      part("path", { d: mark }),
+    ]);
+  const corner = pill ? `${width / 2 - 8},${4 - height / 2}` : `${x},${-y}`;
+  return [
+    badge("gw-badge-reached", corner, GRADIENT_MARK),
+    badge("gw-badge-freed", `${x},${y}`, FREED_MARK),
+  ];
+}
+
+/** A badge as wide as this hangs on its node's corner; a wider one grows inwards, not over the neighbour. */
+const BADGE_OUT = 24;
+
+/** The number of the step that runs a node, on its corner; none for 0. */
+export function stepParts(
+  { leaf, root, shape: { width, height } }: SceneNode,
+  step: number,
+): Part[] {
+  if (step === 0) return [];
+  const text = String(step);
+  const wide = 8 + 6 * text.length;
+  const left = Math.min(0, BADGE_OUT - wide);
+  const top = (leaf && !root ? 4 : -1) - height / 2;
+  return [
+    part("g", { class: "gw-badge-step", transform: `translate(${width / 2 - 5},${top})` }, [
+      part("rect", { x: left, y: -7, width: wide, height: 14, rx: 7 }),
+      part("text", { x: left + wide / 2, y: 3.4 }, text),
+    ]),
+  ];
+}
+
+/** What is wrong with a node's gradients, on its lower left corner; nothing for "". */
+export function alarmParts({ shape: { width, height } }: SceneNode, alarm: string): Part[] {
+  if (alarm === "") return [];
+  const wide = 8 + 6.5 * alarm.length;
+  const name = alarm === "0" ? "gw-badge-alarm is-zero" : "gw-badge-alarm";
+  return [
+    part("g", { class: name, transform: `translate(${-width / 2 + 2},${height / 2})` }, [
+      part("rect", { x: 0, y: -7, width: wide, height: 14, rx: 3 }),
+      part("text", { x: wide / 2, y: 3.6 }, alarm),
+    ]),
+  ];
+}
+
+/** A nabla, the sign of a gradient. */
+export const GRADIENT_MARK = "M-3.4,-2.4H3.4L0,3.6Z";
+/** An empty box, struck out. */
+export const FREED_MARK = "M-3.3,-3.3H3.3V3.3H-3.3ZM-5,5L5,-5";

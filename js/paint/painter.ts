@@ -1,0 +1,86 @@
+import { type EnterElement, type Selection, select } from "d3-selection";
+import { flow } from "../layout/direction";
+import { edgesOf } from "../scene/members";
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { edgeClass, neighbours, nodeClass } from "./classes";
+import { edgeParts } from "./edge_parts";
+import type { GradientLabel } from "./gradients";
+import { labelParts } from "./label_parts";
+import type { Marks } from "./marks";
+import { paintAlarm, paintNode, paintStep } from "./paint_node";
+import { makePart } from "./parts";
+
+type Group = Selection<SVGGElement, unknown, null, undefined>;
+
+/** Draws the nodes and edges of a scene that it is given as SVG. */
+export class SvgPainter {
+  private readonly edges: Group;
+  private readonly gradients: Group;
+  private readonly nodes: Group;
+
+  constructor(layer: SVGGElement) {
+    const root = select(layer);
+    this.edges = root.append("g").attr("class", "gw-edges");
+    this.gradients = root.append("g").attr("class", "gw-gradients");
+    this.nodes = root.append("g").attr("class", "gw-nodes");
+  }
+
+  draw(
+    scene: Scene,
+    nodes: readonly SceneNode[],
+    edges: readonly SceneEdge[],
+    marks: Marks,
+    gradients: readonly GradientLabel[],
+  ): void {
+    const near = neighbours(scene, marks);
+    const heading = flow(scene.direction);
+    this.edges
+      .selectAll<SVGGElement, SceneEdge>("g.gw-edge")
+      .data(edges, (edge) => `${edge.index}`)
+      .join((enter) => paintEdges(enter, scene, heading))
+      .attr("class", (edge) => edgeClass(edge, scene, marks));
+    this.nodes
+      .selectAll<SVGGElement, SceneNode>("g.gw-node")
+      .data(nodes, (node) => `${node.index}`)
+      .join((enter) => enter.append("g").each(paintNode))
+      .attr("class", (node) => nodeClass(node, marks, near))
+      .each(function (node) {
+        paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
+        paintStep(this, node, node.group ? 0 : (marks.progress?.recording.step[node.id] ?? 0));
+      });
+    this.gradients
+      .classed("is-dim", marks.hits !== null)
+      .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
+      .data(gradients, (label) => `${label.key} ${label.text}`)
+      .join((enter) =>
+        enter.append("g").each(function (label) {
+          this.append(...labelParts(label).map(makePart));
+        }),
+      )
+      .attr("class", ({ alarming }) => (alarming ? "gw-gradient is-alarming" : "gw-gradient"))
+      .attr("data-edge", ({ edge }) => edge)
+      .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
+  }
+
+  /** Forgets everything drawn: what follows belongs to another scene. */
+  clear(): void {
+    for (const group of [this.edges, this.gradients, this.nodes]) group.selectChildren().remove();
+  }
+}
+
+function paintEdges(
+  enter: Selection<EnterElement, SceneEdge, SVGGElement, unknown>,
+  { nodes, isStatic }: Scene,
+  heading: [number, number],
+): Selection<SVGGElement, SceneEdge, SVGGElement, unknown> {
+  const groups = enter
+    .append("g")
+    .attr("data-edge", (edge) => edgesOf(edge)[0])
+    .attr("data-index", (edge) => edge.index)
+    .attr("data-source", (edge) => nodes[edge.source].id)
+    .attr("data-target", (edge) => nodes[edge.target].id);
+  groups.each(function (edge) {
+    this.append(...edgeParts(edge, heading, isStatic).map(makePart));
+  });
+  return groups;
+}

@@ -1,0 +1,193 @@
+import { element, svgElement } from "../dom/element";
+import { Remembered } from "../dom/remembered";
+import type { SceneFrame } from "../scene/frame";
+import type { Box } from "../scene/grid";
+import type { Scene } from "../scene/scene";
+import { indexOf } from "../scene/scene_index";
+import { contains, type Size, seen, type View } from "../scene/views";
+import type { Measure } from "../text/measure";
+import { Beacons } from "./beacons";
+import { CanvasPainter } from "./canvas_painter";
+import { FrameLayer, headsIn } from "./frame_layer";
+import { GradientLayer } from "./gradients";
+import { Inks } from "./ink";
+import { FAR, type PainterKind, painterFor } from "./level_of_detail";
+import type { Marks } from "./marks";
+import type { Minimap } from "./minimap";
+import { SvgPainter } from "./painter";
+import { calm, standingOut } from "./standing_out";
+
+/** Around what is seen, so much is drawn as elements, as shares of the stage: the most that is not too many. */
+const AROUND = [0.5, 0.25, 0.1, 0];
+const MOST_AROUND = 450;
+
+/** What has been drawn as elements. */
+interface Drawn {
+  view: Box;
+  scale: number;
+  painter: PainterKind;
+}
+
+/** All that is painted of a scene: elements where few nodes are seen, a canvas below them where there are many. */
+export class Painting {
+  readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
+  readonly canvas = new CanvasPainter();
+  private readonly layer = svgElement("g", { class: "gw-layer" });
+  /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
+  readonly underlay = svgElement("g", { class: "gw-underlay" });
+  readonly overlay = svgElement("g", { class: "gw-overlay" });
+  /** Who draws what is seen now; null before the first picture. */
+  painter: PainterKind | null = null;
+  readonly gradients: GradientLayer;
+  private readonly beacons = new Beacons();
+  private readonly frames = new FrameLayer();
+  private readonly inks = new Inks();
+  private readonly elements: SvgPainter;
+  private drawn: Drawn | null = null;
+  /** Open groups whose heads the canvas shows. */
+  heads: readonly SceneFrame[] = [];
+  /** What the canvas was told to draw, and what that depends on. */
+  private readonly told = new Remembered();
+
+  constructor(
+    measure: Measure,
+    private readonly minimap: Minimap | null,
+  ) {
+    this.gradients = new GradientLayer(measure);
+    this.svg.append(this.layer, this.beacons.element);
+    this.layer.append(this.inks.element, this.frames.element, this.underlay);
+    this.elements = new SvgPainter(this.layer);
+    this.layer.append(this.frames.heads, this.overlay);
+  }
+
+  /** Forgets what was drawn: another scene follows. */
+  clear(): void {
+    this.elements.clear();
+    this.drawn = null;
+    this.painter = null;
+  }
+
+  /** Draws everything anew at the next call of `paint`, in other colours if the theme is another. */
+  refresh(newTheme = false): void {
+    this.drawn = null;
+    if (!newTheme) return;
+    this.inks.clear();
+    this.told.forget();
+  }
+
+  /** Moves what is drawn to where the view shows it. */
+  move({ k, x, y }: View): void {
+    this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+    this.layer.style.setProperty("--gw-unscale", String(1 / k));
+    this.beacons.place({ k, x, y }, k < FAR);
+  }
+
+  /** Draws what the view shows and is not drawn yet; true if it needs to be called again for the rest. */
+  paint(scene: Scene, marks: Marks, view: View, stage: Size): boolean {
+    const { minimap } = this;
+    const ratio = globalThis.devicePixelRatio || 1;
+    minimap?.place(scene, marks, view, stage);
+    const more = this.paintView(scene, marks, view, stage, ratio);
+    const { overview } = this.canvas;
+    if (overview) minimap?.draw(overview, marks, ratio);
+    return more;
+  }
+
+  private paintView(scene: Scene, marks: Marks, view: View, stage: Size, ratio: number): boolean {
+    const index = indexOf(scene);
+    const visible = index.count(seen(view, stage, 0));
+    const { canvas } = this;
+    let wanted = painterFor(view.k, visible, this.painter);
+    if (wanted === "canvas" && canvas.pen === null) wanted = "svg";
+    canvas.look(view);
+    let more = false;
+    if (wanted === "canvas" || this.painter === "canvas") {
+      this.tell(scene, marks);
+      this.heads = headsIn(scene, seen(view, stage, 0), view.k);
+      more = canvas.paint(view, stage, ratio, this.heads, marks.module);
+      // Elements are made when the view stands still, and kept until the canvas has something to show.
+      if (wanted === "svg" && canvas.isMoving) {
+        wanted = "canvas";
+        more = true;
+      } else if (
+        wanted === "canvas" &&
+        this.isDrawn("svg", view, stage) &&
+        !canvas.isReady(view, stage)
+      ) {
+        wanted = "svg";
+        more = true;
+      }
+    }
+    if (wanted === "svg" && this.minimap?.isShown && canvas.pen !== null) {
+      this.tell(scene, marks);
+      more = canvas.drawWhole() || more;
+    }
+    if (this.painter !== wanted) this.hand(wanted);
+    if (!this.isDrawn(wanted, view, stage)) this.drawElements(scene, marks, view, stage, wanted);
+    return more;
+  }
+
+  private hand(painter: PainterKind): void {
+    this.painter = painter;
+    this.drawn = null;
+    this.canvas.element.hidden = painter === "svg";
+    if (painter === "svg") this.canvas.rest();
+  }
+
+  private isDrawn(painter: PainterKind, view: View, stage: Size): boolean {
+    const { drawn } = this;
+    if (drawn?.painter !== painter || view.k > drawn.scale * 3) return false;
+    return (
+      contains(drawn.view, seen(view, stage, 0)) &&
+      (painter === "svg" || (view.k < drawn.scale * 1.25 && view.k > drawn.scale * 0.8))
+    );
+  }
+
+  private drawElements(
+    scene: Scene,
+    marks: Marks,
+    view: View,
+    stage: Size,
+    painter: PainterKind,
+  ): void {
+    const index = indexOf(scene);
+    const isNear = painter === "svg";
+    const boxes = AROUND.map((share) => seen(view, stage, share));
+    const around = isNear
+      ? (boxes.find((box) => index.count(box) <= MOST_AROUND) ?? boxes[boxes.length - 1])
+      : boxes[0];
+    const { nodes, edges } = isNear
+      ? {
+          nodes: index.nodesIn(around).map((i) => scene.nodes[i]),
+          edges: index.edgesIn(around).map((i) => scene.edges[i]),
+        }
+      : standingOut(scene, marks);
+    const gradients = view.k < FAR ? [] : this.gradients.at(scene, marks.progress);
+    this.elements.draw(scene, nodes, edges, marks, gradients);
+    if (isNear) this.frames.draw(scene, around, view.k, marks.module);
+    else this.frames.clear();
+    this.beacons.show(scene, marks);
+    this.beacons.place(view, view.k < FAR);
+    this.drawn = { view: around, scale: view.k, painter };
+  }
+
+  /** Tells the canvas what to draw, if that is something else than before. */
+  tell(scene: Scene, marks: Marks): void {
+    const { ran, reached, flowed, freed, progress, hits, tint, alarms, selected } = marks;
+    const { underlay } = this;
+    const under = underlay.childElementCount > 0 ? selected : null;
+    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, alarms, under];
+    if (!this.told.isNew(...said)) return;
+    this.canvas.show({ scene, marks: calm(marks), inks: this.inks, underlay });
+  }
+}
+
+/** The stage that holds a painting, and takes keys. */
+export function stageElement(painting: Painting, attributes: Record<string, string | number>) {
+  return element(
+    "div",
+    { class: "gw-canvas", ...attributes },
+    painting.canvas.element,
+    painting.svg,
+  );
+}

@@ -1,0 +1,29 @@
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { isModule, neighbours } from "./classes";
+import type { Marks } from "./marks";
+
+/** A leaf that thousands use lights up no more of them than this: elements are slow. */
+const MOST = 300;
+
+/** What is drawn as elements above the canvas: what changes as the pointer and the keyboard move. */
+export function standingOut(
+  scene: Scene,
+  marks: Marks,
+): { nodes: SceneNode[]; edges: SceneEdge[] } {
+  const { hovered, selected, focused, hit } = marks;
+  const ends = new Set([hovered, selected].flatMap((id) => scene.drawn[id ?? -1] ?? []));
+  const edges = scene.edges
+    .filter(({ source, target }) => ends.has(source) || ends.has(target))
+    .slice(0, MOST);
+  const near = [...neighbours(scene, marks)].slice(0, MOST);
+  const indices = new Set([...near, hit].flatMap((id) => scene.drawn[id ?? -1] ?? []));
+  for (const index of ends) indices.add(index);
+  if (focused !== null) indices.add(focused);
+  for (const node of scene.nodes) if (isModule(node, marks)) indices.add(node.index);
+  return { nodes: [...indices].sort((a, b) => a - b).map((index) => scene.nodes[index]), edges };
+}
+
+/** The marks without those: what a canvas draws once and keeps. */
+export function calm(marks: Marks): Marks {
+  return { ...marks, hovered: null, selected: null, module: null, focused: null, hit: null };
+}

@@ -1,0 +1,114 @@
+import type { Measure } from "../text/measure";
+import { formatShape } from "../text/shape";
+import { oneLine, shortenMiddle } from "../text/shorten";
+import type { GraphModel, NodeModel, NoGradInput } from "../wire";
+import { isAutograd } from "./shown_graph";
+
+/** The words on a node, already short enough to draw. */
+export interface Content {
+  title: string;
+  /** Name of an operation's tensor, apart from the operation's own name. */
+  name: string | null;
+  shape: string | null;
+  /** "×200" on a leaf that is drawn once per use. */
+  uses: string | null;
+  /** Text on an output's flag; null on a node that is no output. */
+  flag: string | null;
+  /** One line per operand that needs no gradient, or one for all when there are many. */
+  stubs: Stub[];
+  /** Drawn small: what no gradient flows through. */
+  quiet?: boolean;
+}
+
+interface Stub {
+  argument: string;
+  /** What comes after the argument. */
+  rest: string;
+}
+
+const TITLE_ROOM = 220;
+const NAME_ROOM = 130;
+const SHAPE_ROOM = 170;
+const ARGUMENT_ROOM = 90;
+const QUIET_ROOM = 150;
+const MANY_STUBS = 5;
+
+export function contentOf(
+  node: NodeModel,
+  flags: readonly string[],
+  uses: number,
+  measure: Measure,
+): Content {
+  if (!isAutograd(node)) return quietContent(node, measure);
+  const leaf = node.kind === "leaf";
+  const hidden = leaf || node.name === null || flags.includes(node.name);
+  // A leaf of autograd is called by its tensor alone; what goes into a static graph says what it is.
+  const name = hidden ? roleOf(node) : oneLine(node.name ?? "");
+  const shortened = (text: string, room: number, style: Parameters<Measure>[1]) =>
+    shortenMiddle(text, room, (part) => measure(part, style));
+  // A leaf's own name stands in the box already.
+  const flagged = leaf ? flags.map((flag) => (flag === node.name ? "output" : flag)) : flags;
+  return {
+    title: shortened(oneLine(leaf ? node.label : node.op) || "unnamed", TITLE_ROOM, "title"),
+    name: name === null ? null : shortened(name, NAME_ROOM, "name"),
+    shape: node.shape === null ? null : shortened(formatShape(node.shape), SHAPE_ROOM, "shape"),
+    uses: uses > 1 ? `×${uses}` : null,
+    flag:
+      flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
+    stubs: stubsOf(node.no_grad_inputs, measure),
+  };
+}
+
+/** What a leaf of a static graph is, "parameter"; null of anything else. */
+export function roleOf({ kind, op }: NodeModel): string | null {
+  return kind === "leaf" && op !== "AccumulateGrad" ? op : null;
+}
+
+/** The words on a constant, a cut or a tensor outside the graph. */
+function quietContent(node: NodeModel, measure: Measure): Content {
+  const under = node.kind === "cut" && node.name !== null ? node.op : valueOrShape(node);
+  const title = oneLine(node.label) || "unnamed";
+  return {
+    title: shortenMiddle(title, QUIET_ROOM, (part) => measure(part, "name")),
+    name: null,
+    shape:
+      under === null
+        ? null
+        : shortenMiddle(oneLine(under), QUIET_ROOM, (part) => measure(part, "shape")),
+    uses: null,
+    flag: null,
+    stubs: [],
+    quiet: true,
+  };
+}
+
+/** What a small tensor holds, unless that is its label; else its shape. */
+function valueOrShape({ value, label, shape }: NodeModel): string | null {
+  if (value !== null && value !== label) return value;
+  return shape === null || value === label ? null : formatShape(shape);
+}
+
+function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
+  if (inputs.length >= MANY_STUBS)
+    return [{ argument: `${inputs.length} inputs`, rest: ": no grad" }];
+  return inputs.map((input) => ({
+    argument: shortenMiddle(argumentOf(input), ARGUMENT_ROOM, (part) => measure(part, "stub")),
+    rest: ": no grad",
+  }));
+}
+
+export function argumentOf(input: NoGradInput): string {
+  return input.argument === null ? `input ${input.input_nr}` : oneLine(input.argument);
+}
+
+/** Per node, what its flag says: the names of the outputs it makes, in the order they were given. */
+export function flagsOf(graph: GraphModel): Map<number, string[]> {
+  const flags = new Map<number, string[]>();
+  graph.roots.forEach((root, i) => {
+    const text = root.name ?? (graph.roots.length > 1 ? `output ${i}` : "output");
+    const known = flags.get(root.node) ?? [];
+    if (!known.includes(text)) known.push(text);
+    flags.set(root.node, known);
+  });
+  return flags;
+}

@@ -1,0 +1,216 @@
+import { type Direction, isHorizontal, turn } from "../layout/direction";
+import { layout } from "../layout/index";
+import type { ContentCache } from "../layout/nested/content";
+import { layoutNested, type NestedLayout } from "../layout/nested/nested";
+import type { Layout } from "../layout/types";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { boxContent } from "./box_content";
+import { contentOf, flagsOf } from "./content";
+import { moveEnds, smooth, smoothUp } from "./curve";
+import { placeSigns } from "./edge_signs";
+import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
+import { labelSize, placeLabels } from "./labels";
+import { boundsOf, CORNER, edgePart, MOST_USES_OF_ONE, quietPart } from "./make_scene";
+import { classOf } from "./module_class";
+import type { Picture } from "./picture";
+import { leaveAt, separateRoutes } from "./ports";
+import type { Scene, SceneEdge } from "./scene";
+import { type NodeShape, shapeOf } from "./shape";
+import { kindOfMerged } from "./shown_graph";
+
+interface GroupedSceneOptions {
+  /** Wanted width over height of a picture that would be a hair otherwise; left out, it is drawn as long as it comes. */
+  aspect?: number | undefined;
+  /** Contents laid out before. */
+  cache?: ContentCache;
+}
+
+/** Between the border of a frame and what lies in it, px. */
+const PADDING = 18;
+
+/** Lays a picture of folded groups out and works out everything there is to draw. Does not touch the DOM. */
+export function buildGroupedScene(
+  graph: GraphModel,
+  picture: Picture,
+  direction: Direction,
+  measure: Measure,
+  options: GroupedSceneOptions = {},
+): Scene {
+  const horizontal = isHorizontal(direction);
+  const { nodes, edges } = picture;
+  const times = timesDrawn(graph, picture);
+  const flags = flagsIn(graph, picture);
+  const shapes = nodes.map(({ id, group }, i) => {
+    const content = group
+      ? boxContent(group, classOf(graph, group.paths[0]), flags[i], measure)
+      : contentOf(graph.nodes[id], flags[i], times[i], measure);
+    return shapeOf(content, !group && graph.nodes[id].kind === "leaf", horizontal, measure);
+  });
+  const placed = place(picture, shapes, times, direction, measure, options);
+  const at = turn(direction, placed.height);
+  const drawn: number[][] = graph.nodes.map(() => []);
+  const scene: Scene = {
+    direction,
+    isStatic: graph.static,
+    width: horizontal ? placed.height : placed.width,
+    height: horizontal ? placed.width : placed.height,
+    nodes: Array.from(placed.owner, (owner, index) => {
+      const { id, group } = nodes[owner];
+      for (const member of group?.members ?? [id]) drawn[member].push(index);
+      const [x, y] = at(placed.x[index], placed.y[index]);
+      const leaf = !group && graph.nodes[id].kind === "leaf";
+      const common = { index, id, leaf, root: flags[owner].length > 0, x, y };
+      const rest = { copies: times[owner], rank: placed.rank[index], shape: shapes[owner] };
+      return group
+        ? { ...common, ...rest, group }
+        : { ...common, ...rest, ...quietPart(graph.nodes[id]) };
+    }),
+    edges: sceneEdges(graph, picture, placed, shapes, direction, measure),
+    drawn,
+    frames: "boxes" in placed ? sceneFrames(picture, placed, direction, measure) : [],
+    ...(picture.edgeOf ? { edgeOf: picture.edgeOf } : {}),
+  };
+  placeSigns(scene);
+  placeLabels(scene, edges, measure);
+  return scene;
+}
+
+/** Per visible node, how often it is drawn: a leaf that many use, once per use. */
+function timesDrawn(graph: GraphModel, { nodes, edges }: Picture): Int32Array {
+  const uses = new Int32Array(nodes.length);
+  for (const edge of edges) uses[edge.target]++;
+  return uses.map((used, i) => {
+    const isLeaf = !nodes[i].group && graph.nodes[nodes[i].id].kind === "leaf";
+    return isLeaf && used > MOST_USES_OF_ONE ? used : 1;
+  });
+}
+
+/** Per visible node, what the flags of the outputs in it say. */
+function flagsIn(graph: GraphModel, picture: Picture): string[][] {
+  const found: string[][] = picture.nodes.map(() => []);
+  for (const [id, flags] of flagsOf(graph)) {
+    const at = picture.nodeOf ? picture.nodeOf[id] : id;
+    if (at >= 0) found[at].push(...flags);
+  }
+  return found;
+}
+
+function place(
+  picture: Picture,
+  shapes: readonly NodeShape[],
+  times: Int32Array,
+  direction: Direction,
+  measure: Measure,
+  { aspect, cache }: GroupedSceneOptions,
+): Layout | NestedLayout {
+  const horizontal = isHorizontal(direction);
+  const { nodes, edges, frames } = picture;
+  const widest = edges.reduce(
+    (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),
+    0,
+  );
+  const input = {
+    n: nodes.length,
+    source: edges.map((edge) => edge.source),
+    target: edges.map((edge) => edge.target),
+    width: shapes.map((shape) => (horizontal ? shape.outerHeight : shape.outerWidth)),
+    height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
+    shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
+  };
+  const gaps = {
+    nodeGap: horizontal ? 18 : 26,
+    rankGap: horizontal ? Math.max(52, Math.min(96, widest + 34)) : 52,
+    ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
+  };
+  if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
+  return layoutNested(
+    {
+      ...input,
+      box: nodes.map((node) => node.frame),
+      boxParent: frames.map((frame) => frame.parent),
+      titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+    },
+    // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
+    direction === "down"
+      ? { ...gaps, header: HEADER + 8, padding: PADDING, ...(cache && { cache }) }
+      : { ...gaps, header: HEADER + 4, padding: HEADER + 4, ...(cache && { cache }) },
+  );
+}
+
+function sceneFrames(
+  { frames }: Picture,
+  { boxes, height }: NestedLayout,
+  direction: Direction,
+  measure: Measure,
+): SceneFrame[] {
+  const at = turn(direction, height);
+  const depth: number[] = [];
+  return frames.map(({ path, parent }, i) => {
+    depth.push(parent < 0 ? 0 : depth[parent] + 1);
+    const [ax, ay] = at(boxes.left[i], boxes.top[i]);
+    const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
+    const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
+    return {
+      path,
+      title: fittedTitle(path, right - left, measure),
+      depth: depth[i],
+      left,
+      right,
+      top: Math.min(ay, by),
+      bottom: Math.max(ay, by),
+    };
+  });
+}
+
+function sceneEdges(
+  graph: GraphModel,
+  { edges }: Picture,
+  placed: Layout | NestedLayout,
+  shapes: readonly NodeShape[],
+  direction: Direction,
+  measure: Measure,
+): SceneEdge[] {
+  const horizontal = isHorizontal(direction);
+  const at = turn(direction, placed.height);
+  const share = shapes.map((shape) =>
+    horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
+  );
+  const isBackward = (e: number) => "backward" in placed && placed.backward[e] === 1;
+  const routes = separateRoutes(placed, edges);
+  // Lines that run up leave from the other side of their node.
+  const forward = edges.map((_, e) => e).filter((e) => !isBackward(e));
+  const leave = leaveAt(
+    forward.map((e) => routes[e]),
+    forward.map((e) => edges[e]),
+    {
+      centre: (v) => placed.x[v],
+      share: (v) => share[v],
+      room: (v) => (horizontal ? shapes[v].height : shapes[v].width) / 2 - CORNER,
+    },
+    (edge) => labelSize(edge, horizontal, measure),
+  );
+  const curves: number[][] = edges.map((_, e) => (isBackward(e) ? smoothUp(routes[e]) : []));
+  forward.forEach((e, i) => {
+    const target = placed.edgeTarget[e];
+    const centre = placed.x[target];
+    const [end] = routes[e][routes[e].length - 1];
+    const arrive = centre + (end - centre) * share[edges[e].target];
+    curves[e] = smooth(moveEnds(routes[e], leave[i], arrive));
+  });
+  return edges.map(({ source, edges: parts, folded, count }, index) => {
+    const curve = new Float64Array(curves[index]);
+    for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
+    return {
+      index,
+      source,
+      target: placed.edgeTarget[index],
+      curve,
+      bounds: boundsOf(curve),
+      label: null,
+      merged: { edges: parts, folded, count, signs: [] },
+      backward: isBackward(index),
+      ...edgePart(kindOfMerged(parts.map((e) => graph.edges[e]))),
+    };
+  });
+}

@@ -1,0 +1,35 @@
+import type { Scene, SceneEdge, SceneNode } from "./scene";
+
+/** The graph's nodes that a drawn node stands for. */
+export function membersOf({ id, group }: SceneNode): readonly number[] {
+  return group ? group.members : [id];
+}
+
+/** The graph's edges that a drawn edge is made of. */
+export function edgesOf({ index, merged }: SceneEdge): readonly number[] {
+  return merged ? merged.edges : [index];
+}
+
+/** Where a node is seen that is folded into an edge; null if it is not. */
+export function foldedAt({ edges }: Scene, node: number): { x: number; y: number } | null {
+  const edge = edges.find(({ merged }) => merged?.folded.includes(node));
+  if (!edge) return null;
+  const sign = edge.merged?.signs.find(({ kind }) => kind === "folded");
+  const [left, top, right, bottom] = edge.bounds;
+  return sign ?? { x: (left + right) / 2, y: (top + bottom) / 2 };
+}
+
+/** Whether a drawn node is or contains a node of the graph. */
+export function holds({ id, group }: SceneNode, node: number | null): boolean {
+  return node !== null && (group ? group.members.includes(node) : id === node);
+}
+
+/** What of a picture stands for several nodes or edges. */
+export function foldedIn(scene: Scene | null) {
+  const merged = (scene?.edges ?? []).map((edge) => edge.merged);
+  return {
+    boxes: scene?.nodes.some(({ group }) => group) ?? false,
+    merged: merged.some((one) => one !== undefined && one.count > 1),
+    plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
+  };
+}

@@ -1,0 +1,6 @@
+import type { GraphModel } from "../wire";
+
+/** What class the module of a group is of; null where that is not known. User text. */
+export function classOf({ modules }: Pick<GraphModel, "modules">, path: string): string | null {
+  return modules.names[modules.classes[modules.namespaces.indexOf(path)]] ?? null;
+}

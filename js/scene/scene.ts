@@ -1,0 +1,97 @@
+import type { Direction } from "../layout/direction";
+import type { EdgeModel, NodeModel } from "../wire";
+import type { SceneFrame } from "./frame";
+import type { ClosedGroup } from "./picture";
+import type { NodeShape } from "./shape";
+
+/** A graph with every position known: plain numbers and strings, for any painter. */
+export interface Scene {
+  direction: Direction;
+  /** Whether data flows along the arrows, against the way gradients would. */
+  isStatic?: boolean;
+  width: number;
+  height: number;
+  nodes: SceneNode[];
+  edges: SceneEdge[];
+  /** Per node id, the indices in `nodes` of what is drawn for it: itself, then its copies. */
+  drawn: number[][];
+  /** Open groups, each after the one around it. */
+  frames?: SceneFrame[];
+  /** Signs that others put on the picture, which no text may cover. */
+  signs?: readonly Place[];
+  /** Per graph edge, its place in `edges`, -1 if it is hidden; left out where they are the same. */
+  edgeOf?: Int32Array;
+}
+
+export interface SceneNode {
+  /** Position in `Scene.nodes`. */
+  index: number;
+  /** The node of the graph that it stands for; copies of a shared leaf share it. */
+  id: number;
+  leaf: boolean;
+  /** Whether it makes an output. */
+  root: boolean;
+  /** How often it is drawn. */
+  copies: number;
+  /** Centre. */
+  x: number;
+  y: number;
+  rank: number;
+  shape: NodeShape;
+  /** What it is when it is no node of autograd's. */
+  quiet?: QuietKind;
+  /** What a closed box stands for; its id is that of the first node in it. */
+  group?: ClosedGroup;
+}
+
+/** Kinds of nodes that no gradient flows through. */
+type QuietKind = Exclude<NodeModel["kind"], "op" | "leaf">;
+
+export interface SceneEdge {
+  /** Position in `Scene.edges`, and in the graph's edges where it is not merged. */
+  index: number;
+  /** Indices in `Scene.nodes`. */
+  source: number;
+  target: number;
+  /** x, y of the start, then cubic segments of three points each. */
+  curve: Float64Array;
+  /** Left, top, right, bottom. */
+  bounds: [number, number, number, number];
+  label: EdgeLabel | null;
+  /** What it is when no gradient flows along it. */
+  quiet?: Exclude<EdgeModel["kind"], "gradient">;
+  /** What of the graph it stands for, in a picture with folded groups or plumbing. */
+  merged?: MergedEdges;
+  /** Whether it runs against the flow, as lines between boxes do that feed each other. */
+  backward?: boolean;
+}
+
+/** What one drawn edge stands for. */
+export interface MergedEdges {
+  /** Places of the graph's edges that it is made of, from the source on. */
+  edges: readonly number[];
+  /** Graph nodes folded into it, from the source on. */
+  folded: readonly number[];
+  /** How many lines were merged into it. */
+  count: number;
+  signs: EdgeSign[];
+}
+
+/** A text's box; x, y is its centre. */
+export interface Place {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** The argument an edge feeds, written on the edge. */
+export interface EdgeLabel extends Place {
+  text: string;
+}
+
+/** A number on an edge: how many lines were merged into it, or how much plumbing is folded into it. */
+export interface EdgeSign extends Place {
+  kind: "count" | "folded";
+  text: string;
+}

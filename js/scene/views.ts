@@ -1,0 +1,156 @@
+import { isHorizontal } from "../layout/direction";
+import type { Box } from "./grid";
+import type { Scene } from "./scene";
+
+/** A point p of the scene is seen at k * p + (x, y). */
+export interface View {
+  k: number;
+  x: number;
+  y: number;
+}
+
+export interface Size {
+  width: number;
+  height: number;
+}
+
+/** Small graphs are not blown up. */
+export const LARGEST_FIT = 1.2;
+/** Below this nobody can read a label: a first view shows the outputs' end instead of everything. */
+export const READABLE = 0.55;
+export const FIRST_SCALE = 0.85;
+export const MARGIN = 28;
+
+/** The whole scene, centred. */
+export function fitView(scene: Size, stage: Size): View {
+  const k = Math.min(
+    LARGEST_FIT,
+    (stage.width - 2 * MARGIN) / Math.max(1, scene.width),
+    (stage.height - 2 * MARGIN) / Math.max(1, scene.height),
+  );
+  const safe = Math.max(k, 0.001);
+  return {
+    k: safe,
+    x: (stage.width - safe * scene.width) / 2,
+    y: (stage.height - safe * scene.height) / 2,
+  };
+}
+
+/** What to show first: everything if it can be read, else the end where the outputs are; of a static graph, the inputs. */
+export function firstView(scene: Scene, stage: Size): View {
+  const fit = fitView(scene, stage);
+  if (fit.k >= READABLE) return fit;
+  const k = FIRST_SCALE;
+  const horizontal = isHorizontal(scene.direction);
+  const length = horizontal ? scene.width : scene.height;
+  const room = horizontal ? stage.width : stage.height;
+  const across = horizontal ? stage.height : stage.width;
+  const runsBack = scene.direction === "up" || scene.direction === "left";
+  const backwards = runsBack !== Boolean(scene.isStatic);
+  const along =
+    k * length <= room - 2 * MARGIN
+      ? (room - k * length) / 2
+      : backwards
+        ? room - MARGIN - k * length
+        : MARGIN;
+  const beside = middleOf(
+    scene,
+    horizontal,
+    (at) => k * at + along >= 0 && k * at + along <= room,
+    (across - 2 * MARGIN) / k,
+  );
+  const offset = across / 2 - k * beside;
+  return horizontal ? { k, x: along, y: offset } : { k, x: offset, y: along };
+}
+
+/** Across the flow, the middle of what a first view shows; of the outputs alone where that is too wide. */
+function middleOf(
+  { nodes, width, height }: Scene,
+  horizontal: boolean,
+  isSeen: (at: number) => boolean,
+  room: number,
+): number {
+  let [low, high] = [Infinity, -Infinity];
+  let root = 0;
+  for (const { x, y, shape, root: isRoot } of nodes) {
+    const at = horizontal ? y : x;
+    const half = (horizontal ? shape.outerHeight : shape.outerWidth) / 2;
+    if (!isSeen(horizontal ? x : y)) continue;
+    low = Math.min(low, at - half);
+    high = Math.max(high, at + half);
+    if (isRoot) root = at;
+  }
+  // Nothing is there in a graph that is drawn with others, of which it has the far end only.
+  if (low > high) return (horizontal ? height : width) / 2;
+  if (high - low <= room) return (low + high) / 2;
+  return Math.max(low + room / 2, Math.min(high - room / 2, root));
+}
+
+/** The same scale, moved just so far that the box is well in view; the view itself when it is. */
+export function revealView(view: View, box: Box, stage: Size): View {
+  const shift = (low: number, high: number, size: number) => {
+    const room = Math.min(MARGIN, size / 4);
+    if (high - low > size - 2 * room) return size / 2 - (low + high) / 2;
+    if (low < room) return room - low;
+    return high > size - room ? size - room - high : 0;
+  };
+  const dx = shift(view.k * box.left + view.x, view.k * box.right + view.x, stage.width);
+  const dy = shift(view.k * box.top + view.y, view.k * box.bottom + view.y, stage.height);
+  return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
+}
+
+/** A place in a picture, and where the same thing is in the next one: both are to be seen at the same spot. */
+export interface Hold {
+  from: [number, number];
+  to: [number, number];
+}
+
+/** The same scale, moved so that a place of the picture before and its place in this one are seen at the same spot. */
+export function heldView({ k, x, y }: View, { from, to }: Hold): View {
+  return { k, x: x + k * (from[0] - to[0]), y: y + k * (from[1] - to[1]) };
+}
+
+/** Centres a point, at a scale at which labels can be read. */
+export function centreView(view: View, point: { x: number; y: number }, stage: Size): View {
+  const k = Math.max(view.k, READABLE);
+  return { k, x: stage.width / 2 - k * point.x, y: stage.height / 2 - k * point.y };
+}
+
+/** The part of the scene that is seen, with a margin of half a stage around it. */
+export function seen(view: View, stage: Size, margin = 0.5): Box {
+  const dx = margin * stage.width;
+  const dy = margin * stage.height;
+  return {
+    left: (-view.x - dx) / view.k,
+    top: (-view.y - dy) / view.k,
+    right: (stage.width - view.x + dx) / view.k,
+    bottom: (stage.height - view.y + dy) / view.k,
+  };
+}
+
+/** Where a box of the scene is seen, px of the stage. */
+export function seenBox({ k, x, y }: View, { left, top, right, bottom }: Box): Box {
+  return { left: k * left + x, top: k * top + y, right: k * right + x, bottom: k * bottom + y };
+}
+
+export function contains(outer: Box, inner: Box): boolean {
+  return (
+    outer.left <= inner.left &&
+    outer.top <= inner.top &&
+    outer.right >= inner.right &&
+    outer.bottom >= inner.bottom
+  );
+}
+
+/** Keeps some of the scene in view, wherever it is dragged. */
+export function keepInView(view: View, scene: Size, stage: Size): View {
+  const keep = (offset: number, scene: number, stage: number) => {
+    const least = Math.min(80, stage / 3);
+    return Math.max(least - view.k * scene, Math.min(stage - least, offset));
+  };
+  return {
+    k: view.k,
+    x: keep(view.x, scene.width, stage.width),
+    y: keep(view.y, scene.height, stage.height),
+  };
+}
