@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..forward.annotate import Annotated
-from ..forward.annotations import Cut
+from ..forward.records import Cut
 from ..graph.words import described
 from .finding import Finding
 

@@ -13,9 +13,10 @@ from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import op_name
 from ..graph.words import short_value
-from .annotations import Annotation, Constant, Cut, find_source
+from .annotations import Annotation, find_source
 from .cut_words import ALIAS, how_made
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
+from .records import Constant, Cut
 
 MOST_INFERRED = 2_000
 """In graphs of more nodes nothing is inferred unasked: it means reading all that was saved."""

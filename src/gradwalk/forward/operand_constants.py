@@ -17,9 +17,9 @@ from ..graph.nodes import leaf_tensor, node_class
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import signature
 from ..wire import NoGradInput
-from .annotations import Annotation, Constant, Cut, Origin, annotation_in, threads_behind
+from .annotations import Annotation, annotation_in, threads_behind
 from .cut_words import ALIAS
-from .records import any_alive, find_record
+from .records import Constant, Cut, Origin, any_alive, find_record
 
 _MOST_VALUES = 8
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import weak_facts
-from .annotations import Cut, Origin
+from .records import Cut, Origin
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:

@@ -16,15 +16,14 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
-if TYPE_CHECKING:
-    from .annotations import Constant
-    from .module_path import ModuleCall
-    from .source_line import SourceLine
+from .module_path import ModuleCall
+from .source_line import SourceLine
 
 next_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 """The number that this thread's next autograd node will get."""
@@ -33,6 +32,80 @@ _SPARE = 256  # nodes a thread may mark at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
 _MOST_CALLS = 512  # that are searched for leaves: a program may cut at every step of a long loop
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place where a tensor that needs grad went in and what came out carries none.
+
+    Attributes:
+        how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
+            "integer result" (a comparison, an argmax) or "copy" (``torch.tensor(t)``).
+        where: The user's line that did it.
+        region: For "no_grad", the line that switched grad mode off, when that was watched.
+        shape: The shape of the tensor that went in.
+        source: The tensor that went in, while it lives.
+        made_by: The call that made it, while its graph lives; `find_source` reads it.
+        output_nr: Which output of its node the tensor is.
+        leaves: The leaves it was computed from, itself if it is one, nearest first, as far as that
+            was watched and at most those of the 512 nearest calls. They outlive the graph between.
+    """
+
+    how: str
+    where: SourceLine | None
+    region: SourceLine | None
+    shape: tuple[int, ...]
+    source: weakref.ref[torch.Tensor]
+    made_by: weakref.ref[Record] | None
+    output_nr: int
+    leaves: tuple[weakref.ref[torch.Tensor], ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a tensor that needs no grad came from.
+
+    Attributes:
+        where: The user's line that made it.
+        cuts: Where gradient was lost on the way to it; empty when none ever could have come.
+        direct: Whether it is itself what its cut left, not computed from that.
+    """
+
+    where: SourceLine | None
+    cuts: tuple[Cut, ...]
+    direct: bool = False
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An operand that needs no grad.
+
+    Attributes:
+        position: Where it stood in the call: 0 for the first argument ("self" of a method),
+            a keyword, or "0[2]" for the third item of a list.
+        shape: Its shape; ``()`` for a Python number.
+        dtype: As torch prints it, "torch.float32"; "float" for a Python number.
+        values: The numbers themselves, nested as ``tolist()`` gives them, of small tensors on the
+            CPU at the time of the call; None for others.
+        tensor: The tensor while it lives; None for a Python number.
+        origin: Where it came from; None when that was not watched.
+        argument: The name of the function's parameter, where torch names it.
+        input_nr: Which of the node's forward inputs it is, where that is certain.
+    """
+
+    position: int | str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Any
+    tensor: weakref.ref[torch.Tensor] | None
+    origin: Origin | None
+    argument: str | None = None
+    input_nr: int | None = None
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """Where gradient was lost on the way to it."""
+        return self.origin.cuts if self.origin else ()
 
 
 class Record:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from . import records, weak_facts
-from .annotations import Constant, Cut, Origin
 from .module_path import ModuleStack
 from .operands import (
     DETACH,
@@ -27,7 +26,7 @@ from .operands import (
     operands,
     tensors_of,
 )
-from .records import Record, leaves_below
+from .records import Constant, Cut, Origin, Record, leaves_below
 from .source_line import SourceLine, SourceLines
 
 _MOST_CUTS = 8  # per tensor

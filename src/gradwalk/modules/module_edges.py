@@ -5,15 +5,31 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from .module_tree import ModuleKind, ModuleTree
 from .plumbing import is_plumbing
 from .program_order import Program
 
-if TYPE_CHECKING:
-    from .namespaces import Gap
+
+@dataclass
+class Gap:
+    """What ran between two operations that consume parameters.
+
+    Attributes:
+        first: The place of its first operation.
+        last: One more than the place of its last; nothing is left between when they are equal.
+        home: The innermost module around both ends.
+        left: The modules that are left, innermost first: (path, where their call began).
+        entered: The modules that are entered, outermost first: (path, where their call ends).
+    """
+
+    first: int
+    last: int
+    home: str
+    left: list[tuple[str, int]] = field(default_factory=list)
+    entered: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -11,33 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from ..forward.annotate import Annotated
 from ..graph.capture import Capture
 from ..graph.names import Names
-from .module_edges import Edges, End
+from .module_edges import Edges, End, Gap
 from .module_tree import ModuleTree, ancestors, common_ancestor
 from .program_order import Program, module_of, read_program
-
-
-@dataclass
-class Gap:
-    """What ran between two operations that consume parameters.
-
-    Attributes:
-        first: The place of its first operation.
-        last: One more than the place of its last; nothing is left between when they are equal.
-        home: The innermost module around both ends.
-        left: The modules that are left, innermost first: (path, where their call began).
-        entered: The modules that are entered, outermost first: (path, where their call ends).
-    """
-
-    first: int
-    last: int
-    home: str
-    left: list[tuple[str, int]] = field(default_factory=list)
-    entered: list[tuple[str, int]] = field(default_factory=list)
 
 
 def infer_namespaces(captured: Capture, modules: Mapping[str, str] | None = None) -> dict[int, str]:

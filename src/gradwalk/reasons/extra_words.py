@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..forward.annotations import Constant, Cut
 from ..forward.cut_words import ALIAS
+from ..forward.records import Constant, Cut
 
 _HOW = {
     "detach": "{}.detach() took it out of the graph",

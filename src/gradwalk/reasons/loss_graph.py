@@ -11,8 +11,8 @@ import torch
 from torch.autograd.graph import Node
 
 from ..forward.annotate import Annotated, annotate
-from ..forward.annotations import Cut
 from ..forward.provenance import cuts_of
+from ..forward.records import Cut
 from ..graph.capture import capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor

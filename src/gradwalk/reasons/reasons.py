@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 
 from ..forward.annotate import Annotated
-from ..forward.annotations import Cut
 from ..forward.cut_words import ALIAS
 from ..forward.provenance import cuts_of
+from ..forward.records import Cut
 from ..forward.source_line import SourceLine
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph

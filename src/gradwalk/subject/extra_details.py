@@ -7,7 +7,8 @@ from typing import Any, TypedDict
 import networkx as nx
 
 from ..forward.annotate import Annotated, Extra
-from ..forward.annotations import Annotation, Cut
+from ..forward.annotations import Annotation
+from ..forward.records import Cut
 from ..forward.source_line import SourceLine, shown_file
 from ..graph.summary import summarise
 from ..graph.words import label
