@@ -13,6 +13,7 @@ from ..backward.faults import described, error_note, failed_node
 from ..backward.observe import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
+from ..graph.nodes import donates_buffers
 from ..graph.signatures import signature
 from ..wire import MarkModel, NodeState
 
@@ -180,6 +181,11 @@ def about_run(run: Run) -> str | None:
             "It started from the gradient= you gave: the weights with which the output's numbers "
             "count, so each .grad is that of their weighted sum."
         )
+    if run.once and run.state == "done":
+        sentences.append(
+            "Compiled code in this graph overwrites what it saved, so this pass has freed the "
+            "saved tensors, and backward cannot run again without a new forward pass."
+        )
     with_graph = next(
         (
             t.name
@@ -222,9 +228,12 @@ def freed(captured: Capture, nodes: Collection[int]) -> str:
     """Why backward cannot run again: what the given nodes had saved is gone."""
     first = described(captured.graph, min(nodes))
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    again = ", and pass retain_graph=True to every backward() but the last"
+    if any(donates_buffers(captured.nodes[node]) for node in nodes):
+        again = " for each backward: compiled code in it can run only once"
     return (
         f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
-        "Compute the output again, and pass retain_graph=True to every backward() but the last."
+        f"Compute the output again{again}."
     )
 
 
