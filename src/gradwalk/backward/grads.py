@@ -5,12 +5,14 @@ from __future__ import annotations
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import torch
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor, set_version
+from ..graph.nodes import leaf_tensor, set_version, version_of
+from .inner_leaves import inner_leaves
 from .kept import LARGEST_COPY, Kept
 from .statistics import has_norm, norm_of
 
@@ -86,23 +88,45 @@ class Timeline:
         if grad is None:
             return True
         # Two leaves that were joined by cat() share one memory, and so one count of changes.
-        changed = grad._version != expected.version
+        changed = version_of(grad) != expected.version
         return _is_as(grad, expected) if closely or changed else True
 
     def go(self, index: int) -> None:
         """Make ``.grad`` what it was at a moment, bit for bit and the same object."""
         tensor, moment = self.tensor(), self.moments[index]
+        if tensor is not None:
+            grad = moment.grad
+            shared = sum(other.grad is grad for other in self.moments) > 1  # added to in place
+            if grad is not None and shared and moment.values is not None:
+                with torch.no_grad(), torch.inference_mode(grad.is_inference()):
+                    grad.copy_(moment.values)
+                # With its values the version returns too: who saved this tensor finds it unchanged.
+                set_version(grad, moment.version)
+            tensor.grad = grad
         self.now = index
-        if tensor is None:
-            return
-        grad = moment.grad
-        shared = sum(other.grad is grad for other in self.moments) > 1  # it was added to in place
-        if grad is not None and shared and moment.values is not None:
-            with torch.no_grad():
-                grad.copy_(moment.values)
-            # With its values the version returns too: who saved this tensor finds it unchanged.
-            set_version(grad, moment.version)
-        tensor.grad = grad
+
+    def try_to_go(self, index: int) -> Exception | None:
+        """`go`; why torch refused, when it did."""
+        try:
+            self.go(index)
+        except (RuntimeError, TypeError) as error:
+            return error
+        return None
+
+    def why_stuck(self) -> str | None:
+        """Why torch would not let anyone set the ``.grad`` that is there now; None when it does."""
+        tensor = self.tensor()
+        grad = None if tensor is None else _grad(tensor)
+        if tensor is None or grad is None:
+            return None
+        try:
+            tensor.grad = grad  # what it is already: this changes nothing
+        except (RuntimeError, TypeError):
+            kind = f"{_kind(tensor)} tensor"
+            if grad.layout == tensor.layout:
+                return f"{self.name} is a {kind}, whose .grad torch cannot set"
+            return f"{self.name} is a {kind} with a {_kind(grad)} .grad, which torch cannot set"
+        return None
 
 
 class Grads:
@@ -110,6 +134,8 @@ class Grads:
 
     Attributes:
         timelines: One per leaf, and per intermediate tensor that retains its gradient.
+        inner: One per leaf that is no node of the graph, but that a node may accumulate into by a
+            backward pass of its own (reentrant checkpoint).
         fixed: A sentence why travelling leaves every ``.grad`` alone; None as long as it moves
             them.
     """
@@ -133,11 +159,13 @@ class Grads:
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
                 self._add(captured, i, weakref.ref(tensor))
+        self.inner: list[Timeline] = []
+        self._run_within: dict[int, list[Timeline]] = {}
+        self._add_inner(captured)
         self._by_node: dict[int, list[Timeline]] = {}
-        for timeline in self.timelines:
+        for timeline in [*self.timelines, *self.inner]:
             timeline.note(0)
-            if _is_nested(timeline.tensor()):
-                self.fixed = f"{timeline.name} is a nested tensor, whose .grad torch cannot set"
+        for timeline in self.timelines:
             self._by_node.setdefault(timeline.node, []).append(timeline)
         # torch may have given one memory to the .grad of several leaves, in the pass before (the
         # backward of stack().sum(0) does): then a step of one changes them all.
@@ -145,7 +173,19 @@ class Grads:
         for timeline in self.timelines:
             if (memory := _memory(timeline.moments[0].grad)) is not None:
                 self._sharing.setdefault(memory, []).append(timeline)
-        self._moved = self.timelines
+        self._moved = [*self.timelines, *self.inner]
+
+    def _add_inner(self, captured: Capture) -> None:
+        """Find the leaves that nodes may accumulate into by a backward pass of their own."""
+        known = {id(timeline.tensor()): timeline for timeline in self.timelines}
+        for i, node in enumerate(captured.nodes):
+            for leaf in inner_leaves(node):
+                if id(leaf) not in known:
+                    op = captured.graph.nodes[i]["op"]
+                    name = f"a leaf inside {op} (node {i})"
+                    self.inner.append(Timeline(i, name, _always(leaf)))
+                    known[id(leaf)] = self.inner[-1]
+                self._run_within.setdefault(i, []).append(known[id(leaf)])
 
     def _add(self, captured: Capture, i: int, tensor: Callable[[], torch.Tensor | None]) -> None:
         name = captured.graph.nodes[i]["name"] or f"the tensor of node {i}"
@@ -175,12 +215,30 @@ class Grads:
             for other in self._sharing.get(memory, ()) if memory is not None else ():
                 if other is not timeline:
                     other.note(step)
+        for timeline in self._run_within.get(node, ()):
+            if not timeline.is_untouched(closely=False):
+                timeline.note(step)
 
     def finish(self, steps: int) -> None:
         """The pass is over: remember also what hooks of the user's changed after a step."""
-        for timeline in self.timelines:
+        for timeline in [*self.timelines, *self.inner]:
             if not timeline.is_untouched(closely=False):
                 timeline.note(steps)
+            if self.fixed is None:
+                self.fixed = timeline.why_stuck()
+
+    def put_back(self) -> str | None:
+        """Make every ``.grad`` what it was before the pass, which failed.
+
+        Returns:
+            None; where torch does not let us, a sentence without its full stop. ``fixed`` is then
+            the same.
+        """
+        failed: str | None = None
+        for timeline in self._moved:
+            if timeline.at(0) != timeline.now and (error := timeline.try_to_go(0)) is not None:
+                failed = self.fixed = f"{timeline.name}.grad could not be put back ({error})"
+        return failed
 
     def changed_by(self, node: int) -> Timeline | None:
         """The timeline that a node's step added a moment to."""
@@ -202,10 +260,23 @@ class Grads:
                 )
         if self.fixed is not None:
             return False
-        for timeline, index in moves:
-            if index != timeline.now:
-                timeline.go(index)
+        stood = [(timeline, timeline.now) for timeline, _ in moves]
+        try:
+            _move(moves)
+        except BaseException as error:
+            with suppress(Exception):
+                _move(stood)
+            if not isinstance(error, Exception):
+                raise
+            self.fixed = f"moving .grad failed ({type(error).__name__}: {error})"
+            return False
         return True
+
+
+def _move(moves: Iterable[tuple[Timeline, int]]) -> None:
+    for timeline, index in moves:
+        if index != timeline.now:
+            timeline.go(index)
 
 
 def _memory(grad: torch.Tensor | None) -> tuple[int, ...] | None:
@@ -223,8 +294,13 @@ def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
 
 
-def _is_nested(tensor: torch.Tensor | None) -> bool:
-    return tensor is not None and tensor.is_nested
+def _kind(tensor: torch.Tensor) -> str:
+    """A tensor's layout in a word."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is torch.strided:
+        return "dense"
+    return str(tensor.layout).removeprefix("torch.").replace("_", " ")
 
 
 def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | None) -> Moment:
@@ -232,13 +308,13 @@ def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | 
     if grad is None:
         return Moment(step, None, 0, None)
     if known is not None:
-        return Moment(step, grad, grad._version, known)
+        return Moment(step, grad, version_of(grad), known)
     values = grad.detach()
     if stays and values.numel() * values.element_size() > LARGEST_COPY:
         norm = norm_of(values)
         if norm is not None:
-            return Moment(step, grad, grad._version, None, norm)
-    return Moment(step, grad, grad._version, values.clone())
+            return Moment(step, grad, version_of(grad), None, norm)
+    return Moment(step, grad, version_of(grad), values.clone())
 
 
 def _is_as(grad: torch.Tensor, moment: Moment) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..graph.nodes import version_of
 from ..graph.summary import MOST_VALUES, json_number, summarise
 from ..graph.summary import frame as frame_of
 from ..wire import TensorSummary
@@ -55,7 +56,7 @@ class Kept:
     @property
     def changed(self) -> bool:
         """Whether the values are no longer those that flowed."""
-        return self.tensor is not None and self.tensor._version != self.version
+        return self.tensor is not None and version_of(self.tensor) != self.version
 
     def _without_values(self) -> TensorSummary:
         assert self.summary is not None
@@ -106,7 +107,7 @@ class Keeper:
         if grad is None:
             return None
         known = self._known.get(id(grad))
-        if known is not None and known[0]() is grad and known[1] == grad._version:
+        if known is not None and known[0]() is grad and known[1] == version_of(grad):
             kept = known[2]
         else:
             try:
@@ -114,7 +115,7 @@ class Keeper:
             except RuntimeError:
                 # A batched gradient, as in jacobian(vectorize=True), has no values here.
                 return Kept(None, summary=summarise(grad))
-            self._known[id(grad)] = weakref.ref(grad), grad._version, kept
+            self._known[id(grad)] = weakref.ref(grad), version_of(grad), kept
         if kept.norm is not None:
             self._at_hand[_memory(grad)] = kept
         return kept
@@ -136,7 +137,7 @@ class Keeper:
             return Kept(grad.clone(), owned=True, norm=norm)
         if not stays:
             self._storages.add(storage)
-        return Kept(grad, grad._version, norm=norm)
+        return Kept(grad, version_of(grad), norm=norm)
 
     def _without_values(self, grad: torch.Tensor, alike: Kept | None) -> Kept:
         summary = frame_of(grad)

@@ -16,11 +16,14 @@ from typing import Any, Literal
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, Keeper, Kept
 
 Gradients = Sequence[torch.Tensor | None]
+
+_OWNER = "gradwalk: the backward pass that it runs"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Run:
         steps: What ran, by node id, in the engine's order.
         state: "running", "done", or "stopped" when an exception ended it.
         keeps_graph: Whether it was asked to retain the graph's buffers.
+        once: Whether it could not be asked for that: compiled code in it can run only once.
         grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
             only watched.
         seeds: The gradients it started from, one per output, when gradwalk started it.
@@ -59,6 +63,7 @@ class Run:
     steps: dict[int, Step] = field(default_factory=dict)
     state: Literal["running", "done", "stopped"] = "running"
     keeps_graph: bool = True
+    once: bool = False
     grads: Grads | None = None
     seeds: list[torch.Tensor] | None = None
     error: str | None = None
@@ -78,8 +83,9 @@ class Observer:
 
     Attributes:
         runs: How many passes were seen.
-        last: The last of them, or None.
+        last: The last of them to end, or while none has, to begin; None before any.
         fault: A sentence when observing itself failed; the user's backward never fails for it.
+        compiled: Whether compiled autograd ran a pass, as one program in which nothing is seen.
     """
 
     def __init__(
@@ -107,6 +113,7 @@ class Observer:
         self.runs = 0
         self.last: Run | None = None
         self.fault: str | None = None
+        self.compiled = False
         self._leaves = leaves
         self._roots = roots
         self._budget = budget
@@ -130,20 +137,28 @@ class Observer:
         self._running.clear()
         self.last = None
 
-    def own(self, grads: Grads, seeds: list[torch.Tensor]) -> Run:
+    def own(self, grads: Grads, seeds: list[torch.Tensor], *, once: bool = False) -> Run:
         """A run for `owning`: the next one, started by gradwalk."""
-        return Run(Keeper(self._budget), grads=grads, seeds=seeds)
+        return Run(Keeper(self._budget), grads=grads, seeds=seeds, once=once)
 
     @contextmanager
     def owning(self, run: Run) -> Iterator[None]:
-        """Within it, the next pass through the graph is this run."""
+        """Within it, the pass through the graph that the block starts is this run.
+
+        Passes of other threads are not: what is put here into the thread's own state follows the
+        engine to wherever it runs this block's passes, and nowhere else.
+        """
+        outer = _owner()
         self._own = run
+        torch._C._stash_obj_in_tls(_OWNER, run)
         try:
             yield
         finally:
+            torch._C._stash_obj_in_tls(_OWNER, outer)
             self._own = None
             if run.number == 0:  # it failed before its first step was over
                 self._count(run)
+            self.last = run
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -157,17 +172,20 @@ class Observer:
     def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         if self._paused:
             return
-        run = self._running.get(torch._C._current_graph_task_id()) or self._begin()
+        task = torch._C._current_graph_task_id()
+        run = self._running.get(task) or self._begin(task)
         leaf = self._leaves[node]
+        own = self._own
         if leaf and not run.steps and node not in self._roots:
             # Another graph's backward, arriving at a leaf that the two share; perhaps one that a
             # node of this graph runs as part of its own step (checkpoint).
-            if self._own is not None and self._own.grads is not None:
-                self._own.grads.note(node, len(self._own.steps) + 1)
+            if own is not None and own.grads is not None and _owner() is own:
+                own.grads.note(node, len(own.steps) + 1)
             return
         if not run.steps:
-            if self._own is not None and self._own.number == 0:
-                run = self._running[torch._C._current_graph_task_id()] = self._adopt(run)
+            if own is not None and own.number == 0 and _owner() is own:
+                own.keeps_graph = run.keeps_graph
+                run = self._running[task] = own
             self._count(run)
         keep = run.keeper.keep
         run.keeper.begin_step()
@@ -180,11 +198,6 @@ class Observer:
         if run.grads is not None:
             run.grads.note(node, len(run.steps), arrived[0] if leaf else None)
 
-    def _adopt(self, run: Run) -> Run:
-        assert self._own is not None
-        self._own.keeps_graph = run.keeps_graph
-        return self._own
-
     def _count(self, run: Run) -> None:
         self.runs += 1
         run.number = self.runs
@@ -193,8 +206,7 @@ class Observer:
         if on_begin is not None:
             on_begin()
 
-    def _begin(self) -> Run:
-        task = torch._C._current_graph_task_id()
+    def _begin(self, task: int) -> Run:
         run = Run(
             Keeper(self._budget),
             keeps_graph=torch._C._autograd._get_current_graph_task_keep_graph(),
@@ -211,6 +223,8 @@ class Observer:
         if run is None:
             return
         run.state = "done"
+        if run.number:
+            self.last = run
         # Whoever started the run itself looks at it afterwards, and may hold a lock until then.
         on_end = self._on_end() if self._own is None else None
         if on_end is None:
@@ -233,13 +247,28 @@ def _nothing() -> None:
     pass
 
 
+def _owner() -> Run | None:
+    """The pass of gradwalk's own that the running code belongs to."""
+    found: Run | None = (
+        torch._C._get_obj_in_tls(_OWNER) if torch._C._is_key_in_tls(_OWNER) else None
+    )
+    return found
+
+
 def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
         if observer is None:
             return
+        if torch.compiler.is_compiling():  # compiled autograd, which makes this a part of a program
+            observer.compiled = True
+            return
         try:
-            observer._see(node, grad_inputs, grad_outputs)
+            if is_watched():
+                with unseen():
+                    observer._see(node, grad_inputs, grad_outputs)
+            else:
+                observer._see(node, grad_inputs, grad_outputs)
         except Exception as error:  # the user's backward must go on
             observer.fault = (
                 f"Watching node {node} failed during backward, so what is shown of that pass is "
@@ -266,3 +295,5 @@ def _stopped(observer: weakref.ref[Observer], task: int) -> None:
     run = found._running.pop(task, None) if found is not None else None
     if run is not None:
         run.state = "stopped"
+        if found is not None and run.number:
+            found.last = run

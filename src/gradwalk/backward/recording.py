@@ -11,6 +11,7 @@ import networkx as nx
 import torch
 
 from ..graph.capture import Capture, capture_nodes
+from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import read_names
 from ..graph.outputs import read_outputs
 from ..wire import MarkModel, NodeState, StepModel
@@ -101,8 +102,22 @@ class Recording:
         """Move to the start: every ``.grad`` as before the pass."""
         self.go(0)
 
+    @grad_mode_kept
     def go(self, cursor: int) -> None:
         """Move the cursor.
+
+        Args:
+            cursor: After how many steps to stand.
+
+        Raises:
+            ValueError: The pass has not as many steps.
+            RuntimeError: A backward pass is running, and this was called by one of its hooks.
+        """
+        refuse_within_backward("Moving the cursor of a recording")
+        self.travel(cursor)
+
+    def travel(self, cursor: int) -> None:
+        """Move the cursor, as `go` does, also at the very end of a backward pass.
 
         Args:
             cursor: After how many steps to stand.
@@ -117,7 +132,8 @@ class Recording:
                 f"number from 0 to {total}."
             )
         if self.run.grads is not None:
-            self.run.grads.go(cursor)
+            with unseen():
+                self.run.grads.go(cursor)
         self.cursor = cursor
 
     def find(self, node: int | str) -> int:
@@ -134,10 +150,11 @@ class Recording:
         return f"<Recording: step {self.cursor} of {len(self.run.steps)}>"
 
 
+@grad_mode_kept
 def record(
     *outputs: Any,
     gradient: Any = None,
-    retain_graph: bool = True,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
@@ -150,6 +167,7 @@ def record(
         gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's shape,
             or a list of them, one per output. None for outputs of one number.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
+            None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
         names: What to call tensors, as for `gradwalk.capture`.
@@ -227,6 +245,11 @@ def about_run(run: Run) -> str | None:
             "It started from the gradient= you gave: the weights with which the output's numbers "
             "count, so each .grad is that of their weighted sum."
         )
+    if run.once and run.state == "done":
+        sentences.append(
+            "Compiled code in this graph overwrites what it saved, so this pass has freed the "
+            "saved tensors, and backward cannot run again without a new forward pass."
+        )
     with_graph = next(
         (
             t.name
@@ -247,6 +270,23 @@ def _were(names: list[str]) -> str:
     """For one tensor, or for the first of several."""
     more = len(names) - 1
     return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
+
+
+def refuse_within_backward(what: str) -> None:
+    """Raise when the running code is a hook of a backward pass.
+
+    Args:
+        what: What was asked for, to begin a sentence with: "step()", "Moving the cursor".
+
+    Raises:
+        RuntimeError: It is.
+    """
+    if torch._C._current_graph_task_id() != -1:
+        raise RuntimeError(
+            f"{what} was asked for by a hook while a backward pass runs, "
+            "which is still adding to every .grad. Do it after that pass: in the hook, only "
+            "remember that it is to be done."
+        )
 
 
 def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
+from ..graph.modes import unseen
+from ..graph.nodes import donates_buffers, leaf_tensor
 from .faults import error_note, failed_node
 from .grads import Grads
 from .observe import Observer, Run
@@ -19,7 +22,7 @@ def run_backward(
     observer: Observer,
     *,
     gradient: Any = None,
-    retain_graph: bool = True,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
 ) -> Run:
@@ -30,6 +33,7 @@ def run_backward(
         observer: Watches its nodes.
         gradient: What to start from, as for ``Tensor.backward``; a list for several outputs.
         retain_graph: Whether the nodes keep their saved tensors, so that backward can run again.
+            None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
 
@@ -38,37 +42,54 @@ def run_backward(
 
     Raises:
         TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
-        ValueError: ``gradient`` is missing for an output of several numbers, or does not fit.
+        ValueError: ``gradient`` is missing for an output that is not one real number, or does not
+            fit.
         Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
             then as it was before.
     """
-    seeds = read_gradient(captured, gradient)
+    given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
-    grads = Grads(captured, [each for each in wanted or () if isinstance(each, torch.Tensor)])
-    roots = [GradientEdge(captured.nodes[node], nr) for node, nr in captured.graph.graph["roots"]]
-    run = observer.own(grads, seeds)
+    once = retain_graph is None and not create_graph and any(map(donates_buffers, captured.nodes))
+    with unseen():
+        tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
+        grads = Grads(captured, tensors)
+        outputs = [_output(captured, *root) for root in captured.graph.graph["roots"]]
+        seeds = [
+            output.ones() if seed is None else seed
+            for output, seed in zip(outputs, given, strict=True)
+        ]
+    roots: Any = [output.root for output in outputs]  # torch's stub wants them all of one kind
+    run = observer.own(grads, seeds, once=once)
     try:
         with observer.owning(run):
             torch.autograd.backward(
-                roots, seeds, retain_graph=retain_graph, create_graph=create_graph, inputs=wanted
+                roots,
+                given,  # None for one number: torch makes it like the output
+                retain_graph=not once if retain_graph is None else retain_graph,
+                create_graph=create_graph,
+                inputs=wanted,
             )
     except BaseException as error:
         run.state = "stopped"
         run.error = _in_words(error)
         if not isinstance(error, KeyboardInterrupt):
             run.failed = failed_node(captured.graph, captured.nodes, run)
-        _add_note(error, error_note(captured.graph, run, run.failed))
+        with unseen():
+            grads.finish(len(run.steps))
+            restored = grads.put_back()
+        _add_note(error, error_note(captured.graph, run, run.failed), restored)
         raise
-    else:
-        run.state = "done"
-    finally:
+    run.state = "done"
+    with unseen():
         grads.finish(len(run.steps))
-        if run.state != "done":
-            grads.go(0)
+    if not run.steps:
+        grads.fixed = "none of this pass's nodes was seen to run"
+        if observer.compiled:
+            grads.fixed = "compiled autograd ran this pass as one program, without steps"
     return run
 
 
-def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor]:
+def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
     """The gradient to start from, one per output.
 
     Args:
@@ -76,7 +97,7 @@ def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor]:
         gradient: None, a tensor, or a sequence of these, one per output.
 
     Returns:
-        A tensor per output: ones for an output of one number when None was given.
+        A tensor per output; None for an output of one number that was given none.
 
     Raises:
         TypeError: It is of another kind.
@@ -105,50 +126,97 @@ def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor]:
     ]
 
 
-def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torch.Tensor:
-    name, like = _output(captured, node, output_nr)
-    shape = tuple(like.shape)
+@dataclass(frozen=True)
+class _Output:
+    """Where backward starts.
+
+    Attributes:
+        name: What to call it.
+        shape: Its shape; None when it has no one shape of plain numbers, as nested tensors.
+        dtype: Its dtype, as torch prints it.
+        root: What to give to torch: the tensor, as long as it lives and is still this output.
+    """
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    root: torch.Tensor | GradientEdge
+
+    def ones(self) -> torch.Tensor:
+        """What torch starts from when it is told nothing."""
+        if isinstance(self.root, torch.Tensor):
+            return torch.ones_like(self.root)
+        like: Any = self.root.node._input_metadata[self.root.output_nr]
+        return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+
+
+def _output(captured: Capture, node: int, output_nr: int) -> _Output:
+    behind, alive = captured.nodes[node], captured.tensors.get((node, output_nr))
+    tensor = leaf_tensor(behind) if alive is None else alive()
+    # A tensor that was changed in place since is the output of another node.
+    same = tensor is not None and (tensor.grad_fn is None or tensor.grad_fn is behind)
+    root = tensor if same and tensor is not None else GradientEdge(behind, output_nr)
+    name, shape, dtype = _described(captured, node, output_nr)
+    return _Output(name, shape, dtype, root)
+
+
+def _described(
+    captured: Capture, node: int, output_nr: int
+) -> tuple[str, tuple[int, ...] | None, str]:
+    """An output's name, shape and dtype, without asking torch: there can be very many outputs."""
+    outputs = captured.graph.nodes[node]["outputs"]
+    if output_nr >= len(outputs):
+        return "the output", None, "unknown"
+    found = outputs[output_nr]
+    return found["name"] or "the output", found["shape"], found["dtype"]
+
+
+def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torch.Tensor | None:
     if given is None:
         missing = missing_gradient(captured, node, output_nr)
         if missing is not None:
             raise ValueError(missing)
-        return torch.ones(shape, dtype=like.dtype, device=like.device)
+        return None
+    name, shape, _ = _described(captured, node, output_nr)
+    wanted = "a tensor like the output" if shape is None else f"a tensor of shape {shape}"
     if not isinstance(given, torch.Tensor):
         raise TypeError(
-            f"gradient was given {given!r} for {name}, of type {type(given).__name__}. Give a "
-            f"tensor of shape {shape}."
+            f"gradient was given {given!r} for {name}, of type {type(given).__name__}. Give "
+            f"{wanted}."
         )
-    if tuple(given.shape) != shape:
+    if shape is not None and (given.is_nested or tuple(given.shape) != shape):
+        kind = "a nested tensor" if given.is_nested else f"a tensor of shape {tuple(given.shape)}"
         raise ValueError(
-            f"gradient was given a tensor of shape {tuple(given.shape)} for {name}, which has "
-            f"shape {shape}. It needs one number for each of the output's: give a tensor of shape "
-            f"{shape}."
+            f"gradient was given {kind} for {name}, which has shape {shape}. It needs one number "
+            f"for each of the output's: give a tensor of shape {shape}."
         )
     return given
 
 
 def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None:
     """Why backward cannot start at an output without ``gradient=``; None when it can."""
-    name, like = _output(captured, node, output_nr)
-    shape = tuple(like.shape)
-    if all(size == 1 for size in shape):
-        return None
-    example = f"torch.ones({', '.join(map(str, shape))})"
-    return (
-        f"{name} has shape {shape}, so it has no one gradient: backward needs to know how much "
-        f"each of its {torch.Size(shape).numel()} numbers counts. Give that as gradient=, a tensor "
-        f"of shape {shape} (the sum of all is gradient={example}), or start from one number, such "
-        f"as {name}.sum()."
-    )
-
-
-def _output(captured: Capture, node: int, output_nr: int) -> tuple[str, Any]:
-    """An output's name, and something with its shape, dtype and device."""
-    data = captured.graph.nodes[node]
-    name = data["outputs"][output_nr]["name"] if output_nr < len(data["outputs"]) else None
-    behind: Any = captured.nodes[node]
-    like = behind.variable if data["kind"] == "leaf" else behind._input_metadata[output_nr]
-    return name or "the output", like
+    name, shape, dtype = _described(captured, node, output_nr)
+    if shape is None:
+        return (
+            f"{name} has no one shape of plain numbers (it is a nested tensor, for example), so it "
+            "has no one gradient: backward needs to know how much each of its numbers counts. Give "
+            f"that as gradient=, such as torch.ones_like({name}), or start from one number."
+        )
+    if any(size != 1 for size in shape):
+        example = f"torch.ones({', '.join(map(str, shape))})"
+        return (
+            f"{name} has shape {shape}, so it has no one gradient: backward needs to know how much "
+            f"each of its {torch.Size(shape).numel()} numbers counts. Give that as gradient=, a "
+            f"tensor of shape {shape} (the sum of all is gradient={example}), or start from one "
+            f"number, such as {name}.sum()."
+        )
+    if dtype.startswith("torch.complex"):
+        return (
+            f"{name} is a complex number, of dtype {dtype}, and torch starts by itself only from a "
+            f"real one. Give gradient=torch.ones({shape}, dtype={dtype}) or another tensor of that "
+            f"dtype, or start from a real number, such as {name}.abs()."
+        )
+    return None
 
 
 def _read_inputs(inputs: Any) -> list[Any] | None:
@@ -174,6 +242,7 @@ def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _add_note(error: BaseException, note: str) -> None:
+def _add_note(error: BaseException, note: str, restored: str | None) -> None:
     if hasattr(error, "add_note"):  # Python 3.11
-        error.add_note(f"{note} Every .grad is as it was before this backward pass.")
+        after = restored or "Every .grad is as it was before this backward pass"
+        error.add_note(f"{note} {after}.")

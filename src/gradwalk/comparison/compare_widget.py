@@ -10,6 +10,7 @@ import traitlets
 
 from ..backward.kept import DEFAULT_BUDGET
 from ..forward.annotate import Annotated
+from ..graph.modes import grad_mode_kept, unseen
 from ..packing.comparison import pack_panes, pack_passes, unpack_panes, unpack_passes
 from ..program.static_capture import StaticCapture
 from ..subject.follower import Follower
@@ -96,8 +97,12 @@ class CompareWidget(SteppingWidget):
 
         self._begin(fill)
 
+    @grad_mode_kept
     def backward(
-        self, gradient: Any = None, retain_graph: bool = True, create_graph: bool = False
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
     ) -> None:
         """Run the real backward of every graph once, record it, and stand at the end.
 
@@ -108,13 +113,14 @@ class CompareWidget(SteppingWidget):
             gradient: What to start from, as for ``Tensor.backward``, in every graph; or a mapping
                 from labels to that, for each graph its own.
             retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again.
+                again. None keeps them, unless a compiled part of a graph can run only once.
             create_graph: Whether the gradients get a graph of their own.
 
         Raises:
             TypeError: ``gradient`` is of the wrong kind.
             ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
-            RuntimeError: Tensors that backward needs were freed by an earlier one.
+            RuntimeError: Tensors that backward needs were freed by an earlier one, or this
+                widget's own backward is running.
             Exception: What the backward of a graph raises, with a note where it happened. Every
                 ``.grad`` is then as it was before.
         """
@@ -122,6 +128,7 @@ class CompareWidget(SteppingWidget):
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
         self._run(linked, linked.running, gradient, **asked)
 
+    @grad_mode_kept
     def run_to(self, node: int | str) -> None:
         """Move to where a node has just run; runs the real backward if there was none yet.
 
@@ -131,9 +138,11 @@ class CompareWidget(SteppingWidget):
         Raises:
             TypeError: ``node`` is neither.
             ValueError: No node is called so, several are, or it did not run.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
         """
         place = self._read_place(node, "run_to")
+        self._refuse_while_running("run_to()")
         self._started()
         found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
         if not found:
@@ -190,23 +199,20 @@ class CompareWidget(SteppingWidget):
         if self._linked is not None and self._linked.cursor != cursor:
             self._linked.go(cursor)
 
+    def _stands_at(self) -> int:
+        return 0 if self._linked is None else self._linked.cursor
+
     def _started(self) -> bool:
         linked = self._open()
-        with self._lock:
-            self._refresh()
-            waiting = [
-                label for label in linked.running if linked.followers[label].recording is None
-            ]
-            if waiting:
-                self._run(linked, waiting, None)
-            return bool(waiting)
+        self._refresh()
+        waiting = [label for label in linked.running if linked.followers[label].recording is None]
+        if waiting:
+            self._run(linked, waiting, None)
+        return bool(waiting)
 
     def _run(self, linked: LinkedPasses, labels: list[str], gradient: Any, **asked: Any) -> None:
-        with self._lock:
-            try:
-                linked.run(labels, gradient, **asked)
-            finally:
-                self._refresh()
+        with self._own_pass():
+            linked.run(labels, gradient, **asked)
 
     def _open(self) -> LinkedPasses:
         if self._linked is None:
@@ -217,9 +223,9 @@ class CompareWidget(SteppingWidget):
         return self._linked
 
     def _let_go(self) -> None:
-        if self._linked is None:
-            return
         with self._lock:
+            if self._linked is None:
+                return
             for follower in self._linked.followers.values():
                 follower.close()
             self._linked = None
@@ -228,14 +234,18 @@ class CompareWidget(SteppingWidget):
             self.set_trait("details", [None] * len(self.panes))
             self.set_trait("selected", None)
 
+    @grad_mode_kept
     def _refresh(self) -> None:
-        linked = self._linked
-        if linked is None or self._refreshing:
+        if self._linked is None or self._refreshing:
             return
         with self._lock:
+            linked = self._linked
+            # While the passes run one after another, the cursor over all of them is nowhere.
+            if linked is None or self._refreshing or self._running is not None:
+                return
             self._refreshing = True
             try:
-                with self.hold_sync():  # what changed goes to the browser as one message
+                with self.hold_sync(), unseen():  # what changed goes out as one message
                     self._refresh_passes(linked)
                     self._refresh_table(linked)
                     self.set_trait("details", self._describe(linked))

@@ -93,7 +93,7 @@ class LinkedPasses:
         self.cursor = cursor
         for recording, wanted in zip(self._shown, self._cursors[cursor], strict=True):
             if recording is not None and recording.cursor != wanted:
-                recording.go(wanted)
+                recording.travel(wanted)
 
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
         """Run the real backward of some of the graphs, and stand at the end.
@@ -133,7 +133,7 @@ class LinkedPasses:
         recording = follower.recording
         assert recording is not None
         assert recording.run.grads is not None
-        recording.go(0)
+        recording.travel(0)
         return [timeline.name for timeline in recording.run.grads.lend(lent)]
 
     def _where(self) -> int:

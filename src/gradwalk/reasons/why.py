@@ -12,6 +12,7 @@ from torch.autograd.graph import Node
 from ..backward.observe import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
+from ..graph.nodes import donates_buffers
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
@@ -174,9 +175,12 @@ def freed(captured: Capture, nodes: Collection[int]) -> str:
     """Why backward cannot run again: what the given nodes had saved is gone."""
     first = described(captured.graph, min(nodes))
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    again = ", and pass retain_graph=True to every backward() but the last"
+    if any(donates_buffers(captured.nodes[node]) for node in nodes):
+        again = " for each backward: compiled code in it can run only once"
     return (
         f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
-        "Compute the output again, and pass retain_graph=True to every backward() but the last."
+        f"Compute the output again{again}."
     )
 
 

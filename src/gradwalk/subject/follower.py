@@ -12,6 +12,7 @@ from ..backward.recording import Recording
 from ..backward.run_backward import run_backward
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
+from ..graph.modes import unseen
 from ..graph.saved import is_freed
 from ..reasons import why
 from ..wire import DetailsModel, MemoryModel, StateModel, TransportModel
@@ -65,6 +66,7 @@ class Follower:
             on_begin=begun,
         )
         self._seen: Run | None = None
+        self._told_compiled = False
 
     def close(self) -> None:
         """Remove every hook and let go of what was recorded."""
@@ -95,8 +97,10 @@ class Follower:
             Whether there was one since the last call.
         """
         last = self.observer.last
+        compiled = self.observer.compiled and not self._told_compiled
+        self._told_compiled = self.observer.compiled
         if last is None or last is self._seen or last.state == "running":
-            return False
+            return compiled
         self._seen = last
         if not last.keeps_graph:
             self.freed.update(i for i in last.steps if is_freed(self.captured.nodes[i]))
@@ -135,7 +139,7 @@ class Follower:
         if node is None:
             return None
         # A click can be handled on another thread, in whatever grad mode that thread is in.
-        with torch.no_grad():
+        with unseen(), torch.no_grad():
             found = details(self.captured, node, self.recording)
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")

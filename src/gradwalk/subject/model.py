@@ -129,7 +129,10 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
     reached = sorted(
         node for node, step in steps.items() if any(grad is not None for grad in step.grad_outputs)
     )
-    if last is None:
+    unseen = "compiled autograd runs it as one program, and shows only what is in .grad afterwards"
+    if observer.compiled and (last is None or not last.steps):
+        note = f"How gradients flowed in a backward pass through this graph is not known: {unseen}."
+    elif last is None:
         note = "No backward pass through this graph has been seen yet."
     else:
         note = f"Backward pass {observer.runs}: gradients reached {len(reached)} of {total} nodes"

@@ -13,13 +13,14 @@ import traitlets
 
 from .. import notebook
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.recording import find_node, read_budget
+from ..backward.recording import Recording, find_node, read_budget
 from ..files import export, mime
 from ..files.html import to_html
 from ..files.save import Opener
 from ..forward.annotate import MOST_INFERRED, annotate
 from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
+from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among, read_names
 from ..graph.outputs import Output, read_outputs
 from ..modules.module_classes import classes_of_modules
@@ -123,6 +124,7 @@ class GraphWidget(SteppingWidget):
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     _follower: Follower | StaticFollower | None = None  # None before the start and once closed
+    _shown: Recording | None = None  # the one that `steps`, `run` and `cursor` are of
 
     def __init__(
         self,
@@ -175,6 +177,7 @@ class GraphWidget(SteppingWidget):
         with collector_paused():
             self._show_captured(given, found, direction, constants, budget)
 
+    @grad_mode_kept
     def _show_captured(
         self,
         given: list[Output],
@@ -212,10 +215,11 @@ class GraphWidget(SteppingWidget):
 
         self._begin(fill, **shown)
 
+    @grad_mode_kept
     def backward(
         self,
         gradient: Any = None,
-        retain_graph: bool = True,
+        retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Any = None,
     ) -> None:
@@ -228,29 +232,28 @@ class GraphWidget(SteppingWidget):
             gradient: What to start from, as for ``Tensor.backward``: a tensor of the output's
                 shape, or a list of them, one per output. None for outputs of one number.
             retain_graph: Whether the nodes keep their saved tensors, so that backward can run
-                again.
+                again. None keeps them, unless a compiled part of the graph can run only once.
             create_graph: Whether the gradients get a graph of their own.
             inputs: The tensors to accumulate into; None for every leaf.
 
         Raises:
             TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
             ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
-            RuntimeError: Tensors that backward needs were freed by an earlier one.
+            RuntimeError: Tensors that backward needs were freed by an earlier one, or this
+                widget's own backward is running.
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
         follower = self._open()
-        with self._lock:
-            try:
-                follower.backward(
-                    gradient=gradient,
-                    retain_graph=retain_graph,
-                    create_graph=create_graph,
-                    inputs=inputs,
-                )
-            finally:
-                self._refresh()
+        with self._own_pass():
+            follower.backward(
+                gradient=gradient,
+                retain_graph=retain_graph,
+                create_graph=create_graph,
+                inputs=inputs,
+            )
 
+    @grad_mode_kept
     def run_to(self, node: int | str) -> None:
         """Move to where a node has just run; runs the real backward if there was none yet.
 
@@ -260,14 +263,16 @@ class GraphWidget(SteppingWidget):
         Raises:
             TypeError: ``node`` is neither.
             ValueError: No node is called so, several are, or it did not run in this pass.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
         """
         follower = self._open()
         find_node(follower.captured.graph, node)
+        self._refuse_while_running("run_to()")
         with self.hold_sync():
             self._started()
-            assert follower.recording is not None
-            self.cursor = follower.recording.find(node)
+            if follower.recording is not None:  # None when the widget was closed meanwhile
+                self.cursor = follower.recording.find(node)
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -326,12 +331,11 @@ class GraphWidget(SteppingWidget):
 
     def _started(self) -> bool:
         follower = self._open()
-        with self._lock:
-            self._refresh()
-            if follower.recording is not None:
-                return False
-            self.backward()
-            return True
+        self._refresh()
+        if follower.recording is not None:
+            return False
+        self.backward()
+        return True
 
     def _answer(self, asked: dict[str, Any]) -> None:
         if asked.get("kind") == "diagnose":
@@ -344,7 +348,11 @@ class GraphWidget(SteppingWidget):
     def _go(self, cursor: int) -> None:
         recording = None if self._follower is None else self._follower.recording
         if recording is not None and recording.cursor != cursor:
-            recording.go(cursor)
+            recording.travel(cursor)
+
+    def _stands_at(self) -> int:
+        recording = None if self._follower is None else self._follower.recording
+        return 0 if recording is None else recording.cursor
 
     def _open(self) -> Follower | StaticFollower:
         if self._follower is None:
@@ -355,40 +363,55 @@ class GraphWidget(SteppingWidget):
         return self._follower
 
     def _let_go(self) -> None:
-        if self._follower is None:
-            return
         with self._lock:
+            if self._follower is None:
+                return
             self._follower.close()
-            self._follower = None
+            self._follower = self._shown = None
             getattr(self, "_stop_refreshing", lambda: None)()
             self.set_trait("details", None)
             self.set_trait("selected", None)
 
+    @grad_mode_kept
     def _refresh(self) -> None:
-        if self._follower is None or self._refreshing:
+        if self._refreshing:
             return
         with self._lock:
+            follower = self._follower
+            if follower is None:
+                return
             self._refreshing = True
+            self._part_fault = None
             try:
-                with self.hold_sync():  # what changed goes to the browser as one message
-                    self._refresh_run(self._follower)
-                    self.set_trait("details", self._follower.describe(self.selected))
-                    self.set_trait("fault", self._follower.observer.fault)
+                with self.hold_sync(), unseen():  # what changed goes out as one message
+                    self._refresh_run(follower)
+                    details = self._part(
+                        f"Node {self.selected}", lambda: follower.describe(self.selected), None
+                    )
+                    self.set_trait("details", details)
+                    self.set_trait("fault", follower.observer.fault or self._part_fault)
             finally:
                 self._refreshing = False
 
     def _refresh_run(self, follower: Follower | StaticFollower) -> None:
-        shown = follower.recording
-        if follower.notice():
-            self.set_trait("state", follower.state())
-            self.set_trait("findings", None)  # they were about another pass
-            if self.memory is not None:
-                self.set_trait("memory", follower.memory())
-            if follower.recording is not shown and follower.recording is not None:
-                self.set_trait("steps", follower.recording.models)
-                self.set_trait("run", run_model(follower.recording))
-                self.cursor = follower.recording.cursor
-        self.set_trait("transport", follower.transport())
+        if follower.notice() or follower.recording is not self._shown:
+            self._show_pass(follower)
+        transport = self._part("What stepping does", follower.transport, self.transport)
+        self.set_trait("transport", transport)
+
+    def _show_pass(self, follower: Follower | StaticFollower) -> None:
+        """Show what is new: a pass that has ended, whether or not we go to it."""
+        self.set_trait("state", self._part("What has flowed", follower.state, self.state))
+        self.set_trait("findings", None)  # they were about another pass
+        if self.memory is not None:
+            self.set_trait("memory", self._part("The memory held", follower.memory, None))
+        recording = follower.recording
+        if recording is not None and recording is not self._shown:
+            self.set_trait("steps", recording.models)
+            self.cursor = recording.cursor
+            run = self._part("What flowed", lambda: run_model(recording), None)
+            self.set_trait("run", run)
+        self._shown = recording
 
 
 def _counted(count: int, noun: str) -> str:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import anywidget
 import traitlets
 
 from .. import notebook
-from ..backward.recording import read_count
+from ..backward.recording import read_count, refuse_within_backward
 from ..bundle import bundle
 from ..graph import release
+from ..graph.modes import grad_mode_kept
 from ..reasons import why
 from .traits import Cursor, Direction
+
+_T = TypeVar("_T")
 
 
 class SteppingWidget(anywidget.AnyWidget):
@@ -49,8 +53,10 @@ class SteppingWidget(anywidget.AnyWidget):
             fill: Sets the traits that the browser starts with.
             **shown: More of them, which the browser may change.
         """
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # never held while the user's own code runs
         self._refreshing = False
+        self._running: object | None = None  # there while backward of ours runs
+        self._part_fault: str | None = None
         try:
             fill()
             super().__init__(**shown)
@@ -62,6 +68,7 @@ class SteppingWidget(anywidget.AnyWidget):
         for replaced in notebook.replaced_by(self):
             replaced.close()
 
+    @grad_mode_kept
     def step(self, n: int = 1) -> None:
         """Move ``n`` steps on, at most to the end; the first call runs the real backward.
 
@@ -71,9 +78,11 @@ class SteppingWidget(anywidget.AnyWidget):
         Raises:
             TypeError: ``n`` is no whole number.
             ValueError: ``n`` is negative.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
         """
         count = read_count(n, "step")
+        self._refuse_while_running("step()")
         with self.hold_sync():  # the picture goes there at once, not by way of the end
             start = 0 if self._started() else self.cursor
             self.cursor = min(start + count, len(self.steps))
@@ -87,11 +96,19 @@ class SteppingWidget(anywidget.AnyWidget):
         Raises:
             TypeError: ``n`` is no whole number.
             ValueError: ``n`` is negative.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
         """
-        self.cursor = max(self.cursor - read_count(n, "step_back"), 0)
+        count = read_count(n, "step_back")
+        self._refuse_while_running("step_back()")
+        self.cursor = max(self.cursor - count, 0)
 
     def reset(self) -> None:
-        """Move to the start: every ``.grad`` as before backward."""
+        """Move to the start: every ``.grad`` as before backward.
+
+        Raises:
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
+        """
+        self._refuse_while_running("reset()")
         self.cursor = 0
 
     def close(self) -> None:
@@ -130,8 +147,61 @@ class SteppingWidget(anywidget.AnyWidget):
             finally:
                 self._refreshing = before
 
+    @contextmanager
+    def _own_pass(self) -> Iterator[None]:
+        """Within it backward runs, and with it whatever hooks the user has: nothing may move."""
+        mine = object()
+        try:
+            with self._lock:
+                self._refuse_while_running("backward()", within_others=True)
+                self._running = mine
+            yield
+        finally:
+            if self._running is mine:
+                self._running = None
+                self._refresh()
+
+    def _refuse_while_running(self, what: str, *, within_others: bool = False) -> None:
+        """Raise while a backward pass of ours runs, or when a hook of any pass asks.
+
+        Args:
+            what: What was asked for: "step()".
+            within_others: Whether hooks of other passes may ask for it.
+
+        Raises:
+            RuntimeError: It is so.
+        """
+        if self._running is not None:
+            raise RuntimeError(
+                f"{what} was asked for while this widget's own backward pass runs, by one of its "
+                "hooks or by another thread. Do it after that pass: in a hook, only remember that "
+                "it is to be done."
+            )
+        if not within_others:
+            refuse_within_backward(what)
+
+    def _part(self, what: str, make: Callable[[], _T], otherwise: _T) -> _T:
+        """A part of what is shown; when making it fails, a sentence in ``fault`` says so.
+
+        Args:
+            what: The part, to begin a sentence with.
+            make: Makes it.
+            otherwise: What to show in its place.
+        """
+        try:
+            return make()
+        except Exception as error:
+            self._part_fault = (
+                f"{what} cannot be shown, because making it failed: {why.failure(error)}. "
+                "Everything else is as it was."
+            )
+            return otherwise
+
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal: Any) -> int:
+        with self._lock:
+            if not self._refreshing:  # we set it ourselves, where a pass has ended
+                self._refuse_while_running("Moving the cursor")
         value, total = proposal["value"], len(self.steps)
         try:
             cursor = operator.index(value)
@@ -152,15 +222,36 @@ class SteppingWidget(anywidget.AnyWidget):
         return cursor
 
     @traitlets.observe("cursor")
+    @grad_mode_kept
     def _on_cursor(self, _: Any) -> None:
         with self._lock:
-            self._go(self.cursor)
+            if self._running is not None:  # what the browser sends is set before it is refused
+                self._put_cursor_back()
+                return
+            try:
+                self._go(self.cursor)
+            except BaseException:
+                self._put_cursor_back()
+                raise
             self._refresh()
 
+    def _put_cursor_back(self) -> None:
+        """Put the cursor where every ``.grad`` is, and tell the browser."""
+        if self.cursor == self._stands_at():
+            return
+        before, self._refreshing = self._refreshing, True
+        try:
+            self.cursor = self._stands_at()
+        finally:
+            self._refreshing = before
+        self.send_state("cursor")
+
     @traitlets.observe("selected")
+    @grad_mode_kept
     def _on_selected(self, _: Any) -> None:
         self._refresh()
 
+    @grad_mode_kept
     def _on_message(self, _: Any, content: Any, __: Any) -> None:
         """What the browser asks for."""
         if not isinstance(content, dict):
@@ -184,6 +275,10 @@ class SteppingWidget(anywidget.AnyWidget):
 
     def _go(self, cursor: int) -> None:
         """Make every ``.grad`` that we own what it was at the cursor."""
+        raise NotImplementedError
+
+    def _stands_at(self) -> int:
+        """After how many steps every ``.grad`` that we own is."""
         raise NotImplementedError
 
     def _refresh(self) -> None:

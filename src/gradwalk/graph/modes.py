@@ -1,0 +1,50 @@
+"""The modes that torch is in: as they were when gradwalk returns, and unaware that it looked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import ParamSpec, TypeVar
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function of which torch's grad mode is the same afterwards, however it ends.
+
+    ``with torch.no_grad()`` alone is not enough: an interrupt (Ctrl+C, the notebook's stop button)
+    that comes when the mode is off and the block has not begun leaves it off.
+    """
+
+    @functools.wraps(function)
+    def kept(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        enabled = torch.is_grad_enabled()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if torch.is_grad_enabled() != enabled:
+                # Not torch.set_grad_enabled: a Python call can be interrupted before it begins.
+                torch._C._set_grad_enabled(enabled)
+
+    return kept
+
+
+def is_watched() -> bool:
+    """Whether a mode of the user's (a ``TorchDispatchMode``, a ``TorchFunctionMode``) is active."""
+    return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Within it no mode of the user's sees what torch is asked to do."""
+    with ExitStack() as stack:
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_disable_current_modes())
+        if torch._C._len_torch_function_stack():
+            stack.enter_context(torch._C.DisableTorchFunction())
+        yield
