@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
 import networkx as nx
+
+from ..graph.adjacency import predecessors, successors
 
 MOST_COUNTED = 10**15
 """Paths are counted up to here: an unrolled loop can have more than fit on a screen."""
@@ -31,7 +33,7 @@ class Reach:
 
     def place(self, graph: nx.MultiDiGraph, source: int, target: int, input_nr: int) -> int:
         """The place of an edge among the edges of the graph."""
-        own = [(to, nr) for to, edges in graph._succ[source].items() for nr in edges]
+        own = [(to, nr) for to, edges in successors(graph)[source].items() for nr in edges]
         return self.first_edge[source] + own.index((target, input_nr))
 
 
@@ -45,17 +47,17 @@ def reach(graph: nx.MultiDiGraph, longest: int) -> Reach:
     known = _known.get(graph)
     if known is None:
         roots = list(dict.fromkeys(graph.graph["roots"]))
-        degrees = (sum(map(len, following.values())) for following in graph._succ.values())
+        degrees = (sum(map(len, following.values())) for following in successors(graph).values())
         known = _known[graph] = Reach(
             _count_paths(graph, [node for node, _ in roots]),
-            distances(graph._succ, {node for node, _ in roots}, longest),
+            distances(successors(graph), {node for node, _ in roots}, longest),
             [0, *accumulate(degrees)],
         )
     return known
 
 
 def distances(
-    following: dict[int, dict[int, object]], starts: Iterable[int], longest: int
+    following: Mapping[int, Mapping[int, object]], starts: Iterable[int], longest: int
 ) -> dict[int, int]:
     """Over how many edges nodes are reached at least, from the nearest of some nodes.
 
@@ -85,10 +87,10 @@ def _count_paths(graph: nx.MultiDiGraph, roots: list[int]) -> list[int]:
     for root in roots:
         paths[root] += 1
     # Ids are breadth-first, not topological, so a node waits until all that lead to it are counted.
-    waiting = [sum(map(len, before.values())) for before in graph._pred.values()]
+    waiting = [sum(map(len, before.values())) for before in predecessors(graph).values()]
     done = [node for node, before in enumerate(waiting) if before == 0]
     for node in done:  # grows while we walk
-        for target, edges in graph._succ[node].items():
+        for target, edges in successors(graph)[node].items():
             paths[target] = min(paths[target] + paths[node] * len(edges), MOST_COUNTED)
             waiting[target] -= len(edges)
             if waiting[target] == 0:

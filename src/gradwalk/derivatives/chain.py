@@ -13,6 +13,7 @@ from ..backward.kept import Kept
 from ..backward.observe import Run
 from ..backward.reach import MOST_COUNTED, Reach, reach
 from ..backward.steps import seeds
+from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
 from ..graph.nodes import node_class
 from ..graph.saved import read_saved
@@ -95,7 +96,7 @@ def _distances_to(graph: nx.MultiDiGraph, leaf: int, known: Reach) -> dict[int, 
     waiting = [leaf]
     for node in waiting:  # grows while we walk
         further = found[node] + 1
-        for source in graph._pred[node]:
+        for source in predecessors(graph)[node]:
             if source in found or source not in known.depths:
                 continue
             if known.depths[source] + further <= LONGEST_PATH:

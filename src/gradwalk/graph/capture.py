@@ -13,6 +13,9 @@ import torch
 from torch.autograd.graph import Node
 
 from . import release
+from .adjacency import attributes as attributes_of
+from .adjacency import predecessors as predecessors_of
+from .adjacency import successors as successors_of
 from .collector import collector_paused
 from .names import Names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
@@ -82,7 +85,11 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
     Returns:
         Each node's id, in the order of the ids.
     """
-    attributes, successors, predecessors = graph._node, graph._succ, graph._pred
+    attributes, successors, predecessors = (
+        attributes_of(graph),
+        successors_of(graph),
+        predecessors_of(graph),
+    )
     order: list[Any] = list(roots)
     ids = {node: i for i, node in enumerate(order)}
     for i in range(len(order)):

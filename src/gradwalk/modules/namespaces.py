@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from ..forward.annotate import Annotated
+from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
 from ..graph.names import Names
 from .module_edges import Edges, End, Gap
@@ -54,11 +55,12 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, str] | None = None
     _give_to_children(program, tree, found)
     by_node = dict(zip(program.nodes, found, strict=True))
     names = set(program.parameters.values())
+    takers = predecessors(captured.graph)
     for node in captured.graph:
         if node in program.parameters:
             by_node[node] = module_of(program.parameters[node], names)
         elif node not in by_node:
-            users = [by_node[user] for user in captured.graph._pred[node] if user in by_node]
+            users = [by_node[user] for user in takers[node] if user in by_node]
             by_node[node] = common_ancestor(users) if users else ""
     return {node: by_node[node].replace(".", "/") for node in captured.graph}
 

@@ -6,10 +6,10 @@ import bisect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import networkx as nx
 
+from ..graph.adjacency import attributes, successors
 from .module_tree import ancestors, is_standard_op
 from .plumbing import is_plumbing
 
@@ -68,8 +68,7 @@ def read_program(graph: nx.MultiDiGraph) -> Program:
         Its operations. torch numbers them as they are made, so the order is the program's own; of
         graphs made by several threads it is that of each thread.
     """
-    data: Any = graph._node  # the views that networkx gives cost more than all the rest
-    following: Any = graph._succ
+    data, following = attributes(graph), successors(graph)
     nodes = [node for node, each in data.items() if each["kind"] == "op"]
     nodes.sort(key=lambda node: (data[node]["sequence_nr"], -node))
     places = {node: place for place, node in enumerate(nodes)}

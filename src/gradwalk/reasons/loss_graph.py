@@ -13,6 +13,7 @@ from torch.autograd.graph import Node
 from ..forward.annotate import Annotated, annotate
 from ..forward.provenance import cuts_of
 from ..forward.records import Cut
+from ..graph.adjacency import predecessors
 from ..graph.capture import capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
@@ -62,7 +63,7 @@ class LossGraph:
         Those that save nothing give no evidence; what passes gradients to them may.
         """
         assert self.captured is not None
-        nodes, before = self.captured.nodes, self.captured.graph._pred
+        nodes, before = self.captured.nodes, predecessors(self.captured.graph)
         waiting = list(before[node])
         seen = set(waiting)
         for source in waiting:  # grows while we walk

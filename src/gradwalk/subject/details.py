@@ -16,6 +16,7 @@ from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
 from ..derivatives.formulas import formulas, with_numbers
 from ..forward.annotate import Annotated
+from ..graph.adjacency import predecessors
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
@@ -271,7 +272,7 @@ def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerMod
     """The first that take the tensors of a node, and how many do."""
     found = sorted(
         (source, edge["input_nr"], key)
-        for source, edges in graph._pred[node_id].items()
+        for source, edges in predecessors(graph)[node_id].items()
         for key, edge in edges.items()
     )
     listed = [(source, graph.edges[source, node_id, key]) for source, _, key in found[:MOST_LISTED]]

@@ -11,6 +11,7 @@ from ..backward.kept import Kept, norms
 from ..backward.observe import Observer, Run
 from ..backward.recording import Recording
 from ..backward.steps import seeds as seeds_at
+from ..graph.adjacency import successors
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
@@ -213,7 +214,7 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
     if run is None:
         return
     place = 0
-    for source, following in graph._succ.items():
+    for source, following in successors(graph).items():
         step = run.steps.get(source)
         for edges in following.values():
             for edge in edges.values():
