@@ -20,7 +20,7 @@ def nodes_of(outputs):
 
 
 def by_name(node):
-    return {saved["name"]: saved for saved in saved_models(node)}
+    return {saved["name"]: saved for saved in saved_models(node, 100)[0]}
 
 
 def torchs_own(node):

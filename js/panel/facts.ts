@@ -1,7 +1,7 @@
 import { element } from "../dom/element";
 import { formatShape } from "../text/shape";
 import type { DetailsModel, OutputModel } from "../wire";
-import { type Opened, section } from "./sections";
+import { andMore, type Opened, section } from "./sections";
 import { shortDtype } from "./tensor";
 
 /** Attributes of the node's tensor, as torch calls them. */
@@ -30,13 +30,14 @@ export function factList(rows: readonly [string, string][]): HTMLElement {
 /** The tensors a node made, when there is more to say than the facts do. */
 export function outputsSection(
   outputs: readonly OutputModel[],
+  count: number,
   opened: Opened,
 ): HTMLElement | null {
   if (outputs.length < 2) return null;
   return section(
     "outputs",
     "Outputs",
-    String(outputs.length),
+    String(count),
     opened,
     true,
     element(
@@ -57,6 +58,7 @@ export function outputsSection(
         ),
       ),
     ),
+    andMore(count, outputs.length),
   );
 }
 

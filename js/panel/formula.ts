@@ -7,9 +7,10 @@ import { type Opened, section } from "./sections";
 export function formulaSection(
   formula: readonly FormulaModel[],
   opened: Opened,
+  more: HTMLElement | null = null,
 ): HTMLElement | null {
   if (formula.length === 0) return null;
-  return section("formula", "Derivative", null, opened, true, ...formula.map(formulaItem));
+  return section("formula", "Derivative", null, opened, true, ...formula.map(formulaItem), more);
 }
 
 function formulaItem({

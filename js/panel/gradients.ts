@@ -1,8 +1,8 @@
 import { element } from "../dom/element";
 import type { Progress } from "../steps/recording";
 import type { DetailsModel, TensorSummary } from "../wire";
-import { argumentName, type GoTo, nodeLink } from "./links";
-import { type Opened, section, sentence } from "./sections";
+import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
+import { andMore, type Opened, section, sentence } from "./sections";
 import { tensorView } from "./tensor";
 
 /** What `.grad` holds, what flowed in and what was passed on: three things learners mix up, so each says which it is. */
@@ -34,7 +34,7 @@ function grad(details: DetailsModel, opened: Opened, stepping: boolean): HTMLEle
 }
 
 function gradOutput(
-  { grad_output, grad_note, outputs }: DetailsModel,
+  { grad_output, grad_note, outputs, output_count }: DetailsModel,
   opened: Opened,
 ): HTMLElement {
   return section(
@@ -56,14 +56,16 @@ function gradOutput(
               : tensorView(gradient, `grad_output.${i}`),
           ),
         )),
+    grad_output && andMore(Math.max(output_count, grad_output.length), grad_output.length),
   );
 }
 
 function gradInput(
-  { grad_input, grad_note, inputs, kind }: DetailsModel,
+  details: DetailsModel,
   opened: Opened,
   go: GoTo,
 ): HTMLElement {
+  const { grad_input, grad_note, inputs, kind } = details;
   return section(
     "grad_input",
     "Gradients passed on",
@@ -73,6 +75,7 @@ function gradInput(
     ...(grad_input === null
       ? [sentence(grad_note.grad_input)]
       : grad_input.map((gradient, i) => passedOn(gradient, inputs[i], i, go))),
+    grad_input && moreInputs(details),
   );
 }
 

@@ -1,7 +1,8 @@
 import { element, KEEP_KEYS } from "../dom/element";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
-import type { ConstantModel, ConsumerModel, InputModel, NoGradInput } from "../wire";
+import type { ConstantModel, ConsumerModel, DetailsModel, InputModel, NoGradInput } from "../wire";
+import { andMore } from "./sections";
 
 export type GoTo = (id: number) => void;
 
@@ -73,6 +74,12 @@ export function inputRows(
       ),
     ),
   );
+}
+
+/** How many more inputs there are than the panel lists, with and without gradient. */
+export function moreInputs(details: DetailsModel): HTMLElement | null {
+  const { inputs, no_grad_inputs, constants, input_count } = details;
+  return andMore(input_count, inputs.length + no_grad_inputs.length + constants.length);
 }
 
 const MOST_CONSUMERS = 50;

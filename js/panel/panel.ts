@@ -10,10 +10,10 @@ import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
 import { tensorSections } from "./gradients";
-import { consumerRows, type GoTo, inputRows } from "./links";
+import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
 import { savedSection } from "./saved";
-import { type Opened, section, sentence } from "./sections";
+import { failedSection, type Opened, section, sentence } from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
 import { stateBadge } from "./state";
 import { tensorView } from "./tensor";
@@ -120,16 +120,21 @@ export class Panel {
         ? null
         : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
       facts(details),
-      outputsSection(details.outputs, opened),
+      outputsSection(details.outputs, details.output_count, opened),
       ...(graph.static
         ? [valueSection(details, opened), noGradient(details, opened)]
         : tensorSections(details, opened, go, progress)),
-      contributionsSection(details, opened, go),
-      formulaSection(details.formula, opened),
-      chainSection(details.chain, graph, opened, go),
-      (details.kind === "op" || details.saved.length > 0) && !graph.static
-        ? savedSection(details.saved, opened)
-        : null,
+      contributionsSection(details, opened, go) ??
+        failedSection(details, "contributions", "How the gradient adds up", opened),
+      formulaSection(details.formula, opened, moreInputs(details)) ??
+        failedSection(details, "formula", "Derivative", opened),
+      chainSection(details.chain, graph, opened, go) ??
+        failedSection(details, "chain", "Chain rule", opened),
+      failedSection(details, "saved", "Saved for backward", opened) ??
+        ((details.kind === "op" || details.saved.length > 0) && !graph.static
+          ? savedSection(details.saved, details.saved_count, opened)
+          : null),
+      failedSection(details, "explained", "Why", opened),
       inputsSection(details, opened, go),
       consumersSection(details, opened, go),
     ];
@@ -194,11 +199,11 @@ function noGradient({ grad_note }: DetailsModel, opened: Opened): HTMLElement {
 }
 
 function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement | null {
-  const { inputs, no_grad_inputs, constants } = details;
-  const count = inputs.length + no_grad_inputs.length + constants.length;
-  if (count === 0) return null;
+  const { inputs, no_grad_inputs, constants, input_count } = details;
+  if (input_count === 0) return null;
   const rows = inputRows(inputs, no_grad_inputs, go, constants);
-  return section("inputs", "Inputs", String(count), opened, true, rows);
+  const count = String(input_count);
+  return section("inputs", "Inputs", count, opened, true, rows, moreInputs(details));
 }
 
 function consumersSection(

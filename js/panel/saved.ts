@@ -1,21 +1,26 @@
 import { element } from "../dom/element";
 import { counted } from "../text/number";
 import type { SavedModel } from "../wire";
-import { type Opened, section } from "./sections";
+import { andMore, type Opened, section } from "./sections";
 import { tensorView } from "./tensor";
 
 /** What the node keeps for backward. */
-export function savedSection(saved: readonly SavedModel[], opened: Opened): HTMLElement {
+export function savedSection(
+  saved: readonly SavedModel[],
+  count: number,
+  opened: Opened,
+): HTMLElement {
   const freed = saved.some((item) => item.freed);
   return section(
     "saved",
     "Saved for backward",
-    saved.length === 0 ? "nothing" : freed ? "freed" : counted(saved.length, "value"),
+    saved.length === 0 ? "nothing" : freed ? "freed" : counted(count, "value"),
     opened,
     true,
     ...(saved.length === 0
       ? [element("p", { class: "gw-note" }, "This node needs no values of the forward pass.")]
       : saved.map(savedItem)),
+    andMore(count, saved.length),
   );
 }
 

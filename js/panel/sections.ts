@@ -1,4 +1,5 @@
 import { element, KEEP_KEYS } from "../dom/element";
+import type { DetailsModel } from "../wire";
 
 /** Which sections the reader opened or closed; kept while details change. */
 export type Opened = Map<string, boolean>;
@@ -33,6 +34,23 @@ export function section(
   );
   body.addEventListener("toggle", () => opened.set(key, body.open));
   return body;
+}
+
+/** What stands in the place of a part that could not be worked out; null when it could. */
+export function failedSection(
+  details: DetailsModel,
+  part: keyof DetailsModel,
+  title: string,
+  opened: Opened,
+): HTMLElement | null {
+  const found = details.failed.find((each) => each.part === part);
+  if (found === undefined) return null;
+  return section(part, title, "not known", opened, true, sentence(found.sentence));
+}
+
+/** "and 900 more", below the first of many; null when there are no more. */
+export function andMore(count: number, shown: number): HTMLElement | null {
+  return count > shown ? element("p", { class: "gw-small" }, `and ${count - shown} more`) : null;
 }
 
 export function sentence(text: string | null): HTMLElement | null {

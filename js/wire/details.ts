@@ -143,7 +143,14 @@ export interface GradNotes {
   grad_input: string | null;
 }
 
-/** Everything the panel shows of the selected node. */
+/** A part of the details that could not be worked out, and a sentence why. */
+export interface FailedModel {
+  /** The field of `DetailsModel` that is empty for it. */
+  part: string;
+  sentence: string;
+}
+
+/** Everything the panel shows of the selected node; every list is of the first 100. */
 export interface DetailsModel {
   id: number;
   kind: "leaf" | "op" | "constant" | "cut" | "outside";
@@ -160,8 +167,12 @@ export interface DetailsModel {
   requires_grad: boolean | null;
   is_leaf: boolean | null;
   outputs: OutputModel[];
+  output_count: number;
   saved: SavedModel[];
+  saved_count: number;
   inputs: InputModel[];
+  /** Of `inputs`, `no_grad_inputs` and `constants` together. */
+  input_count: number;
   no_grad_inputs: NoGradInput[];
   /** The first 100. */
   consumers: ConsumerModel[];
@@ -195,6 +206,7 @@ export interface DetailsModel {
   cuts: CutModel[];
   /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
   explained: string | null;
+  failed: FailedModel[];
 }
 
 /** Where a node stands when a number of steps have run. */

@@ -11,7 +11,9 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
+from ..graph.reading import everywhere
 from ..graph.saved import read_saved
+from ..graph.summary import summarise
 from ..graph.words import described
 from ..wire import MarkModel
 from .kept import Kept, norms
@@ -108,12 +110,11 @@ def is_finite(kept: Kept) -> bool:
     if kept.tensor is None:
         summary = kept.summarise()
         return not summary["nan"] and not summary["inf"]
-    values = kept.tensor.detach()
-    if values.layout is torch.sparse_coo:
-        values = values.coalesce()
-    if values.layout is not torch.strided:
-        values = values.values()
-    return bool(values.isfinite().all())
+    finite = everywhere(kept.tensor, torch.isfinite)
+    if finite is not None:
+        return finite
+    summary = kept.summarise()
+    return not summary["nan"] and not summary["inf"]
 
 
 def _birth_note(captured: Capture, node: int, kept: Kept) -> str:
@@ -133,12 +134,11 @@ def _odd(name: str, value: object) -> str | None:
     """What may be behind it: zeros, NaN or Inf in what the node had saved."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
-    if not (value.is_floating_point() or value.is_complex()) or value.device.type == "meta":
+    if not (value.is_floating_point() or value.is_complex()):
         return None
-    with torch.no_grad():
-        found = [value.isnan().sum(), value.isinf().sum(), (value == 0).sum()]
-        counts = torch.stack(found).tolist()
-    parts = [f"{n} {what}" for n, what in zip(counts, ("NaN", "Inf", "zero"), strict=True) if n]
+    summary = summarise(value)
+    counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf"), (summary["zeros"], "zero")]
+    parts = [f"{count} {what}" for count, what in counts if count]
     if not parts:
         return None
     where = f"Among the {value.numel()} numbers of" if value.numel() > 1 else "In"

@@ -12,6 +12,7 @@ import torch
 
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor, set_version, version_of
+from ..graph.reading import why_unreadable
 from .inner_leaves import inner_leaves
 from .kept import LARGEST_COPY, Kept
 from .statistics import has_norm, norm_of
@@ -310,6 +311,8 @@ def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | 
     if known is not None:
         return Moment(step, grad, version_of(grad), known)
     values = grad.detach()
+    if why_unreadable(values) is not None:
+        return Moment(step, grad, version_of(grad), None)
     if stays and values.numel() * values.element_size() > LARGEST_COPY:
         norm = norm_of(values)
         if norm is not None:
@@ -328,6 +331,8 @@ def _is_as(grad: torch.Tensor, moment: Moment) -> bool:
 def _equal(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
     if a is None or b is None:
         return a is b
+    if why_unreadable(a) is not None:  # its memory was taken away since
+        return False
     try:
         return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
     except (RuntimeError, NotImplementedError):

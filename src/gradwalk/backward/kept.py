@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..graph.nodes import version_of
+from ..graph.reading import distinct, why_unreadable
 from ..graph.summary import MOST_VALUES, json_number, summarise
 from ..graph.summary import frame as frame_of
 from ..wire import TensorSummary
@@ -121,11 +122,14 @@ class Keeper:
         return kept
 
     def _keep(self, grad: torch.Tensor, copy: bool) -> Kept:
+        if why_unreadable(grad) is not None:
+            return Kept(None, summary=summarise(grad))
         if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
             return Kept(grad.clone(), owned=True)
         alike = self._at_hand.get(_memory(grad)) if has_norm(grad) else None
         size = grad.numel() * grad.element_size()
         stays = copy and size > LARGEST_COPY  # in `.grad`, which keeps it alive, not we
+        size = distinct(grad)[0].numel() * grad.element_size()
         storage = _storage_id(grad)
         if stays or (storage in self._storages and not copy):
             size = 0
@@ -182,7 +186,7 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         if each is None:
             continue
         like = each.norm if each.norm is not None else each.tensor
-        if like is not None and has_norm(like):
+        if like is not None and has_norm(like) and why_unreadable(like) is None:
             key = like.device, like.dtype, each.norm is not None
             groups.setdefault(key, []).append((i, each))
         else:

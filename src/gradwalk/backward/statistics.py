@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
+
+from ..graph.reading import distinct, parts, why_unreadable
 
 _DTYPES_WITH_NORM = {
     torch.float16,
@@ -47,20 +50,29 @@ def has_norm(tensor: torch.Tensor) -> bool:
 
 def norm_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The 2-norm of a tensor, left on its device; None where torch has none."""
-    return _norm(tensor) if has_norm(tensor) else None
+    if not has_norm(tensor) or why_unreadable(tensor) is not None:
+        return None
+    return _norm(*distinct(tensor))
 
 
-def _norm(tensor: torch.Tensor) -> torch.Tensor:
-    # A sum of squares soon overflows half precision.
-    wide = torch.float32 if tensor.itemsize < 4 else None
-    norm: torch.Tensor = torch.linalg.vector_norm(tensor, dtype=wide)
-    return norm
+def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
+    norm: torch.Tensor
+    if once.itemsize < 4 and once.is_floating_point():
+        # A sum of squares soon overflows half precision; wider numbers are made some at a time.
+        some = [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts(once)]
+        norm = some[0] if len(some) == 1 else torch.linalg.vector_norm(torch.stack(some))
+    else:
+        norm = torch.linalg.vector_norm(once)
+    return norm * math.sqrt(repeats) if repeats > 1 else norm
 
 
 def statistics_of(tensor: torch.Tensor) -> Statistics:
-    """All the numbers of a real tensor that has a norm."""
-    norm = _norm(tensor)
-    low, high = tensor.aminmax()
+    """All the numbers of a real tensor that has a norm, and whose values are in memory."""
+    once, repeats = distinct(tensor)
+    norm = _norm(once, repeats)
+    low, high = once.aminmax()
     if tensor.device.type == "cpu" and norm.isfinite():  # elsewhere looking would have to wait
         return Statistics(norm, low, high)
-    return Statistics(norm, low, high, tensor.isnan().sum(), tensor.isinf().sum())
+    nan = torch.stack([part.isnan().sum() for part in parts(once)]).sum() * repeats
+    inf = torch.stack([part.isinf().sum() for part in parts(once)]).sum() * repeats
+    return Statistics(norm, low, high, nan, inf)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import networkx as nx
 import torch
 
+from ..graph.reading import is_plain, why_unreadable
 from ..wire import NodeState, StepModel
 from .kept import Kept
 from .observe import Run
@@ -122,13 +124,16 @@ def state_at(step: StepModel | None, cursor: int) -> NodeState:
     return "ready" if cursor >= step["ready"] else "waiting"
 
 
-def contributions(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Contribution]:
+def contributions(
+    graph: nx.MultiDiGraph, run: Run, node: int, largest: float = math.inf
+) -> Iterator[Contribution]:
     """What arrived at a node, in the order in which the engine added it up.
 
     Args:
         graph: The captured graph.
         run: The backward pass.
         node: The receiving node.
+        largest: Gradients of more bytes are not added up: their total is None.
 
     Yields:
         What backward started from, if the node is an output; then each consumer's share. Without
@@ -138,12 +143,14 @@ def contributions(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[Contr
     unknown: set[int] = set()  # outputs to which something came whose values were not kept
     for step, consumer, input_nr, output_nr, kept in _arrivals(graph, run, node):
         grad, total = _tensor(kept), totals.get(output_nr)
-        if kept is not None and grad is None:
+        if kept is not None and (grad is None or why_unreadable(grad) is not None):
             unknown.add(output_nr)
         if output_nr in unknown:
             total = None
         elif grad is not None:
-            total = grad if total is None else _sum(total, grad)
+            total = grad if total is None else _sum(total, grad, largest)
+            if total is None:
+                unknown.add(output_nr)
         totals[output_nr] = total
         yield Contribution(step, consumer, input_nr, output_nr, grad, total)
 
@@ -182,9 +189,18 @@ def seeds(graph: nx.MultiDiGraph, run: Run, node: int) -> Iterator[tuple[int, to
                 yield output_nr, kept.tensor
 
 
-def _sum(before: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+def _sum(before: torch.Tensor, grad: torch.Tensor, largest: float) -> torch.Tensor | None:
     with torch.no_grad():
-        return grad + before if before.is_sparse else before + grad
+        if not (is_plain(before) and is_plain(grad) and before.shape == grad.shape):
+            return grad + before if before.is_sparse else before + grad
+        # What both repeat is added once.
+        shape = grad.shape
+        for dim, strides in enumerate(zip(before.stride(), grad.stride(), strict=True)):
+            if strides == (0, 0) and shape[dim] > 1:
+                before, grad = before.narrow(dim, 0, 1), grad.narrow(dim, 0, 1)
+        if grad.numel() * grad.itemsize > largest:
+            return None
+        return (before + grad).expand(shape)
 
 
 def _tensor(kept: Kept | None) -> torch.Tensor | None:

@@ -9,7 +9,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..forward.annotate import Annotated, annotate, unannotated
-from ..graph.capture import capture_nodes
+from ..graph.capture import MOST_NODES, capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
 from ..program.static_capture import StaticCapture, capture_static
@@ -58,7 +58,7 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Annotated | 
         for i, (label, output, known) in enumerate(zip(labels, outputs, called, strict=True), 1)
     ]
     plain = [
-        capture_static(each) if is_program(each) else capture_nodes(output, known)
+        capture_static(each) if is_program(each) else capture_nodes(output, known, MOST_NODES)
         for each, output, known in zip(given, outputs, called, strict=True)
     ]
     infer = all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -244,20 +245,23 @@ class CompareWidget(SteppingWidget):
             if linked is None or self._refreshing or self._running is not None:
                 return
             self._refreshing = True
+            self._part_fault = None
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     self._refresh_passes(linked)
-                    self._refresh_table(linked)
-                    self.set_trait("details", self._describe(linked))
+                    self._part("The table", lambda: self._refresh_table(linked), None)
+                    nothing: list[DetailsModel | None] = [None] * len(self.panes)
+                    details = self._part("This node", lambda: self._describe(linked), nothing)
+                    self.set_trait("details", details)
                     faults = [each.observer.fault for each in linked.followers.values()]
-                    self.set_trait("fault", next(filter(None, faults), None))
+                    self.set_trait("fault", next(filter(None, faults), self._part_fault))
             finally:
                 self._refreshing = False
 
     def _refresh_passes(self, linked: LinkedPasses) -> None:
         news = linked.take_news()
         passes: list[PassModel] = [
-            _pass(linked, label)
+            self._part(f"The pass of {label}", functools.partial(_pass, linked, label), known)
             if label in news
             else {**known, "transport": linked.transport(label)}
             for label, known in zip(linked.followers, self.passes, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import networkx as nx
 import torch
@@ -16,9 +17,10 @@ from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
 from ..graph.nodes import node_class
+from ..graph.reading import one_number, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.signatures import signature
-from ..graph.summary import json_number
+from ..graph.summary import plain_values
 from ..wire import ChainModel, FactorModel, PathModel
 from .formulas import formulas
 
@@ -68,9 +70,8 @@ def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | N
     total = known.paths[leaf]
     within = _distances_to(graph, leaf, known)
     roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
-    hops = [(root, path) for root in roots for path in _walk(graph, root, leaf, within)][
-        :MOST_PATHS
-    ]
+    found_paths = ((root, path) for root in roots for path in _walk(graph, root, leaf, within))
+    hops = list(islice(found_paths, MOST_PATHS))
     local = _Local(captured, run)
     found = [_path(local, root, path, known) for root, path in hops]
     paths = [model for model, _ in found]
@@ -83,9 +84,9 @@ def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | N
         written = f"{_sum_of(numbers)} = {_short(value)}" if len(numbers) > 1 else _short(value)
     return {
         "paths": paths,
-        "total_paths": json_number(total),
+        "total_paths": total,
         "written": written,
-        "sum": None if value is None else json_number(value.item()),
+        "sum": None if value is None else plain_values(value),
         "note": _note(graph, leaf, total, len(paths), value is not None),
     }
 
@@ -145,7 +146,7 @@ def _path(
             "node": hop.source,
             "target": hop.target,
             "code": local.code(hop),
-            "value": None if value is None else json_number(value.item()),
+            "value": None if value is None else plain_values(value),
             "note": None if value is not None else local.why_not(hop),
         }
         for hop, value in zip(path, values, strict=True)
@@ -164,7 +165,7 @@ def _path(
     return {
         "factors": factors,
         "written": written or _short(product),
-        "product": json_number(product.item()),
+        "product": plain_values(product),
     }, product
 
 
@@ -174,30 +175,29 @@ class _Local:
     def __init__(self, captured: Capture, run: Run | None) -> None:
         self.captured = captured
         self.run = run
-        self._codes: dict[int, dict[int, str]] = {}
+        self._codes: dict[tuple[int, int], str] = {}
 
     def code(self, hop: Hop) -> str:
-        if hop.source not in self._codes:
-            self._codes[hop.source] = {
-                formula["input_nr"]: formula["code"]
-                for formula in formulas(self.captured.nodes[hop.source])
-            }
-        return self._codes[hop.source].get(hop.input_nr, "")
+        key = hop.source, hop.input_nr
+        if key not in self._codes:
+            found = formulas(self.captured.nodes[hop.source], [hop.input_nr])
+            self._codes[key] = found[0]["code"] if found else ""
+        return self._codes[key]
 
     def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
         given = None
         if self.run is not None:
             given = dict(seeds(self.captured.graph, self.run, root[0])).get(root[1])
         if given is not None:
-            return given.detach().reshape(()) if given.numel() == 1 else None
-        return torch.ones(()) if _is_one(self.captured, *root) else None
+            return None if given.is_complex() else one_number(given)
+        return torch.ones(()) if _is_one_real(self.captured, *root) else None
 
     def derivative(self, hop: Hop) -> torch.Tensor | None:
         """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
         graph, node = self.captured.graph, self.captured.nodes[hop.source]
         outputs = graph.nodes[hop.source]["outputs"]
-        ones = all(_is_one(self.captured, hop.source, nr) for nr in range(len(outputs)))
-        if not ones or not _is_one(self.captured, hop.target, hop.output_nr):
+        ones = all(_is_one_real(self.captured, hop.source, nr) for nr in range(len(outputs)))
+        if not ones or not _is_one_real(self.captured, hop.target, hop.output_nr):
             return None
         if _may_be_called(node):
             return _called(node, len(outputs), hop)
@@ -205,8 +205,13 @@ class _Local:
 
     def why_not(self, hop: Hop) -> str:
         ends = [(hop.source, hop.arrived), (hop.target, hop.output_nr)]
-        if all(_is_one(self.captured, *end) for end in ends):
+        if all(_is_one_real(self.captured, *end) for end in ends):
             return "Not known: torch has no formula for it, and no gradient has flowed through it."
+        if all(_is_one(self.captured, *end) for end in ends):
+            return (
+                "A matrix: a complex number is two real ones, with a derivative for each of the two"
+                " above and below."
+            )
         return "A matrix: one derivative for each number above and each below (the Jacobian)."
 
     def _ratio(self, hop: Hop) -> torch.Tensor | None:
@@ -221,9 +226,7 @@ class _Local:
 
 
 def _only(kept: Kept | None) -> torch.Tensor | None:
-    if kept is None or kept.tensor is None or kept.tensor.numel() != 1:
-        return None
-    return kept.tensor.detach().reshape(())
+    return None if kept is None else one_number(kept.tensor)
 
 
 def _is_one(captured: Capture, node: int, output_nr: int) -> bool:
@@ -232,29 +235,40 @@ def _is_one(captured: Capture, node: int, output_nr: int) -> bool:
     return shape is not None and torch.Size(shape).numel() == 1
 
 
+def _is_one_real(captured: Capture, node: int, output_nr: int) -> bool:
+    if not _is_one(captured, node, output_nr):
+        return False
+    dtype = captured.graph.nodes[node]["outputs"][output_nr]["dtype"]
+    return not dtype.startswith("torch.complex")
+
+
 def _may_be_called(node: Node) -> bool:
     """Whether a node's own backward can be asked: it is torch's, and all it saved is there."""
     kind = node_class(type(node))
     if kind.is_function or kind.op is None or signature(kind.op) is None:
         return False  # a user's code may do anything when it is called once more
-    return not any(saved.freed or saved.note for saved in read_saved(node))
+    return all(
+        not saved.freed and not saved.note and _is_there(saved.value) for saved in read_saved(node)
+    )
+
+
+def _is_there(value: object) -> bool:
+    return not isinstance(value, torch.Tensor) or why_unreadable(value) is None
 
 
 def _called(node: Node, outputs: int, hop: Hop) -> torch.Tensor | None:
-    metadata = node._input_metadata
-    seeds = [
-        (torch.ones if nr == hop.arrived else torch.zeros)(
-            tuple(like.shape), dtype=like.dtype, device=like.device
-        )
-        for nr, like in enumerate(metadata[:outputs])
-    ]
     try:
+        seeds = [
+            (torch.ones if nr == hop.arrived else torch.zeros)(
+                tuple(like.shape), dtype=like.dtype, device=like.device
+            )
+            for nr, like in enumerate(node._input_metadata[:outputs])
+        ]
         with torch.no_grad():
             passed = node(*seeds)  # type: ignore[operator]
-    except RuntimeError:
+    except Exception:  # any backend may refuse any layout
         return None
-    grad = passed[hop.input_nr] if isinstance(passed, tuple) else passed
-    return None if grad is None or grad.numel() != 1 else grad.reshape(())
+    return one_number(passed[hop.input_nr] if isinstance(passed, tuple) else passed)
 
 
 def _short(value: torch.Tensor) -> str:
@@ -280,7 +294,8 @@ def _note(graph: nx.MultiDiGraph, leaf: int, total: int, shown: int, numbers: bo
         note += f" {shown} of them are shown." if shown else " Each is too long to be shown."
     if shown and not numbers:
         note += (
-            " Where a tensor on the way has more than one number, a derivative is a matrix, which "
-            "torch never forms: the code says what it multiplies with the gradient."
+            " Where a tensor on the way has more than one number (a complex one counts as two), a "
+            "derivative is a matrix, which torch never forms: the code "
+            "says what it multiplies with the gradient."
         )
     return note

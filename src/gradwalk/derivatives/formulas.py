@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -15,7 +15,16 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.nodes import AccumulateGrad, input_names, leaf_tensor, node_class, op_name, saved_names
+from ..graph.nodes import (
+    AccumulateGrad,
+    NextFunctions,
+    input_names,
+    leaf_tensor,
+    node_class,
+    op_name,
+    saved_names,
+)
+from ..graph.reading import why_unreadable
 from ..graph.saved import read_saved
 from ..graph.signatures import signature
 from ..wire import FormulaModel
@@ -26,11 +35,12 @@ _SOURCE_LINES = 40
 _LONGEST_NUMBERS = 80
 
 
-def formulas(node: Node) -> list[FormulaModel]:
+def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaModel]:
     """The derivative for each input of a node that passes a gradient on.
 
     Args:
         node: An autograd node. Nothing of the user's is run, not even an unpack hook.
+        inputs: Of which of its inputs, by number; None for all.
 
     Returns:
         One entry per next function that is not None, in their order; none for a leaf. Where
@@ -52,7 +62,7 @@ def formulas(node: Node) -> list[FormulaModel]:
     return [
         _formula(node, case and replace(case, input_nr=nr), nr, names[nr])
         for nr, (child, _) in enumerate(following)
-        if child is not None
+        if child is not None and (inputs is None or nr in inputs)
     ]
 
 
@@ -78,7 +88,7 @@ def evaluate(
         tensor(6.)
     """
     with torch.no_grad():
-        done = _run(formula, node, grads)
+        done = _run(formula, node, _arrival(node, grads))
     return None if done is None else done.value
 
 
@@ -104,15 +114,35 @@ def with_numbers(
         >>> with_numbers(formulas(y.grad_fn)[0], y.grad_fn, [torch.ones(())])
         '1 * (2 * 3 ** (2 - 1)) = 6'
     """
+    return fill_in([{**formula}], node, grads)[0]["numbers"]
+
+
+def fill_in(
+    found: list[FormulaModel], node: Node, grads: Sequence[torch.Tensor | None]
+) -> list[FormulaModel]:
+    """Formulas of one node, with what `with_numbers` gives for each as their ``numbers``.
+
+    Args:
+        found: What ``formulas(node)`` gave; changed.
+        node: The node they belong to.
+        grads: The gradient of each of the node's outputs.
+    """
     with torch.no_grad():
-        done = _run(formula, node, grads)
-        if done is None or not all(_is_number(done.names[name]) for name in done.used):
-            return None
-        try:
-            left = _in_numbers(done.last, done.names)
-            right = _number(done.value)
-        except _NoNumberError:
-            return None
+        arrival = _arrival(node, grads)
+        for formula in found:
+            formula["numbers"] = _in_words(formula, node, arrival)
+    return found
+
+
+def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
+    done = _run(formula, node, arrival, only_numbers=True)
+    if done is None:
+        return None
+    try:
+        left = _in_numbers(done.last, done.names)
+        right = _number(done.value)
+    except Exception:  # not a real number, or a backend that refuses an operation
+        return None
     text = ast.unparse(right)
     if not _is_literal(left):
         text = f"{ast.unparse(left)} = {text}"
@@ -145,7 +175,8 @@ def _from_table(node: Node, case: Case | None, argument: str | None) -> str | No
         return None
     try:
         code = derivative(op_name(node), argument, case)
-    except KeyError:  # this torch keeps something else than the row expects
+    except (KeyError, TypeError, ValueError, IndexError):
+        # This torch keeps something else than the row expects.
         return None
     known = {"grad", "grads", "torch", "math", *saved_names(type(node))}
     return code if code is not None and _program(code).names <= known else None
@@ -193,17 +224,23 @@ def _case(node: Node) -> Case | None:
     saved, unreadable = _read(node)
     try:
         outputs = tuple(_tensor_type(each) for each in node._input_metadata)
-        inputs = tuple(_input_type(child, nr) for child, nr in node.next_functions)
-    except (RuntimeError, IndexError):  # a nested tensor has no one shape
+        inputs = tuple(_input_types(node.next_functions))
+    except Exception:  # a nested tensor has no one shape, a traced one no numbers for it
         return None
     return Case(saved, unreadable, outputs, inputs, input_nr=0) if outputs else None
 
 
-def _input_type(child: Any, output_nr: int) -> TensorType | None:
-    if child is None:
-        return None
-    leaf = leaf_tensor(child)
-    return _tensor_type(child._input_metadata[output_nr] if leaf is None else leaf)
+def _input_types(following: NextFunctions) -> Iterable[TensorType | None]:
+    described: dict[Node, Any] = {}  # torch describes all outputs of a node at once
+    for child, output_nr in following:
+        if child is None:
+            yield None
+        elif (leaf := leaf_tensor(child)) is not None:
+            yield _tensor_type(leaf)
+        else:
+            if child not in described:
+                described[child] = child._input_metadata
+            yield _tensor_type(described[child][output_nr])
 
 
 def _tensor_type(like: Any) -> TensorType:
@@ -222,9 +259,10 @@ def _read(node: Node) -> tuple[Mapping[str, Any], frozenset[str]]:
             values[name] = _signed(saved.value)
         else:
             # An index that is absent, as in x[:, i], is a None in between.
-            filled = list(values[name] or ())
-            filled += [None] * (int(position[:-1]) - len(filled))
-            values[name] = [*filled, saved.value]
+            if values[name] is None:
+                values[name] = []
+            values[name] += [None] * (int(position[:-1]) - len(values[name]))
+            values[name].append(saved.value)
     return {k: v for k, v in values.items() if k not in unreadable}, frozenset(unreadable)
 
 
@@ -270,48 +308,76 @@ class _Done:
     used: frozenset[str]
 
 
-def _run(formula: FormulaModel, node: Node, grads: Sequence[torch.Tensor | None]) -> _Done | None:
+@dataclass(frozen=True)
+class _Arrival:
+    """A node whose turn has come.
+
+    Attributes:
+        case: What is known of it.
+        grads: The gradients of all outputs: zeros for those of several that were not used.
+        first_only: Whether nothing came to any but the first output.
+    """
+
+    case: Case
+    grads: list[torch.Tensor]
+    first_only: bool
+
+
+def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | None:
+    case = _case(node)
+    given = next((grad for grad in grads if grad is not None), None)
+    if case is None or given is None:
+        return None
+    padded = [*grads, *[None] * (len(case.outputs) - len(grads))]
+    arrived = [
+        torch.zeros((), dtype=like.dtype, device=given.device).expand(like.shape)
+        if grad is None
+        else grad
+        for grad, like in zip(padded, case.outputs, strict=True)
+    ]
+    return _Arrival(case, arrived, all(grad is None for grad in grads[1:]))
+
+
+def _run(
+    formula: FormulaModel, node: Node, arrival: _Arrival | None, *, only_numbers: bool = False
+) -> _Done | None:
+    """Run the code of a formula; ``only_numbers``: if all that it needs is one number each."""
+    if arrival is None:
+        return None
     # The code is written anew: text that came from elsewhere is never executed.
-    base = _case(node)
-    case = base and replace(base, input_nr=formula["input_nr"])
+    case = replace(arrival.case, input_nr=formula["input_nr"])
     code = _from_table(node, case, formula["argument"])
-    arrived = case and _arrived(case, grads)
-    if code is None or not case or not arrived:
+    if code is None:
         return None
     program = _program(code)
-    names = {"torch": torch, "math": math, "grad": arrived[0], "grads": arrived, **case.saved}
+    grads = arrival.grads
+    names = {"torch": torch, "math": math, "grad": grads[0], "grads": grads, **case.saved}
     used = program.names - {"torch", "math"}
-    if "grads" not in used and any(grad is not None for grad in grads[1:]):
+    if "grads" not in used and not arrival.first_only:
         return None  # the code speaks of the first output only
-    if used & case.unreadable or not all(_is_plain(names[name]) for name in used):
+    if used & case.unreadable or not all(_is_usable(names[name]) for name in used):
         return None
-    names["__builtins__"] = {}
+    if only_numbers and not all(_is_number(names[name]) for name in used):
+        return None
+    # No builtin can be named by the code, but torch itself imports some of its modules only when
+    # they are needed, from C++, and looks for the import where Python code would.
+    names["__builtins__"] = {"__import__": __import__}
     try:
-        with torch.autocast(arrived[0].device.type, enabled=False):
+        with torch.autocast(grads[0].device.type, enabled=False):
             exec(program.steps, names)
             value = eval(program.result, names)
-    except (RuntimeError, TypeError, ValueError, IndexError):  # e.g. not for sparse tensors
+    except Exception:  # any backend may refuse any operation, as for sparse tensors
         return None
     return _Done(value, program.last, names, used)
 
 
-def _arrived(case: Case, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor] | None:
-    """The gradients of all outputs: zeros for those of several that were not used."""
-    given = next((grad for grad in grads if grad is not None), None)
-    if given is None:
-        return None
-    padded = [*grads, *[None] * (len(case.outputs) - len(grads))]
-    return [
-        torch.zeros(like.shape, dtype=like.dtype, device=given.device) if grad is None else grad
-        for grad, like in zip(padded, case.outputs, strict=True)
-    ]
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether no tensor in ``value`` is of a class whose methods may be a user's."""
+def _is_usable(value: Any) -> bool:
+    """Whether every tensor in ``value`` is in memory, and of no class with methods of a user's."""
     if isinstance(value, (list, tuple)):
-        return all(_is_plain(each) for each in value)
-    return not isinstance(value, torch.Tensor) or type(value) in (torch.Tensor, torch.nn.Parameter)
+        return all(_is_usable(each) for each in value)
+    if not isinstance(value, torch.Tensor):
+        return True
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and why_unreadable(value) is None
 
 
 class _NoNumberError(Exception):

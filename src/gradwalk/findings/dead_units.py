@@ -8,6 +8,7 @@ import torch
 
 from ..backward.observe import Run
 from ..graph.capture import Capture
+from ..graph.reading import distinct, is_plain, overlaps_too_much
 from ..graph.saved import read_saved
 
 _OPS = ("ReluBackward0", "ThresholdBackward0")
@@ -41,9 +42,8 @@ def _by_result(captured: Capture, node: int) -> torch.Tensor | None:
     for saved in read_saved(captured.nodes[node]):
         value = saved.value
         if saved.name in ("result", "self") and isinstance(value, torch.Tensor):
-            if not _is_readable(value):
-                return None
-            return _per_unit(value.detach() <= 0)
+            ends = _ends(value)
+            return None if ends is None else ends[1] <= 0
     return None
 
 
@@ -54,21 +54,29 @@ def _by_gradient(run: Run, node: int) -> torch.Tensor | None:
     came, went = step.grad_outputs[0], step.grad_inputs[0]
     if came is None or went is None or came.tensor is None or went.tensor is None:
         return None
-    if not (_is_readable(came.tensor) and _is_readable(went.tensor)):
+    arriving, passed = _ends(came.tensor), _ends(went.tensor)
+    if arriving is None or passed is None:
         return None
-    stopped = _per_unit(went.tensor == 0)
-    arrived = ~_per_unit(came.tensor == 0)
-    return (stopped & arrived)[arrived]
+    arrived = ~_are_zero(*arriving)
+    return (_are_zero(*passed) & arrived)[arrived]
 
 
-def _is_readable(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_nested and tensor.device.type != "meta"
+def _are_zero(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return (low == 0) & (high == 0)
 
 
-def _per_unit(is_zero: torch.Tensor) -> torch.Tensor:
-    """Whether each unit is zero for every example."""
-    if is_zero.dim() == 0:
-        return is_zero.reshape(1)
-    unit = 1 if is_zero.dim() > 3 else is_zero.dim() - 1
+def _ends(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The lowest and the highest value of each unit; None where they cannot be read."""
+    if not is_plain(tensor) or not tensor.numel():
+        return None
     with torch.no_grad():
-        return is_zero.movedim(unit, 0).flatten(1).all(1) if is_zero.dim() > 1 else is_zero
+        once, _ = distinct(tensor.detach())
+        if overlaps_too_much(once):
+            return None
+        if once.dim() == 0:
+            return once.reshape(1), once.reshape(1)
+        unit = 1 if once.dim() > 3 else once.dim() - 1
+        units = tensor.shape[unit]
+        others = [dim for dim in range(once.dim()) if dim != unit]
+        low, high = (once.amin(others), once.amax(others)) if others else (once, once)
+        return low.expand(units), high.expand(units)

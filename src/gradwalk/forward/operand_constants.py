@@ -14,6 +14,7 @@ from torch.autograd.graph import Node
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor, node_class
+from ..graph.reading import why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import signature
 from ..wire import NoGradInput
@@ -192,7 +193,8 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         cuts = (alias_of(leaf),)
     values = None
     with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
-        if tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES:
+        small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
+        if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
     return Constant(
         position=saved.name,

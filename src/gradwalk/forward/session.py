@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..graph.reading import why_unreadable
 from . import records, weak_facts
 from .module_path import ModuleStack
 from .operands import (
@@ -294,7 +295,8 @@ def _note_all(outputs: list[torch.Tensor], noted: Record | Origin) -> None:
 
 def _constant(position: int | str, tensor: torch.Tensor, origin: Origin | None) -> Constant:
     values = None
-    if type(tensor) in _PLAIN and tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES:
+    small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
+    if type(tensor) in _PLAIN and small and why_unreadable(tensor) is None:
         with contextlib.suppress(RuntimeError):  # some layouts cannot be listed
             values = tensor.tolist()
     return Constant(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import operator
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,11 @@ from .names import Names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output
 
+MOST_NODES = 200_000
+"""Nodes of a graph that is drawn without asking."""
+
+_MOST_NAMES = 100  # outputs that a node is named after
+
 
 @dataclass(frozen=True)
 class Capture:
@@ -37,7 +44,7 @@ class Capture:
     tensors: dict[tuple[int, int], weakref.ref[torch.Tensor]]
 
 
-def capture_nodes(outputs: list[Output], names: Names) -> Capture:
+def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) -> Capture:
     """The autograd graph behind some outputs: one node per autograd ``Node``.
 
     An AccumulateGrad and the leaf tensor it accumulates into are one node. The walk is iterative
@@ -47,18 +54,45 @@ def capture_nodes(outputs: list[Output], names: Names) -> Capture:
     Args:
         outputs: Where to start.
         names: What the user calls the tensors.
+        most: How many nodes the graph may have; None for any number.
 
     Returns:
         The graph and its nodes.
+
+    Raises:
+        ValueError: It has more nodes.
     """
     with collector_paused():
-        return _build(outputs, names)
+        return _build(outputs, names, math.inf if most is None else most)
 
 
-def _build(outputs: list[Output], names: Names) -> Capture:
+def read_most(max_nodes: Any) -> int | None:
+    """The most nodes to draw, checked."""
+    if max_nodes is None:
+        return None
+    try:
+        count = operator.index(max_nodes)
+    except TypeError:
+        raise TypeError(
+            f"max_nodes was given {max_nodes!r}, of type {type(max_nodes).__name__}. Give the most "
+            "nodes to draw, such as 1_000_000, or None for any number."
+        ) from None
+    if count < 1:
+        raise ValueError(f"max_nodes was given {count}. Give a number from 1, or None for any.")
+    return count
+
+
+def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     graph = nx.MultiDiGraph()
-    ids = _walk(graph, dict.fromkeys(output.node for output in outputs))
+    ids = _walk(graph, dict.fromkeys(output.node for output in outputs), most)
     release.hold(ids, outputs)
+    if len(ids) > most:
+        raise ValueError(
+            f"This graph has more than {most:,} nodes, and a picture of a million takes minutes "
+            "and gigabytes. Show a part of it (start from the output of one layer, or unroll fewer "
+            "steps), or pass a larger max_nodes to GraphWidget to draw it all the same. capture(), "
+            "record() and explain_grad() take graphs of any size."
+        )
     called = dict(names.edges)
     called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
     _name_leaves(graph, ids, names.leaves)
@@ -75,12 +109,16 @@ def _build(outputs: list[Output], names: Names) -> Capture:
     return Capture(graph, list(ids), tensors)
 
 
-def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # noqa: C901
+def _walk(  # noqa: C901
+    graph: nx.MultiDiGraph, roots: Iterable[Node], most: float
+) -> dict[Node, int]:
     """Fill ``graph`` with all that gradients can reach from ``roots``, breadth-first.
 
     Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
     fills networkx' dictionaries directly (its own methods take longer than all the rest) and
     describes nodes that differ in nothing but their number once.
+
+    It ends when it knows of more than ``most`` nodes.
 
     Returns:
         Each node's id, in the order of the ids.
@@ -96,6 +134,8 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
     for i, node in enumerate(order):  # grows while we walk
+        if len(order) > most:
+            break
         cls: Any = type(node)
         key: Any = None
         try:
@@ -107,6 +147,8 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
             found = alike.get(key)
         except (RuntimeError, ValueError):  # a nested tensor, several outputs, or none
             found = None
+        except TypeError:  # sizes that are symbols cannot be looked up
+            key = found = None
         if found is None:
             found = _describe(node, key), node_class(cls).arguments
             if key is not None and node_class(cls).op is not None:
@@ -118,10 +160,10 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
         if len(arguments) != len(following):
             arguments = input_names(node, following)
         out = successors[i]
+        without_grad: list[dict[str, Any]] = []
         for nr, (child, output_nr) in enumerate(following):
             if child is None:
-                without_grad = {"input_nr": nr, "argument": arguments[nr]}
-                data["no_grad_inputs"] = [*data["no_grad_inputs"], without_grad]
+                without_grad.append({"input_nr": nr, "argument": arguments[nr]})
                 continue
             target = ids.get(child)
             if target is None:
@@ -133,6 +175,8 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
                 out[target][nr] = edge
             else:
                 out[target] = predecessors[target][i] = {nr: edge}
+        if without_grad:
+            data["no_grad_inputs"] = without_grad
     return ids
 
 
@@ -142,23 +186,32 @@ def _name_leaves(
     for node, i in ids.items() if leaves else ():
         tensor = leaf_tensor(node)
         if tensor is not None and id(tensor) in leaves:
-            _name_output(graph.nodes[i], 0, leaves[id(tensor)])
+            _name(graph.nodes[i], {0: leaves[id(tensor)]})
 
 
 def _name_outputs(
     graph: nx.MultiDiGraph, ids: Mapping[Node, int], called: Mapping[Edge, str]
 ) -> None:
+    by_node: dict[int, dict[int, str]] = {}
     for (node, output_nr), name in called.items():
         if node in ids:
-            _name_output(graph.nodes[ids[node]], output_nr, name)
+            by_node.setdefault(ids[node], {})[output_nr] = name
+    for i, names in by_node.items():
+        _name(graph.nodes[i], names)
 
 
-def _name_output(data: dict[str, Any], output_nr: int, name: str) -> None:
+def _name(data: dict[str, Any], names: Mapping[int, str]) -> None:
+    """Name a node after its outputs, given by their numbers."""
     # Nodes without names share their outputs, so a name makes a copy.
-    data["outputs"] = outputs = [output.copy() for output in data["outputs"]]
-    if output_nr < len(outputs):
-        outputs[output_nr]["name"] = name
-        data["name"] = ", ".join(output["name"] for output in outputs if output["name"])
+    data["outputs"] = outputs = [
+        {**output, "name": names.get(output["output_nr"], output["name"])}
+        for output in data["outputs"]
+    ]
+    named = [output["name"] for output in outputs if output["name"]]
+    if named:
+        more = len(named) - _MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        data["name"] = ", ".join(named[:_MOST_NAMES]) + rest
 
 
 def _describe(node: Any, only: Any) -> dict[str, Any]:
@@ -212,7 +265,6 @@ def _output(
     }
 
 
-@functools.lru_cache(4096)
 def _is_plain(shape: tuple[Any, ...] | None) -> bool:
     # A jagged tensor has a symbol among its sizes, so it has no shape of numbers.
     return shape is not None and all(type(size) is int for size in shape)

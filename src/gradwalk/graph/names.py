@@ -23,6 +23,8 @@ _CELL_LOCAL = re.compile(r"_cell_[A-Za-z0-9-]+(_\w*)")
 # A container with more items than this is data, not a handful of named tensors.
 _MOST_ITEMS = 1000
 
+_NAMED = (torch.Tensor, torch.nn.Module)
+
 
 @dataclass
 class Names:
@@ -157,7 +159,11 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
         yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
     elif type(value) is dict and len(value) <= _MOST_ITEMS:
-        yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items()))
+        for key, item in list(value.items()):
+            # A key may raise when it is written, and a tensor as a key takes long to write.
+            with contextlib.suppress(Exception):
+                if isinstance(item, _NAMED) and not isinstance(key, _NAMED):
+                    yield f"{name}[{key!r}]", item
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:

@@ -13,6 +13,8 @@ from torch.fx import GraphModule
 
 from .nodes import gradient_edge
 
+_MOST_STEPS = 40  # of the way to a value in nested lists, that are told
+
 Program = GraphModule | ExportedProgram
 
 
@@ -52,9 +54,7 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
         TypeError: Something is of a kind that has no autograd graph.
         ValueError: Nothing was given, or a tensor that no gradient can flow from.
     """
-    outputs = [
-        _read_one(value, key, _where(place, caller)) for place, key, value in _flatten(given)
-    ]
+    outputs = [_read_one(value, place, caller) for place, value in _flatten(given)]
     if not outputs:
         raise ValueError(
             f"{caller}() was given no output, so there is no graph to show. "
@@ -65,47 +65,96 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
 
 def values_in(given: Any) -> list[Any]:
     """What stands in a value and in the lists, tuples and dicts within it."""
-    return [value for _, _, value in _flatten((given,))]
+    return [value for _, value in _flatten((given,))]
 
 
-def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[str, str | None, Any]]:
-    """(place in the call, key when in a dict, value) for every value that is not a container."""
-    waiting: list[tuple[str, str | None, Any, tuple[int, ...]]] = [
-        ("" if len(given) == 1 else f"argument {i + 1}", None, value, ())
-        for i, value in enumerate(given)
-    ]
+@dataclass(frozen=True)
+class _Place:
+    """Where a value stands.
+
+    Attributes:
+        around: The place of what holds it; None for an argument of the call.
+        step: How it is reached from there: "[0]", "['loss']"; of an argument its number in words.
+        called: How it is reached from the outermost dict by keys: "loss", "[0]", ".a"; None where
+            there is no dict around it.
+    """
+
+    around: _Place | None
+    step: str
+    called: str | None = None
+
+    def _way(self) -> list[_Place]:
+        """The places around it, the last steps of the way to it at most, outermost first."""
+        found: list[_Place] = []
+        place: _Place | None = self
+        while place is not None and len(found) < _MOST_STEPS:
+            found.append(place)
+            place = place.around
+        return [*([_Place(None, "...", "...")] if place is not None else []), *reversed(found)]
+
+    def in_call(self) -> str:
+        """The place in the call, "argument 2[0]['loss']"; empty for the only argument."""
+        return "".join(place.step for place in self._way())
+
+    def key(self) -> str | None:
+        """What it is called by the keys of the dicts it stands in, "heads[0]"; None without one."""
+        if self.called is None:
+            return None
+        return "".join(place.called or "" for place in self._way())
+
+
+def _flatten(given: tuple[Any, ...]) -> Iterator[tuple[_Place, Any]]:
+    """Every value that is not a container, and where it stands. Iterative: lists may be deep."""
+    one = len(given) == 1
+    arguments = (
+        (_Place(None, "" if one else f"argument {i}"), value) for i, value in enumerate(given, 1)
+    )
+    waiting: list[tuple[int, Iterator[tuple[_Place, Any]]]] = [(id(given), arguments)]
+    around = {id(given)}  # a container may contain itself
     while waiting:
-        place, key, value, around = waiting.pop(0)
-        inside: list[tuple[str, str | None, Any]]
-        if isinstance(value, Mapping):
-            inside = [
-                (f"{place}[{k!r}]", f"{key}.{k}" if key else str(k), v) for k, v in value.items()
-            ]
-        elif isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
-            inside = [
-                (f"{place}[{i}]", f"{key}[{i}]" if key else None, v) for i, v in enumerate(value)
-            ]
-        else:
-            yield place, key, value
+        container, inside = waiting[-1]
+        found = next(inside, None)
+        if found is None:
+            waiting.pop()
+            around.discard(container)
             continue
-        if id(value) not in around:  # a container may contain itself
-            waiting[:0] = [(*each, (*around, id(value))) for each in inside]
+        place, value = found
+        within = _within(place, value)
+        if within is None:
+            yield place, value
+        elif id(value) not in around:
+            around.add(id(value))
+            waiting.append((id(value), within))
+
+
+def _within(place: _Place, value: Any) -> Iterator[tuple[_Place, Any]] | None:
+    """What stands in a container; None for a value that is none."""
+    if isinstance(value, Mapping):
+        dot = "" if place.called is None else "."
+        return ((_Place(place, f"[{k!r}]", f"{dot}{k}"), v) for k, v in value.items())
+    if isinstance(value, (list, tuple)) and not isinstance(value, GradientEdge):
+        called = place.called is not None
+        return (
+            (_Place(place, f"[{i}]", f"[{i}]" if called else None), v) for i, v in enumerate(value)
+        )
+    return None
 
 
 def _where(place: str, caller: str) -> str:
     return f"{caller}() was given, as {place}," if place else f"{caller}() was given"
 
 
-def _read_one(value: Any, key: str | None, given: str) -> Output:
+def _read_one(value: Any, place: _Place, caller: str) -> Output:
+    key = place.key()
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:
-            raise ValueError(f"{given} {_no_grad_sentence(value)}")
+            raise ValueError(f"{_where(place.in_call(), caller)} {_no_grad_sentence(value)}")
         return Output(*gradient_edge(value), key, value)
     if isinstance(value, GradientEdge):
         return Output(value.node, value.output_nr, key, None)
     if isinstance(value, Node):
         return Output(value, 0, key, None)
-    raise TypeError(f"{given} {_wrong_kind_sentence(value)}")
+    raise TypeError(f"{_where(place.in_call(), caller)} {_wrong_kind_sentence(value)}")
 
 
 def _no_grad_sentence(tensor: torch.Tensor) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from torch.autograd.graph import Node
 
 from ..wire import SavedModel
 from .nodes import keeps_tensors, node_class, saved_names
+from .reading import first_line
 from .summary import json_number, summarise
 
 _FREED = (
@@ -25,6 +28,9 @@ _CHANGED = (
     "Changed in place since it was saved, so backward through this node will raise an error; the "
     "values shown are the changed ones."
 )
+
+
+_REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,11 @@ def is_freed(node: Node) -> bool:
     return next(known, False)
 
 
-def saved_models(node: Node) -> list[SavedModel]:
-    """`read_saved` as plain JSON values."""
-    return [_model(saved) for saved in read_saved(node)]
+def saved_models(node: Node, most: int) -> tuple[list[SavedModel], int]:
+    """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
+    saved = read_saved(node)
+    listed = [_model(each) for each in islice(saved, most)]
+    return listed, len(listed) + sum(1 for _ in saved)
 
 
 def _of_function(node: Any) -> Iterator[Saved]:
@@ -80,8 +88,7 @@ def _of_function(node: Any) -> Iterator[Saved]:
     except RuntimeError:  # torch raises here once the tensors are gone
         yield Saved("saved_tensors", None, freed=True, note=_FREED)
         return
-    for i, raw in enumerate(packed):
-        yield from _unpacked(f"saved_tensors[{i}]", raw, lambda i=i: node.saved_tensors[i])
+    yield from _of_list("saved_tensors", packed, lambda: node.saved_tensors)
 
 
 def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
@@ -91,19 +98,30 @@ def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
         yield Saved(name, None, freed=True, note=_FREED)
         return
     if packed is None:
-        value = getattr(node, f"_saved_{name}")
+        try:
+            value = getattr(node, f"_saved_{name}")
+        except Exception as error:  # such as sizes that torch traces as symbols
+            yield Saved(name, None, note=_REFUSED.format(first_line(error)))
+            return
         if value is not None:
             yield Saved(name, value)
     elif isinstance(packed, tuple):
-        for i, raw in enumerate(packed):
-            yield from _unpacked(
-                f"{name}[{i}]", raw, lambda i=i: getattr(node, f"_saved_{name}")[i]
-            )
+        yield from _of_list(name, packed, lambda: getattr(node, f"_saved_{name}"))
     else:
         yield from _unpacked(name, packed, lambda: getattr(node, f"_saved_{name}"))
 
 
-def _unpacked(name: str, raw: Any, unpack: Any) -> Iterator[Saved]:
+def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
+    once = functools.cache(unpack)  # torch unpacks all of a list at a time
+
+    def one(i: int) -> Callable[[], Any]:
+        return lambda: once()[i]
+
+    for i, raw in enumerate(packed):
+        yield from _unpacked(f"{name}[{i}]", raw, one(i))
+
+
+def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
     # torch before 2.13 cannot tell whether a hook packed a tensor: there it is simply unpacked.
     if getattr(raw, "unpack_hook", None) is not None:
         yield Saved(name, None, note=_PACKED)
@@ -116,6 +134,9 @@ def _unpacked(name: str, raw: Any, unpack: Any) -> Iterator[Saved]:
             yield Saved(name, changed, note=_CHANGED)
         else:
             yield Saved(name, None, freed=True, note=_FREED)
+        return
+    except Exception as error:  # what unpacks it may be anything
+        yield Saved(name, None, note=_REFUSED.format(first_line(error)))
         return
     if value is not None:
         yield Saved(name, value)

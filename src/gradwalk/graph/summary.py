@@ -1,21 +1,32 @@
 """A tensor in at most 64 numbers and its statistics, as plain JSON values.
 
-Reads values only: no gradient, random state or tensor is changed.
+Reads values only: no gradient, random state or tensor is changed. What it copies is bounded by
+`gradwalk.graph.reading.PART` numbers at a time; repeated numbers (of expanded dimensions) are read
+once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
 from ..wire import JsonNumber, TensorSummary, Values
+from .reading import (
+    PART,
+    distinct,
+    first_line,
+    overlaps_too_much,
+    parts,
+    why_unreadable,
+    zeros_like,
+)
 
 MOST_VALUES = 64
 
-# Larger tensors are summed in float32, so that looking at one does not double its memory.
-_EXACT_UP_TO = 1_000_000
+_LARGEST_UNPACKED = 16 * PART  # quantised numbers that are written out to be looked at
 
 _LARGEST_EXACT = 2**53  # a browser's numbers are doubles
 
@@ -37,29 +48,32 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
 
     Returns:
         Shape, dtype, device, up to 64 values (an evenly spread slice along each dimension when
-        there are more), ``min``, ``max``, ``mean`` and 2-``norm`` as torch computes them (NaN as
-        soon as one value is NaN), and the counts ``nan``, ``inf`` and ``zeros``. A statistic that
-        does not exist (of an empty tensor, the minimum of complex numbers) is None; when
-        something cannot be read, ``note`` says why in a sentence.
+        there are more), ``min``, ``max``, ``mean`` and 2-``norm`` as torch computes them in double
+        precision (NaN as soon as one value is NaN), and the counts ``nan``, ``inf`` and ``zeros``.
+        A statistic that does not exist (of an empty tensor, the minimum of complex numbers) is
+        None; when something cannot be read, ``note`` says why in a sentence.
     """
-    summary = frame(tensor)
-    try:
-        with torch.no_grad():
-            _fill(summary, tensor.detach())
-    except Exception as error:  # any backend may refuse any operation; the panel must still open
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        summary["note"] = f"Not all of it can be read here; torch says: {first_line}"
+    # A subclass may refuse any method, or run a user's code: the base class's are used.
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        summary = frame(tensor)
+        if summary["note"] is not None:
+            return summary
+        try:
+            summary["note"] = why_unreadable(tensor)
+            if summary["note"] is None:
+                _fill(summary, torch.Tensor.detach(tensor))
+        except Exception as error:  # any backend may refuse any operation; the panel must open
+            summary["note"] = f"Not all of it can be read here; torch says: {first_line(error)}"
     return summary
 
 
 def frame(tensor: torch.Tensor) -> TensorSummary:
     """What can be said of a tensor without reading its values; the numbers are None."""
-    nested = tensor.is_nested
-    return {
-        "shape": [] if nested else [int(size) for size in tensor.shape],
-        "dtype": str(tensor.dtype),
-        "device": str(tensor.device),
-        "numel": 0 if nested else tensor.numel(),
+    found: TensorSummary = {
+        "shape": [],
+        "dtype": str(torch.Tensor.dtype.__get__(tensor)),  # type: ignore[attr-defined]
+        "device": "unknown",
+        "numel": 0,
         "values": None,
         "truncated": False,
         "indices": None,
@@ -72,6 +86,22 @@ def frame(tensor: torch.Tensor) -> TensorSummary:
         "zeros": None,
         "note": None,
     }
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            found["device"] = str(torch.Tensor.device.__get__(tensor))
+            if not torch.Tensor.is_nested.__get__(tensor):  # type: ignore[attr-defined]
+                shape = tuple(torch.Tensor.size(tensor))
+                if not all(type(size) is int for size in shape):
+                    found["note"] = (
+                        "Its sizes are symbols, not numbers (torch is tracing with dynamic "
+                        "shapes), so it holds no values."
+                    )
+                    return found
+                found["shape"] = list(shape)
+                found["numel"] = math.prod(shape)
+    except Exception as error:  # a subclass may refuse to tell even that
+        found["note"] = f"Nothing can be told of this tensor; it says: {first_line(error)}"
+    return found
 
 
 def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
@@ -79,49 +109,94 @@ def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
         summary["note"] = "A meta tensor: it has a shape and a dtype but holds no values."
         return
     if tensor.is_nested:
-        parts = list(tensor.unbind())
-        shapes = ", ".join(str(tuple(part.shape)) for part in parts[:4])
-        more = ", ..." if len(parts) > 4 else ""
-        summary["numel"] = sum(part.numel() for part in parts)
-        summary["note"] = (
-            f"A nested tensor of {len(parts)} parts, of shapes {shapes}{more}; "
-            "the statistics are over all parts."
-        )
-        _fill_statistics(summary, torch.cat([part.flatten() for part in parts]))
+        _fill_nested(summary, tensor)
         return
     if tensor.is_quantized:
+        if tensor.numel() > _LARGEST_UNPACKED:
+            summary["note"] = "A quantised tensor, too large to be dequantised only to look at it."
+            return
         summary["note"] = "A quantised tensor; the values are dequantised."
         tensor = tensor.dequantize()
     if tensor.layout is not torch.strided:
         kind = str(tensor.layout).removeprefix("torch.")
-        if tensor.numel() > _EXACT_UP_TO:
-            summary["note"] = f"A {kind} tensor; the statistics are over its stored values."
-            stored = (
-                tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor.values()
-            )
-            _fill_statistics(summary, stored)
+        if tensor.numel() > PART:
+            _fill_stored(summary, tensor, kind)
             return
         summary["note"] = f"A {kind} tensor, shown as the dense tensor it stands for."
         tensor = tensor.to_dense()
+    if tensor._is_zerotensor():
+        tensor = zeros_like(tensor)
     _fill_values(summary, tensor)
     _fill_statistics(summary, tensor)
+
+
+def _fill_nested(summary: TensorSummary, tensor: torch.Tensor) -> None:
+    within = list(tensor.unbind())
+    shapes = ", ".join(str(tuple(part.shape)) for part in within[:4])
+    more = ", ..." if len(within) > 4 else ""
+    summary["numel"] = sum(part.numel() for part in within)
+    summary["note"] = (
+        f"A nested tensor of {len(within)} parts, of shapes {shapes}{more}; "
+        "the statistics are over all parts."
+    )
+    _fill_numbers(summary, _joined(within), repeats=1)
+
+
+def _joined(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """The numbers of many tensors, some `PART` at a time."""
+    waiting: list[torch.Tensor] = []
+    count = 0
+    for part in (part for tensor in tensors for part in parts(tensor)):
+        if count + part.numel() > PART:
+            yield torch.cat(waiting)
+            waiting, count = [], 0
+        waiting.append(part.flatten())
+        count += part.numel()
+    if waiting:
+        yield torch.cat(waiting)
+
+
+def _fill_stored(summary: TensorSummary, tensor: torch.Tensor, kind: str) -> None:
+    """The statistics of a large sparse tensor."""
+    if tensor.layout is torch.sparse_coo:
+        if not tensor.is_coalesced() and tensor._nnz() > _LARGEST_UNPACKED:
+            summary["note"] = (
+                f"A {kind} tensor that was not coalesced, which takes too much memory to be done "
+                "only to look at it."
+            )
+            return
+        stored = tensor.coalesce().values()
+    else:
+        stored = tensor.values()
+    summary["note"] = f"A {kind} tensor; the statistics are over its stored values."
+    _fill_statistics(summary, stored)
 
 
 def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
     shown, indices = evenly_spread(tensor, MOST_VALUES)
     summary["truncated"] = indices is not None
     summary["indices"] = indices
-    summary["values"] = plain_values(shown)
+    summary["values"] = _listed(shown)
 
 
 def plain_values(tensor: torch.Tensor) -> Values | None:
-    """Every number of a tensor, as `summarise` gives them; None where they cannot be read."""
+    """Every number of a tensor, as `summarise` gives them; None where they cannot be read.
+
+    The tensor is a small one: all of it is copied.
+    """
     try:
+        if why_unreadable(tensor) is not None:
+            return None
         values = tensor.detach()
-        dense = values if values.layout is torch.strided else values.to_dense()
-        return _nested(_readable(dense).cpu().tolist())
+        if values._is_zerotensor():
+            values = zeros_like(values)
+        return _listed(values if values.layout is torch.strided else values.to_dense())
     except Exception:  # any backend may refuse any operation
         return None
+
+
+def _listed(tensor: torch.Tensor) -> Values:
+    return _nested(_readable(tensor).cpu().tolist())
 
 
 def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[list[int]] | None]:
@@ -134,6 +209,7 @@ def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[l
     Returns:
         A tensor with as many dimensions, and the positions it shows along each, first and last
         included where two or more are shown; None for the positions when it shows everything.
+        Nothing but what is shown is copied.
     """
     if tensor.numel() <= most:
         return tensor, None
@@ -145,13 +221,15 @@ def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[l
         second = max((c for i, c in enumerate(counts) if i != longest), default=1)
         counts[longest] = max(1, min(counts[longest] - 1, max(most // others, second)))
     indices = []
-    for dim, (size, count) in enumerate(zip(tensor.shape, counts, strict=True)):
+    for size, count in zip(tensor.shape, counts, strict=True):
         step = (size - 1) / (count - 1) if count > 1 else 0.0
-        picked = [round(i * step) for i in range(count)]
-        indices.append(picked)
-        if count < size:
-            tensor = tensor.index_select(dim, torch.tensor(picked, device=tensor.device))
-    return tensor, indices
+        indices.append([round(i * step) for i in range(count)])
+    after = range(tensor.dim() - 1, -1, -1)
+    at = [
+        torch.tensor(picked, device=tensor.device).view(-1, *[1] * dims)
+        for picked, dims in zip(indices, after, strict=True)
+    ]
+    return tensor[tuple(at)], indices
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
@@ -159,8 +237,8 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     if tensor.is_floating_point() and tensor.dtype is not torch.float64:
-        exact = tensor.numel() <= _EXACT_UP_TO and tensor.device.type != "mps"  # mps has no float64
-        return tensor.to(torch.float64 if exact else torch.float32)
+        # mps has no float64
+        return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
     if tensor.dtype in (torch.uint16, torch.uint32):
         return tensor.to(torch.int64)
     return tensor
@@ -181,15 +259,53 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
         # A Python number that torch saved as a tensor keeps a mark with which mean() returns
         # garbage (seen in 2.13); with a dimension it loses the mark.
         tensor = tensor.reshape(1)
-    numbers = _readable(tensor)
-    counts = [numbers.isnan().sum(), numbers.isinf().sum(), (numbers == 0).sum()]
-    summary["nan"], summary["inf"], summary["zeros"] = torch.stack(counts).tolist()
-    ordered = not numbers.is_complex() and numbers.dtype != torch.bool
-    if ordered and numbers.numel():
-        low, high = torch.stack(numbers.aminmax()).tolist()
+    once, repeats = distinct(tensor)
+    if overlaps_too_much(once):
+        summary["note"] = (
+            f"A view that shows the same memory again and again, as {once.numel():,} numbers: "
+            "too many for statistics."
+        )
+        return
+    _fill_numbers(summary, parts(once), repeats)
+
+
+def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
+    """The statistics of numbers that come in parts, of which each stands so often in a tensor."""
+    count = 0
+    found: list[_Part] = []
+    for part in numbers:
+        found.append(_Part(_readable(part)))
+        count += part.numel()
+    if not found:
+        return
+    counts = torch.stack([each.counts for each in found]).sum(0) * repeats
+    summary["nan"], summary["inf"], summary["zeros"] = counts.tolist()
+    ends = [each.ends for each in found if each.ends is not None]
+    if ends:
+        low, high = torch.stack(torch.cat(ends).aminmax()).tolist()
         summary["min"], summary["max"] = json_number(low), json_number(high)
-    if not (numbers.is_floating_point() or numbers.is_complex()):
-        numbers = numbers.to(torch.float64)
-    summary["norm"] = json_number(float(torch.linalg.vector_norm(numbers)))
-    if numbers.numel():
-        summary["mean"] = _nested(numbers.mean().item())
+    norm = _one(torch.linalg.vector_norm, [each.norm for each in found])
+    summary["norm"] = json_number(float(norm) * math.sqrt(repeats))
+    if count:
+        sums = [each.total for each in found]
+        summary["mean"] = _nested((_one(torch.sum, sums) / count).item())
+
+
+class _Part:
+    """Statistics of a part of a tensor, left on its device."""
+
+    def __init__(self, numbers: torch.Tensor) -> None:
+        self.counts = torch.stack(
+            [numbers.isnan().sum(), numbers.isinf().sum(), (numbers == 0).sum()]
+        )
+        ordered = not numbers.is_complex() and numbers.dtype != torch.bool
+        self.ends = torch.stack(numbers.aminmax()) if ordered and numbers.numel() else None
+        if not (numbers.is_floating_point() or numbers.is_complex()):
+            numbers = numbers.to(torch.float64)
+        self.norm = torch.linalg.vector_norm(numbers)
+        self.total = numbers.sum()
+
+
+def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
+    """One value from those of all parts; that of a single part as it is."""
+    return values[0] if len(values) == 1 else join(torch.stack(values))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import keeps_tensors, node_class, op_name
+from ..graph.reading import PART, everywhere, why_unreadable
 from ..graph.saved import read_saved
 
 Saved = dict[str, Any]
@@ -39,7 +41,8 @@ class Blocks:
     Attributes:
         found: The operations that block the ways to it, nearest to the outputs first; only when
             they block every way, else empty.
-        unknown: Whether an operation on the way has freed what it saved, so that it may block.
+        unknown: Whether what an operation on the way saved was freed or cannot be read, so that it
+            may block.
     """
 
     found: list[Block]
@@ -82,12 +85,19 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
 
 
 def _saved(node: Node) -> tuple[Saved, bool]:
-    """What a node saved, and whether all of it is still there."""
+    """What a node saved and can be read, and whether that is all of it."""
     if not keeps_tensors(type(node)) or node_class(type(node)).is_function:
         return {}, True
     saved = list(read_saved(node))
-    values = {each.name: each.value for each in saved if not each.freed}
-    return values, not any(each.freed for each in saved)
+    values = {each.name: each.value for each in saved if _is_there(each.value)}
+    return values, len(values) == len(saved)
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a saved value is at hand: not freed, not packed by a hook, its memory in place."""
+    if isinstance(value, torch.Tensor):
+        return why_unreadable(value) is None
+    return value is not None
 
 
 def _blocked(node: Node, argument: str | None, saved: Saved) -> tuple[str, str] | None:
@@ -99,8 +109,8 @@ def _blocked(node: Node, argument: str | None, saved: Saved) -> tuple[str, str] 
     rule = _RULES.get(name)
     try:
         return rule(argument, saved) if rule is not None and saved else None
-    except (KeyError, RuntimeError, TypeError, NotImplementedError):
-        return None  # what it saved is packed, on the meta device, sparse, ...
+    except Exception:  # what it saved is packed, sparse, of a class that refuses to compare, ...
+        return None
 
 
 _FLAT = frozenset(
@@ -109,7 +119,7 @@ _FLAT = frozenset(
 
 
 def _dead_relu(_: str | None, saved: Saved) -> tuple[str, str] | None:
-    if not _all(saved["result"] <= 0):
+    if not everywhere(saved["result"], lambda result: result <= 0):
         return None
     return "a dead ReLU, whose input is nowhere above 0", (
         "check the initialisation and the learning rate, or use a leaky ReLU"
@@ -117,7 +127,8 @@ def _dead_relu(_: str | None, saved: Saved) -> tuple[str, str] | None:
 
 
 def _threshold(_: str | None, saved: Saved) -> tuple[str, str] | None:
-    if not _all(saved["self"] <= saved["threshold"]):
+    limit = saved["threshold"]
+    if not everywhere(saved["self"], lambda value: value <= limit):
         return None
     return f"its input is nowhere above its threshold, {saved['threshold']:g}", (
         "check the scale of its input"
@@ -125,20 +136,24 @@ def _threshold(_: str | None, saved: Saved) -> tuple[str, str] | None:
 
 
 def _hardtanh(_: str | None, saved: Saved) -> tuple[str, str] | None:
-    value = saved["self"]
-    if not _all((value <= saved["min_val"]) | (value >= saved["max_val"])):
+    low, high = saved["min_val"], saved["max_val"]
+    if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
         return None
-    return _outside(saved["min_val"], saved["max_val"])
+    return _outside(low, high)
 
 
 def _clamp(_: str | None, saved: Saved) -> tuple[str, str] | None:
-    value, low, high = saved["self"], saved.get("min"), saved.get("max")
-    outside = torch.zeros_like(value, dtype=torch.bool)
-    if low is not None:
-        outside |= value < low
-    if high is not None:
-        outside |= value > high
-    return _outside(low, high) if _all(outside) else None
+    low = -math.inf if saved.get("min") is None else saved["min"]
+    high = math.inf if saved.get("max") is None else saved["max"]
+    value = saved["self"]
+    limits = [limit for limit in (low, high) if isinstance(limit, torch.Tensor)]
+    if limits:  # of their own for each number
+        if any(each.numel() > PART for each in (value, *limits)):
+            return None
+        blocked = everywhere((value < low) | (value > high), lambda outside: outside)
+    else:
+        blocked = everywhere(value, lambda part: (part < low) | (part > high))
+    return _outside(saved.get("min"), saved.get("max")) if blocked else None
 
 
 def _outside(low: Any, high: Any) -> tuple[str, str]:
@@ -155,8 +170,7 @@ def _outside(low: Any, high: Any) -> tuple[str, str]:
 
 def _saturated(low: float) -> Callable[[str | None, Saved], tuple[str, str] | None]:
     def rule(_: str | None, saved: Saved) -> tuple[str, str] | None:
-        result = saved["result"]
-        if not _all((result == low) | (result == 1)):
+        if not everywhere(saved["result"], lambda result: (result == low) | (result == 1)):
             return None
         return f"it is saturated: its result is everywhere exactly {low:g} or 1", (
             "check the scale of its input"
@@ -166,14 +180,16 @@ def _saturated(low: float) -> Callable[[str | None, Saved], tuple[str, str] | No
 
 
 def _masked(argument: str | None, saved: Saved) -> tuple[str, str] | None:
-    if argument != "self" or not _all(saved["mask"]):
+    if argument != "self" or not everywhere(saved["mask"], lambda mask: mask):
         return None
     return "its mask covers everything", "check the mask"
 
 
 def _where(argument: str | None, saved: Saved) -> tuple[str, str] | None:
-    condition = saved["condition"]
-    if argument not in ("self", "other") or not _all(condition != (argument == "self")):
+    if argument not in ("self", "other"):
+        return None
+    taken = argument == "self"
+    if not everywhere(saved["condition"], lambda condition: condition != taken):
         return None
     return f"its condition selects nothing of {argument}", "check the condition"
 
@@ -183,7 +199,7 @@ def _product(one: str, other: str) -> Callable[[str | None, Saved], tuple[str, s
 
     def rule(argument: str | None, saved: Saved) -> tuple[str, str] | None:
         factor = {one: other, other: one}.get(argument or "")
-        if factor is None or not _all(saved[factor] == 0):
+        if factor is None or not everywhere(saved[factor], lambda value: value == 0):
             return None
         return f"what it is multiplied by ({factor}) is zero everywhere", (
             "check the mask or whatever made those zeros"
@@ -193,15 +209,11 @@ def _product(one: str, other: str) -> Callable[[str | None, Saved], tuple[str, s
 
 
 def _power(_: str | None, saved: Saved) -> tuple[str, str] | None:
-    if saved["exponent"] <= 1 or not _all(saved["self"] == 0):
+    if saved["exponent"] <= 1 or not everywhere(saved["self"], lambda value: value == 0):
         return None
     return f"the slope of a power of {saved['exponent']:g} is zero at 0", (
         "start from another value than 0"
     )
-
-
-def _all(condition: torch.Tensor) -> bool:
-    return condition.numel() > 0 and bool(condition.all())
 
 
 _RULES: dict[str, Callable[[str | None, Saved], tuple[str, str] | None]] = {

@@ -12,6 +12,7 @@ from ..forward.cut_words import ALIAS
 from ..forward.provenance import cuts_of
 from ..forward.records import Cut
 from ..forward.source_line import SourceLine
+from ..graph.reading import everywhere, why_unreadable
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph
 
@@ -128,9 +129,10 @@ def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
     overwritten = "zero_grad(set_to_none=False) has overwritten it, or " if grad._version else ""
     if blocks.unknown:
         return (
-            f"{zero}: {overwritten}an operation on the way lets nothing through, which can no "
-            "longer be told because backward has freed what the operations saved; ask before "
-            "backward(), or after backward(retain_graph=True)."
+            f"{zero}: {overwritten}an operation on the way may let nothing through, which cannot "
+            "be told, because what the operations saved is packed by a hook or was freed by "
+            "backward; without such hooks, ask before backward(), or after "
+            "backward(retain_graph=True)."
         )
     if overwritten:
         return f"{zero}: {overwritten}its parts cancelled out; read it before zero_grad()."
@@ -312,8 +314,10 @@ def _at(where: SourceLine | None, *, text: bool = False) -> str:
 
 
 def _is_zero(grad: torch.Tensor) -> bool:
+    if why_unreadable(grad) is not None:
+        return False
     try:
-        values = grad.coalesce().values() if grad.is_sparse else grad
-        return values.numel() > 0 and not bool(values.detach().any())
+        values = grad.detach().coalesce().values() if grad.is_sparse else grad
+        return bool(everywhere(values, lambda part: part == 0))
     except (RuntimeError, NotImplementedError):  # on the meta device, ...
         return False

@@ -155,20 +155,10 @@ def _listed(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def blocked(captured: Capture, nodes: Collection[int]) -> str | None:
-    """Why a new backward pass from the outputs cannot start by itself; None when it can.
-
-    Args:
-        captured: The graph.
-        nodes: The nodes whose saved tensors are gone.
-    """
-    if nodes:
-        return freed(captured, nodes)
-    for node, output_nr in captured.graph.graph["roots"]:
-        missing = missing_gradient(captured, node, output_nr)
-        if missing is not None:
-            return missing
-    return None
+def blocked(captured: Capture) -> str | None:
+    """Why backward from the outputs cannot start without ``gradient=``; None when it can."""
+    missing = (missing_gradient(captured, *root) for root in captured.graph.graph["roots"])
+    return next(filter(None, missing), None)
 
 
 def freed(captured: Capture, nodes: Collection[int]) -> str:

@@ -33,8 +33,11 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         "requires_grad": data["requires_grad"],
         "is_leaf": data["is_leaf"],
         "outputs": [],
+        "output_count": 0,
         "saved": [],
+        "saved_count": 0,
         "inputs": [],
+        "input_count": 0,
         "no_grad_inputs": [],
         "consumers": [],
         "consumer_count": graph.in_degree(node),
@@ -56,4 +59,5 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         "constants": [],
         "cuts": [],
         "explained": None,
+        "failed": [],
     }

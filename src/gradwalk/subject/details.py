@@ -14,9 +14,10 @@ from ..backward.observe import Step
 from ..backward.recording import Recording
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
-from ..derivatives.formulas import formulas, with_numbers
+from ..derivatives.formulas import fill_in, formulas
 from ..forward.annotate import Annotated
 from ..graph.adjacency import predecessors
+from ..graph.guarded import Guarded
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
@@ -33,6 +34,7 @@ from ..wire import (
     InputModel,
     NodeState,
     OutputModel,
+    SavedModel,
     TensorSummary,
 )
 from .extra_details import (
@@ -42,6 +44,7 @@ from .extra_details import (
     watched_details,
 )
 
+_LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
 _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
@@ -57,7 +60,7 @@ def details(captured: Annotated, node_id: int, recording: Recording | None) -> D
     Returns:
         The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
         are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
-        sentence why.
+        sentence why. A part that cannot be worked out is empty, and ``failed`` says why.
     """
     if node_id >= len(captured.nodes):
         return extra_details(captured, node_id)
@@ -67,48 +70,82 @@ def details(captured: Annotated, node_id: int, recording: Recording | None) -> D
     tensor = leaf if leaf is not None else _intermediate(captured, node_id)
     run = recording.run if recording is not None else None
     state, step = _at_cursor(recording, node_id)
-    inputs = inputs_of(graph, node_id)
-    grad = tensor.grad if tensor is not None and (tensor.is_leaf or tensor.retains_grad) else None
-    grad_output = _arrived(graph, recording, step)
+    inputs, input_count = inputs_of(graph, node_id)
+    outputs, output_count = outputs_of(graph, node_id)
     consumers, consumer_count = consumers_of(graph, node_id)
-    grad_input = None
-    if step and inputs:
-        grad_input = [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
+    parts = Guarded()
+    stored = parts.build("grad", lambda: _stored(tensor), None)
+    grad_output = parts.build("grad_output", lambda: _arrived(graph, recording, step), None)
+    grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs), None)
+    nothing: tuple[list[SavedModel], int] = ([], 0)
+    saved, saved_count = parts.build("saved", lambda: saved_models(node, MOST_LISTED), nothing)
+    undrawn = undrawn_inputs(captured, node_id)
+    watched = watched_details(captured, node_id)
     return {
         "id": node_id,
         "kind": data["kind"],
         "op": data["op"],
         "name": data["name"],
-        "about": why.what_is(data, node),
-        "forward": _forward(node, data["op"]),
+        "about": parts.build("about", lambda: why.what_is(data, node), None)
+        or str(parts.why("about")),
+        "forward": parts.build("forward", lambda: _forward(node, data["op"]), None),
         "shape": None if data["shape"] is None else list(data["shape"]),
         "dtype": data["dtype"],
         "device": data["device"],
         "requires_grad": leaf.requires_grad if leaf is not None else True,
         "is_leaf": leaf is not None,
-        "outputs": outputs_of(graph, node_id),
-        "saved": saved_models(node),
+        "outputs": outputs,
+        "output_count": output_count,
+        "saved": saved,
+        "saved_count": saved_count,
         "inputs": inputs,
-        "no_grad_inputs": undrawn_inputs(captured, node_id),
+        "input_count": input_count + len(undrawn) + len(watched["constants"]),
+        "no_grad_inputs": undrawn[:MOST_LISTED],
         "consumers": consumers,
         "consumer_count": consumer_count,
-        "value": summarise(leaf) if leaf is not None else None,
-        "grad": None if grad is None else summarise(grad),
+        "value": None if leaf is None else summarise(leaf),
+        "grad": stored,
         "grad_output": grad_output,
         "grad_input": grad_input,
         "grad_note": {
-            "grad": why.no_grad(graph, node_id, tensor, run, state) if grad is None else None,
-            "grad_output": why.no_flow(run, state) if not grad_output else None,
-            "grad_input": why.nothing_passed_on(data, run, state) if not grad_input else None,
+            "grad": parts.why("grad")
+            or (why.no_grad(graph, node_id, tensor, run, state) if stored is None else None),
+            "grad_output": parts.why("grad_output")
+            or (None if grad_output else why.no_flow(run, state)),
+            "grad_input": parts.why("grad_input")
+            or (None if grad_input else why.nothing_passed_on(data, run, state)),
         },
         "state": state,
-        "contributions": _contributions(graph, recording, node_id),
+        "contributions": parts.build(
+            "contributions", lambda: _contributions(graph, recording, node_id), None
+        ),
         "contribution_count": _arrivals_by_now(graph, recording, node_id),
-        "formula": _formulas(node, step),
-        "chain": chain_model(captured, node_id, run) if leaf is not None else None,
-        **watched_details(captured, node_id),
-        "explained": None if leaf is None else _explained(captured, leaf, data["name"]),
+        "formula": parts.build("formula", lambda: _formulas(node, step, inputs), []),
+        "chain": parts.build(
+            "chain", lambda: None if leaf is None else chain_model(captured, node_id, run), None
+        ),
+        **watched,
+        "constants": watched["constants"][:MOST_LISTED],
+        "explained": parts.build(
+            "explained",
+            lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
+            None,
+        ),
+        "failed": parts.failed,
     }
+
+
+def _stored(tensor: torch.Tensor | None) -> TensorSummary | None:
+    """What a tensor's ``.grad`` holds."""
+    keeps = tensor is not None and (tensor.is_leaf or tensor.retains_grad)
+    grad = tensor.grad if tensor is not None and keeps else None
+    return None if grad is None else summarise(grad)
+
+
+def _passed_on(step: Step | None, inputs: list[InputModel]) -> list[TensorSummary | None] | None:
+    if step is None or not inputs:
+        return None
+    return [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
 
 
 def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str:
@@ -129,11 +166,13 @@ def _arrived(
     """What came into a node; where a hook has changed what had arrived, it says so."""
     if recording is None or step is None:
         return None
-    found = [_summary(kept) for kept in step.grad_outputs]
+    found = [_summary(kept) for kept in step.grad_outputs[:MOST_LISTED]]
     if graph.in_degree(step.node) > _MOST_ADDED:
         return found
     sums = {
-        share.output_nr: share.total for share in contributions(graph, recording.run, step.node)
+        share.output_nr: share.total
+        for share in contributions(graph, recording.run, step.node, _LARGEST_ADDED)
+        if share.output_nr < len(found)
     }
     for nr, total in sums.items():
         summary, kept = found[nr], step.grad_outputs[nr]
@@ -142,7 +181,7 @@ def _arrived(
         if kept.tensor is not None and not _alike(total, kept.tensor):
             summary["note"] = (
                 "A hook on this tensor changed the gradient that had arrived (its norm was "
-                f"{total.norm().item():.6g}) before the node ran with it."
+                f"{float(summarise(total)['norm'] or 0):.6g}) before the node ran with it."
             )
     return found
 
@@ -175,7 +214,7 @@ def _contributions(
             "grad": None if share.grad is None else summarise(share.grad),
             "total": None if share.total is None else summarise(share.total),
         }
-        for share in islice(contributions(graph, recording.run, node), MOST_LISTED)
+        for share in islice(contributions(graph, recording.run, node, _LARGEST_ADDED), MOST_LISTED)
         if share.step <= recording.cursor
     ]
 
@@ -199,13 +238,15 @@ def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | N
     return argument
 
 
-def _formulas(node: Node, step: Step | None) -> list[FormulaModel]:
-    found = formulas(node)
-    if step is not None:
-        grads = [None if kept is None else kept.tensor for kept in step.grad_outputs]
-        for formula in found:
-            formula["numbers"] = with_numbers(formula, node, grads)
-    return found
+def _formulas(node: Node, step: Step | None, inputs: list[InputModel]) -> list[FormulaModel]:
+    found = formulas(node, {edge["input_nr"] for edge in inputs})
+    if step is None:
+        return found
+    return fill_in(found, node, [_tensor(kept) for kept in step.grad_outputs])
+
+
+def _tensor(kept: Kept | None) -> torch.Tensor | None:
+    return None if kept is None else kept.tensor
 
 
 def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
@@ -233,9 +274,10 @@ def _forward(node: Node, op: str) -> str | None:
     return found.forward if found else None
 
 
-def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
-    """The tensors that a node gave, as the panel lists them."""
-    roots = set(graph.graph["roots"])
+def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[OutputModel], int]:
+    """The first tensors that a node gave, as the panel lists them, and how many it gave."""
+    roots = {nr for root, nr in graph.graph["roots"] if root == node_id}
+    outputs = graph.nodes[node_id]["outputs"]
     return [
         {
             "output_nr": output["output_nr"],
@@ -243,16 +285,20 @@ def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[OutputModel]:
             "shape": None if output["shape"] is None else list(output["shape"]),
             "dtype": output["dtype"],
             "device": output["device"],
-            "is_root": (node_id, output["output_nr"]) in roots,
+            "is_root": output["output_nr"] in roots,
         }
-        for output in graph.nodes[node_id]["outputs"]
-    ]
+        for output in outputs[:MOST_LISTED]
+    ], len(outputs)
 
 
-def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
-    """What a node takes, by argument."""
+def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[InputModel], int]:
+    """The first that a node takes, by argument, and how many it takes."""
+    edges = sorted(
+        ((target, edge) for _, target, edge in graph.out_edges(node_id, data=True)),
+        key=lambda each: each[1]["input_nr"],
+    )
     found: list[InputModel] = []
-    for _, target, edge in graph.out_edges(node_id, data=True):
+    for target, edge in edges[:MOST_LISTED]:
         outputs = graph.nodes[target]["outputs"]
         shape = outputs[edge["output_nr"]]["shape"] if edge["output_nr"] < len(outputs) else None
         found.append(
@@ -265,7 +311,7 @@ def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> list[InputModel]:
                 "shape": None if shape is None else list(shape),
             }
         )
-    return sorted(found, key=lambda edge: edge["input_nr"])
+    return found, len(edges)
 
 
 def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerModel], int]:

@@ -17,7 +17,7 @@ from ..wire import ConstantModel, ConsumerModel, CutModel, DetailsModel, NoGradI
 from .blank import blank_details
 
 MOST_LISTED = 100
-"""Consumers of a node, and shares of its gradient, that are told of one by one."""
+"""So much of each list is told one by one: of inputs, outputs, consumers, shares of a gradient."""
 
 
 class WatchedDetails(TypedDict):

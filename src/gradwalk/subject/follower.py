@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,10 +13,12 @@ from ..backward.recording import Recording
 from ..backward.run_backward import run_backward
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
+from ..graph.guarded import could_not
 from ..graph.modes import unseen
 from ..graph.saved import is_freed
 from ..reasons import why
 from ..wire import DetailsModel, MemoryModel, StateModel, TransportModel
+from .blank import blank_details
 from .details import details
 from .model import state_model
 
@@ -131,8 +134,13 @@ class Follower:
         return {
             "owned": shown is not None and shown.owned,
             "note": None if shown is None else shown.note,
-            "blocked": why.blocked(self.captured, self.freed),
+            "blocked": why.freed(self.captured, self.freed) if self.freed else self._missing,
         }
+
+    @functools.cached_property
+    def _missing(self) -> str | None:
+        """Why backward cannot start by itself, whatever was freed."""
+        return why.blocked(self.captured)
 
     def describe(self, node: int | None) -> DetailsModel | None:
         """What the panel shows of a node; None for None."""
@@ -140,7 +148,11 @@ class Follower:
             return None
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
-            found = details(self.captured, node, self.recording)
+            try:
+                found = details(self.captured, node, self.recording)
+            except Exception as error:  # the picture and every other node still work
+                sentence = could_not("details", error)
+                found = blank_details(self.captured.drawn, node, sentence, sentence)
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
         return found

@@ -25,12 +25,16 @@ def static_details(captured: StaticCapture, node: int) -> DetailsModel:
     held = captured.tensors_held.get(node)
     namespace = captured.drawn.nodes[node]["namespace"]
     consumers, consumer_count = consumers_of(captured.drawn, node)
+    inputs, input_count = inputs_of(captured.drawn, node)
+    outputs, output_count = outputs_of(captured.drawn, node)
     return {
         **blank_details(captured.drawn, node, about(captured, node), no_backward(captured.made_by)),
         "forward": _code(captured, node),
         "is_leaf": None,
-        "outputs": outputs_of(captured.drawn, node),
-        "inputs": inputs_of(captured.drawn, node),
+        "outputs": outputs,
+        "output_count": output_count,
+        "inputs": inputs,
+        "input_count": input_count,
         "consumers": consumers,
         "consumer_count": consumer_count,
         "value": None if held is None else summarise(held),

@@ -18,11 +18,11 @@ from ..files import export, mime
 from ..files.html import to_html
 from ..files.save import Opener
 from ..forward.annotate import MOST_INFERRED, annotate
-from ..graph.capture import capture_nodes
+from ..graph.capture import MOST_NODES, Capture, capture_nodes, read_most
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among, read_names
-from ..graph.outputs import Output, read_outputs
+from ..graph.outputs import read_outputs
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..packing.backward import (
@@ -133,6 +133,7 @@ class GraphWidget(SteppingWidget):
         direction: str | None = None,
         budget: int = DEFAULT_BUDGET,
         constants: bool | None = None,
+        max_nodes: int | None = MOST_NODES,
     ) -> None:
         """Capture the graph and watch it.
 
@@ -149,16 +150,20 @@ class GraphWidget(SteppingWidget):
             constants: Whether to draw operands that need no grad, and cuts: those that
                 `gradwalk.watch` saw, and those that can be inferred. None draws them in graphs of
                 up to 200 nodes.
+            max_nodes: The most autograd nodes to draw; a graph of more raises a ValueError at once,
+                rather than take minutes and gigabytes. None for any number.
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
-                mapping or module, ``budget`` is no whole number, or ``constants`` is neither True,
-                False nor None.
-            ValueError: No output was given, one does not require grad, or ``direction`` is unknown.
+                mapping or module, ``budget`` or ``max_nodes`` is no whole number, or ``constants``
+                is neither True, False nor None.
+            ValueError: No output was given, one does not require grad, ``direction`` is unknown, or
+                the graph has more than ``max_nodes`` nodes.
         """
         if direction is not None:
             Direction().validate(self, direction)
         budget = read_budget(budget)
+        max_nodes = read_most(max_nodes)
         if constants not in (True, False, None):
             raise TypeError(
                 f"constants was given {constants!r}. Give it True to draw operands that need no "
@@ -175,19 +180,19 @@ class GraphWidget(SteppingWidget):
         else:
             found = read_names(names, "GraphWidget")
         with collector_paused():
-            self._show_captured(given, found, direction, constants, budget)
+            plain = capture_nodes(given, found, max_nodes)
+            self._show_captured(plain, found, direction, constants, budget)
 
     @grad_mode_kept
     def _show_captured(
         self,
-        given: list[Output],
+        plain: Capture,
         found: Names,
         direction: str | None,
         constants: bool | None,
         budget: int,
     ) -> None:
         """Show the graph behind some tensors."""
-        plain = capture_nodes(given, found)
         infer = bool(constants) or len(plain.graph) <= MOST_INFERRED
         captured = annotate(plain, found, infer=infer)
         graph = captured.drawn

@@ -160,10 +160,18 @@ class CutModel(TypedDict):
     region: SourceModel | None
 
 
+class FailedModel(TypedDict):
+    """A part of the details that could not be worked out, and a sentence why."""
+
+    part: str
+    sentence: str
+
+
 class DetailsModel(TypedDict):
     """Everything the panel shows of the selected node.
 
-    ``consumers`` and ``contributions`` are the first 100; the counts are of all.
+    Every list is of the first 100; the counts are of all. ``input_count`` is that of ``inputs``,
+    ``no_grad_inputs`` and ``constants`` together.
     """
 
     id: int
@@ -178,8 +186,11 @@ class DetailsModel(TypedDict):
     requires_grad: bool | None
     is_leaf: bool | None
     outputs: list[OutputModel]
+    output_count: int
     saved: list[SavedModel]
+    saved_count: int
     inputs: list[InputModel]
+    input_count: int
     no_grad_inputs: list[NoGradInput]
     consumers: list[ConsumerModel]
     consumer_count: int
@@ -201,3 +212,4 @@ class DetailsModel(TypedDict):
     constants: list[ConstantModel]
     cuts: list[CutModel]
     explained: str | None
+    failed: list[FailedModel]

@@ -1,0 +1,60 @@
+"""Parts that are built one by one: one that fails becomes a sentence and takes no other with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..wire import FailedModel
+from .reading import first_line
+
+Part = TypeVar("Part")
+
+
+@dataclass
+class Guarded:
+    """Builds the parts of something.
+
+    Attributes:
+        failed: The parts that could not be built, and why.
+
+    Example::
+
+        >>> parts = Guarded()
+        >>> parts.build("formula", lambda: 1 / 0, instead=[])
+        []
+        >>> parts.failed[0]["part"]
+        'formula'
+    """
+
+    failed: list[FailedModel] = field(default_factory=list)
+
+    def build(self, part: str, made_by: Callable[[], Part], instead: Part) -> Part:
+        """One part.
+
+        Args:
+            part: What it is called.
+            made_by: Makes it.
+            instead: What to take when that fails.
+        """
+        try:
+            return made_by()
+        except Exception as error:  # whatever a tensor, a backend or a user's class may raise
+            self.failed.append({"part": part, "sentence": could_not(part, error)})
+            return instead
+
+    def why(self, part: str) -> str | None:
+        """The sentence why a part failed; None where it did not."""
+        return next((each["sentence"] for each in self.failed if each["part"] == part), None)
+
+
+def could_not(part: str, error: BaseException) -> str:
+    """A sentence that says which part is missing, and why."""
+    kind = type(error).__name__
+    said = first_line(error)
+    said = kind if said == kind else f"{kind}: {said}"
+    return (
+        f"This part ({part.replace('_', ' ')}) cannot be shown, because working it out failed with "
+        f"{said.rstrip('.')}. Everything else is as it should be."
+    )

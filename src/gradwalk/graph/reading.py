@@ -1,0 +1,221 @@
+"""Reading the values of tensors: whether it is safe, each number once, and a part at a time.
+
+Everything that looks at values asks here first. A tensor whose storage was freed (FSDP does it to
+the parameters it gathers) still has its shape; reading it ends the process, and no ``except`` can
+help. And an expanded tensor has more numbers than memory, of which each needs to be read once.
+
+What looking copies is bounded by `PART` numbers at a time, whatever the tensor's size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+PART = 2**20
+"""So many numbers are looked at, and may be copied, at a time."""
+
+_MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again and again
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+_FREED = (
+    "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
+    "there, as after untyped_storage().resize_(), which FSDP uses), so its values cannot be read."
+)
+
+
+def why_unreadable(tensor: torch.Tensor) -> str | None:
+    """Why the values of a tensor must not be read, because they are not in memory.
+
+    Args:
+        tensor: Any tensor, of any layout and class.
+
+    Returns:
+        A whole sentence; None where the memory of all its values is there.
+
+    Example::
+
+        >>> x = torch.ones(3)
+        >>> why_unreadable(x) is None
+        True
+        >>> _ = x.untyped_storage().resize_(0)
+        >>> why_unreadable(x)
+        'Its memory was freed or is smaller than its shape needs (0 of 12 bytes are there, ...'
+    """
+    if type(tensor) in _PLAIN and _is_whole(tensor):
+        return None
+    with torch._C.DisableTorchFunctionSubclass():
+        waiting = [tensor]
+        for each in waiting:  # grows while we walk
+            inner = _inner(each)
+            if inner:
+                waiting += inner
+                continue
+            there, needed = _memory(each)
+            if there < needed:
+                return _FREED.format(there=f"{there:,}", needed=f"{needed:,}")
+    return None
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether the values of a common kind of tensor are there, told in a microsecond or two."""
+    try:
+        return (
+            tensor.is_contiguous()
+            and tensor.untyped_storage().nbytes()
+            >= (tensor.storage_offset() + tensor.numel()) * tensor.itemsize
+        )
+    except Exception:  # sparse, nested, wrapped: to be looked at more closely
+        return False
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is dense and has all its values in memory."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_nested
+        and tensor.device.type != "meta"
+        and not tensor._is_zerotensor()
+        and why_unreadable(tensor) is None
+    )
+
+
+def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that hold the values of another one; none for one that has a storage."""
+    functorch = torch._C._functorch
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        return [functorch.get_unwrapped(tensor)]
+    if type(tensor) not in _PLAIN and hasattr(tensor, "__tensor_flatten__"):
+        try:
+            names, _ = tensor.__tensor_flatten__()
+            found = [getattr(tensor, name) for name in names]
+        except Exception:  # a class of the user's may raise anything
+            return []
+        return [each for each in found if isinstance(each, torch.Tensor) and each is not tensor]
+    layout = torch.Tensor.layout.__get__(tensor)  # type: ignore[attr-defined]
+    if layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    if layout is torch.strided and tensor.is_nested:
+        return [tensor.values()]
+    return []
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of a tensor's storage, and those that its shape, strides and offset need."""
+    try:
+        # By the base class: a subclass may refuse, or answer with anything.
+        count = torch.Tensor.numel(tensor)
+        if count == 0 or torch.Tensor._is_zerotensor(tensor):
+            return 0, 0
+        there = torch.Tensor.untyped_storage(tensor).nbytes()
+        last = sum(
+            (size - 1) * stride
+            for size, stride in zip(
+                torch.Tensor.size(tensor), torch.Tensor.stride(tensor), strict=True
+            )
+        )
+        offset = torch.Tensor.storage_offset(tensor)
+        return int(there), int((offset + last + 1) * torch.Tensor.element_size(tensor))
+    except Exception:  # without a storage (MKL-DNN, wrappers): torch reads it in its own way
+        return 0, 0
+
+
+def distinct(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """A dense tensor without its repetitions.
+
+    Args:
+        tensor: A dense tensor.
+
+    Returns:
+        A view of it with the expanded dimensions, those of stride 0, one long; and how often each
+        of its numbers stands in the tensor.
+
+    Example::
+
+        >>> distinct(torch.ones(1).expand(10**9))
+        (tensor([1.]), 1000000000)
+    """
+    repeats = 1
+    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        if stride == 0 and size > 1:
+            repeats *= size
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor, repeats
+
+
+def parts(tensor: torch.Tensor, most: int = PART) -> Iterator[torch.Tensor]:
+    """A dense tensor as views of at most so many numbers."""
+    waiting = [tensor]
+    while waiting:
+        part = waiting.pop()
+        if part.numel() <= most:
+            yield part
+            continue
+        # Along the widest stride, so that what is read together lies together.
+        strides = part.stride()
+        dim = max((dim for dim, size in enumerate(part.shape) if size > 1), key=strides.__getitem__)
+        waiting += reversed(part.chunk(2, dim))
+
+
+def overlaps_too_much(tensor: torch.Tensor) -> bool:
+    """Whether a dense tensor without repetitions still has far more numbers than memory."""
+    count = tensor.numel()
+    return count > _MOST_OVERLAPPING and count * tensor.element_size() > _memory(tensor)[0]
+
+
+def everywhere(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
+    """Whether something holds for every number of a dense tensor.
+
+    Args:
+        tensor: The tensor.
+        test: From some of its numbers to whether it holds for each.
+
+    Returns:
+        None where there is no number, or none can be read.
+
+    Example::
+
+        >>> everywhere(torch.zeros(1).expand(10**9), lambda part: part == 0)
+        True
+    """
+    with torch.no_grad():
+        tensor = tensor.detach()
+        if tensor._is_zerotensor():
+            tensor = zeros_like(tensor)
+        if not is_plain(tensor) or not tensor.numel():
+            return None
+        once, _ = distinct(tensor)
+        return None if overlaps_too_much(once) else all(bool(test(p).all()) for p in parts(once))
+
+
+def zeros_like(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros of a tensor's shape, in the memory of one."""
+    return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
+
+
+def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """The one number of a tensor of any layout, without dimensions; None where there is not one."""
+    if tensor is None:
+        return None
+    try:
+        with torch.no_grad():
+            tensor = tensor.detach()
+            if tensor.is_nested or tensor.numel() != 1 or why_unreadable(tensor) is not None:
+                return None
+            dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
+            # A sum makes a plain number of what torch keeps as a zero without memory.
+            dense = zeros_like(dense) if dense._is_zerotensor() else dense
+            return dense.reshape(()) if dense.device.type != "meta" else None
+    except Exception:  # any backend may refuse any operation
+        return None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
