@@ -12,7 +12,6 @@ import traitlets
 
 from . import notebook
 from .explaining import why
-from .graph import release
 from .recording.recording import read_count
 from .traits import Cursor, Direction, bundle
 
@@ -97,7 +96,6 @@ class SteppingWidget(anywidget.AnyWidget):
         """Let go of every graph, remove every hook and take the views away. Twice is fine."""
         self._let_go()
         super().close()
-        release.sweep()
 
     def get_state(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ import torch
 from torch.autograd.graph import Node
 
 from ..watching.records import any_alive
-from . import release
 from .collector import collector_paused
 from .names import Names, read_names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output, read_outputs
+from .release import free_without_recursion
 
 if TYPE_CHECKING:
     from ..annotating.annotate import Annotated
@@ -130,8 +130,11 @@ def capture_nodes(outputs: list[Output], names: Names) -> Capture:
 
 def _build(outputs: list[Output], names: Names) -> Capture:
     graph = nx.MultiDiGraph()
-    ids = _walk(graph, dict.fromkeys(output.node for output in outputs))
-    release.hold(ids, outputs)
+    ids = {output.node: 0 for output in outputs}
+    try:
+        _walk(graph, ids)
+    finally:
+        free_without_recursion(ids)
     called = dict(names.edges)
     called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
     _name_leaves(graph, ids, names.leaves)
@@ -148,20 +151,21 @@ def _build(outputs: list[Output], names: Names) -> Capture:
     return Capture(graph, list(ids), tensors)
 
 
-def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # noqa: C901
-    """Fill ``graph`` with all that gradients can reach from ``roots``, breadth-first.
+def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int]) -> None:  # noqa: C901
+    """Fill ``graph`` with all that gradients can reach from some roots, breadth-first.
 
     Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
     fills networkx' dictionaries directly (its own methods take longer than all the rest) and
     describes nodes that differ in nothing but their number once.
 
-    Returns:
-        Each node's id, in the order of the ids.
+    Args:
+        graph: An empty graph.
+        ids: The roots; gets each node's id, in the order of the ids.
     """
     attributes, successors, predecessors = graph._node, graph._succ, graph._pred
-    order: list[Any] = list(roots)
-    ids = {node: i for i, node in enumerate(order)}
-    for i in range(len(order)):
+    order: list[Any] = list(ids)
+    for i, root in enumerate(order):
+        ids[root] = i
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
     for i, node in enumerate(order):  # grows while we walk
@@ -202,7 +206,6 @@ def _walk(graph: nx.MultiDiGraph, roots: Iterable[Node]) -> dict[Node, int]:  # 
                 out[target][nr] = edge
             else:
                 out[target] = predecessors[target][i] = {nr: edge}
-    return ids
 
 
 def _name_leaves(
