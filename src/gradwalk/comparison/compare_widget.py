@@ -62,6 +62,7 @@ class CompareWidget(SteppingWidget):
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
+    @grad_mode_kept
     def __init__(self, captures: Mapping[str, Capture | StaticCapture]) -> None:
         """Match the graphs and watch them.
 

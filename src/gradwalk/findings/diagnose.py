@@ -17,6 +17,7 @@ from ..backward.observe import Run
 from ..backward.recording import Recording
 from ..forward.annotate import annotate
 from ..graph.capture import Capture, capture_nodes
+from ..graph.modes import grad_mode_kept
 from ..graph.names import Names, names_among, read_names
 from ..graph.nodes import leaf_tensor
 from ..graph.outputs import read_outputs
@@ -127,6 +128,7 @@ class Limits:
             raise ValueError(f"largest was given {self.largest}. Give a number of nodes from 0.")
 
 
+@grad_mode_kept
 def judge(
     captured: Capture,
     recording: Recording | None,
