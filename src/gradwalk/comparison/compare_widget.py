@@ -224,16 +224,17 @@ class CompareWidget(SteppingWidget):
         return self._linked
 
     def _let_go(self) -> None:
+        if self._linked is None:
+            return
         with self._lock:
-            if self._linked is None:
-                return
-            for follower in self._linked.followers.values():
-                follower.close()
-            self._linked = None
-            self._columns.clear()
-            getattr(self, "_stop_refreshing", lambda: None)()
-            self.set_trait("details", [None] * len(self.panes))
-            self.set_trait("selected", None)
+            linked, self._linked = self._linked, None
+            if linked is not None:  # else closed while we waited
+                for follower in linked.followers.values():
+                    follower.close()
+                self._columns.clear()
+                getattr(self, "_stop_refreshing", lambda: None)()
+                self.set_trait("details", [None] * len(self.panes))
+                self.set_trait("selected", None)
 
     @grad_mode_kept
     def _refresh(self) -> None:
@@ -245,13 +246,17 @@ class CompareWidget(SteppingWidget):
             if linked is None or self._refreshing or self._running is not None:
                 return
             self._refreshing = True
+            self._part_fault = None
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     self._refresh_passes(linked)
-                    self._refresh_table(linked)
-                    self.set_trait("details", self._describe(linked))
+                    self._part("The table", lambda: self._refresh_table(linked), None)
+                    nothing: list[DetailsModel | None] = [None] * len(linked.followers)
+                    place = f"Place {self.selected}"
+                    described = self._part(place, lambda: self._describe(linked), nothing)
+                    self.set_trait("details", described)
                     faults = [each.observer.fault for each in linked.followers.values()]
-                    self.set_trait("fault", next(filter(None, faults), None))
+                    self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
             finally:
                 self._refreshing = False
 
