@@ -108,11 +108,12 @@ class Keeper:
         if grad is None:
             return None
         known = self._known.get(id(grad))
-        if known is not None and known[0]() is grad and known[1] == version_of(grad):
+        counts = not grad.is_inference()  # an inference tensor does not tell that it was changed
+        if known is not None and known[0]() is grad and known[1] == version_of(grad) and counts:
             kept = known[2]
         else:
             try:
-                kept = self._keep(grad.detach(), copy)
+                kept = self._keep(grad.detach(), copy or not counts)
             except RuntimeError:
                 # A batched gradient, as in jacobian(vectorize=True), has no values here.
                 return Kept(None, summary=summarise(grad))

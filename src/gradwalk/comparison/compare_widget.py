@@ -63,6 +63,7 @@ class CompareWidget(SteppingWidget):
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
+    @grad_mode_kept
     def __init__(self, captures: Mapping[str, Annotated | StaticCapture]) -> None:
         """Match the graphs and watch them.
 
@@ -224,16 +225,17 @@ class CompareWidget(SteppingWidget):
         return self._linked
 
     def _let_go(self) -> None:
+        if self._linked is None:
+            return
         with self._lock:
-            if self._linked is None:
-                return
-            for follower in self._linked.followers.values():
-                follower.close()
-            self._linked = None
-            self._columns.clear()
-            getattr(self, "_stop_refreshing", lambda: None)()
-            self.set_trait("details", [None] * len(self.panes))
-            self.set_trait("selected", None)
+            linked, self._linked = self._linked, None
+            if linked is not None:  # else closed while we waited
+                for follower in linked.followers.values():
+                    follower.close()
+                self._columns.clear()
+                getattr(self, "_stop_refreshing", lambda: None)()
+                self.set_trait("details", [None] * len(self.panes))
+                self.set_trait("selected", None)
 
     @grad_mode_kept
     def _refresh(self) -> None:
@@ -250,11 +252,12 @@ class CompareWidget(SteppingWidget):
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     self._refresh_passes(linked)
                     self._part("The table", lambda: self._refresh_table(linked), None)
-                    nothing: list[DetailsModel | None] = [None] * len(self.panes)
-                    details = self._part("This node", lambda: self._describe(linked), nothing)
-                    self.set_trait("details", details)
+                    nothing: list[DetailsModel | None] = [None] * len(linked.followers)
+                    place = f"Place {self.selected}"
+                    described = self._part(place, lambda: self._describe(linked), nothing)
+                    self.set_trait("details", described)
                     faults = [each.observer.fault for each in linked.followers.values()]
-                    self.set_trait("fault", next(filter(None, faults), self._part_fault))
+                    self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
             finally:
                 self._refreshing = False
 

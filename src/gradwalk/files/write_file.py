@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import secrets
 import warnings
 from pathlib import Path
 from typing import Any
@@ -30,20 +30,18 @@ def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -
     file = read_path(path, caller)
     existed = file.exists()
     data = content.encode("utf-8") if isinstance(content, str) else content
+    # Its name is known before it is there: whenever an interrupt comes, it can be taken away.
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    except OSError as error:
-        raise _refused(file, caller, error) from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
+        with open(temporary, "xb", opener=_private) as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).chmod(_mode(file))
-        Path(temporary).replace(file)
+        temporary.chmod(_mode(file))
+        temporary.replace(file)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+            temporary.unlink()
         if isinstance(error, OSError):
             raise _refused(file, caller, error) from error
         raise
@@ -76,6 +74,11 @@ def read_path(path: Any, caller: str) -> Path:
             f"{str(file.parent)!r}. Make it first, or give another path."
         )
     return file
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that nobody else may read, until it has the permissions it should have."""
+    return os.open(path, flags, 0o600)
 
 
 def _refused(file: Path, caller: str, error: OSError) -> OSError:

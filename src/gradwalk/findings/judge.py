@@ -10,6 +10,7 @@ from ..backward.faults import is_finite, nan_birth
 from ..backward.observe import Run
 from ..backward.recording import Recording
 from ..forward.annotate import Annotated
+from ..graph.modes import grad_mode_kept
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.words import described
@@ -55,6 +56,7 @@ class Limits:
             raise ValueError(f"largest was given {self.largest}. Give a number of nodes from 0.")
 
 
+@grad_mode_kept
 def judge(
     captured: Annotated,
     recording: Recording | None,

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from .. import notebook
-from ..graph.names import names_among
+from ..graph.modes import grad_mode_kept
+from ..graph.names import Names, names_among
 from .loss_graph import LossGraph, read_loss
 from .reasons import KINDS, Reason, reason_of
 
@@ -52,7 +53,11 @@ x.requires_grad_() before the forward pass.
             f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
             "tensor, or a module to learn about all its parameters."
         )
-    graph = None if loss is None else read_loss(loss, names)
+    return _explained(tensor, None if loss is None else read_loss(loss, names), names)
+
+
+@grad_mode_kept
+def _explained(tensor: torch.Tensor | nn.Module, graph: LossGraph | None, names: Names) -> str:
     with torch.no_grad():
         if isinstance(tensor, nn.Module):
             return _account(tensor, graph)

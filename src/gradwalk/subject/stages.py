@@ -8,6 +8,7 @@ import torch
 
 from ..backward.recording import Recording
 from ..forward.annotate import Annotated
+from ..graph.modes import grad_mode_kept
 from ..reasons import why
 from ..wire import DetailsModel
 from .details import details
@@ -21,6 +22,7 @@ class StageModel(TypedDict):
     fields: dict[str, Any]
 
 
+@grad_mode_kept
 def stages(captured: Annotated, node: int, recording: Recording | None) -> list[StageModel]:
     """The details of a node through a whole pass.
 
@@ -45,6 +47,7 @@ def stages(captured: Annotated, node: int, recording: Recording | None) -> list[
     return found
 
 
+@grad_mode_kept
 def stage_now(captured: Annotated, node: int, recording: Recording | None) -> list[StageModel]:
     """The details of a node as they are at the cursor, said of every cursor."""
     with torch.no_grad():

@@ -179,7 +179,7 @@ class GraphWidget(SteppingWidget):
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
-        with collector_paused():
+        with collector_paused(), unseen():
             plain = capture_nodes(given, found, max_nodes)
             self._show_captured(plain, found, direction, constants, budget)
 
@@ -368,14 +368,15 @@ class GraphWidget(SteppingWidget):
         return self._follower
 
     def _let_go(self) -> None:
+        if self._follower is None:
+            return
         with self._lock:
-            if self._follower is None:
-                return
-            self._follower.close()
-            self._follower = self._shown = None
-            getattr(self, "_stop_refreshing", lambda: None)()
-            self.set_trait("details", None)
-            self.set_trait("selected", None)
+            follower, self._follower, self._shown = self._follower, None, None
+            if follower is not None:  # else closed while we waited
+                follower.close()
+                getattr(self, "_stop_refreshing", lambda: None)()
+                self.set_trait("details", None)
+                self.set_trait("selected", None)
 
     @grad_mode_kept
     def _refresh(self) -> None:

@@ -45,6 +45,8 @@ class SteppingWidget(anywidget.AnyWidget):
 
     steps: Any
 
+    _lock = threading.RLock()  # until each has its own: one can be closed before it has begun
+
     def _begin(self, fill: Callable[[], None], **shown: Any) -> None:
         """Open the channel to the browser.
 
