@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph import release
-from ..graph.nodes import gradient_edge, leaf_tensor, node_class, saved_names
-from ..graph.outputs import Output
+from ..graph.nodes import leaf_tensor, node_class, saved_names
+from ..graph.release import free_without_recursion
 
 if TYPE_CHECKING:
     import graphviz
@@ -86,7 +85,7 @@ def make_dot(
             for tensor in tensors:
                 drawing.add_output(tensor)
     finally:
-        release.hold(list(drawing.walked), drawing.outputs)
+        free_without_recursion(drawing.walked)
     inches = max(_LEAST_INCHES, len(dot.body) * _INCHES_PER_STATEMENT)
     dot.graph_attr["size"] = f"{inches},{inches}"
     return dot
@@ -143,7 +142,6 @@ class _Drawing:
         show_saved: Whether to draw the saved tensors of torch's own nodes.
         max_attr_chars: How much of a saved value to write.
         walked: The autograd nodes that were drawn, in order.
-        outputs: Where the walks started.
         drawn: ids of the tensors that need not be drawn as an output any more.
         keys: id() of a node or tensor -> its key in ``dot``.
         alive: What has a key, so that no other object gets its id().
@@ -155,7 +153,6 @@ class _Drawing:
     show_saved: bool
     max_attr_chars: int
     walked: dict[Node, None] = field(default_factory=dict)
-    outputs: list[Output] = field(default_factory=list)
     drawn: set[int] = field(default_factory=set)
     keys: dict[int, str] = field(default_factory=dict)
     alive: list[object] = field(default_factory=list)
@@ -166,7 +163,6 @@ class _Drawing:
             return
         self._draw_tensor(tensor, color)
         if tensor.grad_fn is not None:
-            self.outputs.append(Output(*gradient_edge(tensor), None, tensor))
             self._walk(tensor.grad_fn)
             self.dot.edge(self._key(tensor.grad_fn), self._key(tensor))
         base = tensor._base

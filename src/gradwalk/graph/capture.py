@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
-from . import release
 from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
@@ -22,6 +21,7 @@ from .collector import collector_paused
 from .names import Names
 from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
 from .outputs import Output
+from .release import free_without_recursion
 
 MOST_NODES = 200_000
 """Nodes of a graph that is drawn without asking."""
@@ -84,8 +84,11 @@ def read_most(max_nodes: Any) -> int | None:
 
 def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     graph = nx.MultiDiGraph()
-    ids = _walk(graph, dict.fromkeys(output.node for output in outputs), most)
-    release.hold(ids, outputs)
+    ids = {output.node: 0 for output in outputs}
+    try:
+        _walk(graph, ids, most)
+    finally:
+        free_without_recursion(ids)
     if len(ids) > most:
         raise ValueError(
             f"This graph has more than {most:,} nodes, and a picture of a million takes minutes "
@@ -109,10 +112,8 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     return Capture(graph, list(ids), tensors)
 
 
-def _walk(  # noqa: C901
-    graph: nx.MultiDiGraph, roots: Iterable[Node], most: float
-) -> dict[Node, int]:
-    """Fill ``graph`` with all that gradients can reach from ``roots``, breadth-first.
+def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  # noqa: C901
+    """Fill ``graph`` with all that gradients can reach from some roots, breadth-first.
 
     Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
     fills networkx' dictionaries directly (its own methods take longer than all the rest) and
@@ -120,17 +121,19 @@ def _walk(  # noqa: C901
 
     It ends when it knows of more than ``most`` nodes.
 
-    Returns:
-        Each node's id, in the order of the ids.
+    Args:
+        graph: An empty graph.
+        ids: The roots; gets each node's id, in the order of the ids.
+        most: A number of nodes.
     """
     attributes, successors, predecessors = (
         attributes_of(graph),
         successors_of(graph),
         predecessors_of(graph),
     )
-    order: list[Any] = list(roots)
-    ids = {node: i for i, node in enumerate(order)}
-    for i in range(len(order)):
+    order: list[Any] = list(ids)
+    for i, root in enumerate(order):
+        ids[root] = i
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
     for i, node in enumerate(order):  # grows while we walk
@@ -177,7 +180,6 @@ def _walk(  # noqa: C901
                 out[target] = predecessors[target][i] = {nr: edge}
         if without_grad:
             data["no_grad_inputs"] = without_grad
-    return ids
 
 
 def _name_leaves(

@@ -14,7 +14,6 @@ import traitlets
 from .. import notebook
 from ..backward.recording import read_count, refuse_within_backward
 from ..bundle import bundle
-from ..graph import release
 from ..graph.modes import grad_mode_kept
 from ..reasons import why
 from .traits import Cursor, Direction
@@ -115,7 +114,6 @@ class SteppingWidget(anywidget.AnyWidget):
         """Let go of every graph, remove every hook and take the views away. Twice is fine."""
         self._let_go()
         super().close()
-        release.sweep()
 
     def get_state(
         self,
