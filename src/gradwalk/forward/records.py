@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.release import empty
 from .module_path import ModuleCall
 from .source_line import SourceLine
 
@@ -166,6 +167,13 @@ class Record:
         self.leaves: tuple[weakref.ref[torch.Tensor], ...] = ()
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
+
+    # A chain of records is as deep as the graph, and Python frees chains by recursion.
+    def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
+        if self.parents:
+            held = list(self.parents)
+            self.parents = ()
+            _empty(held)
 
 
 def leaves_below(record: Record) -> tuple[weakref.ref[torch.Tensor], ...]:

@@ -112,9 +112,7 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     return Capture(graph, list(ids), tensors)
 
 
-def _walk(  # noqa: C901
-    graph: nx.MultiDiGraph, ids: dict[Node, int], most: float
-) -> None:
+def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  # noqa: C901
     """Fill ``graph`` with all that gradients can reach from some roots, breadth-first.
 
     Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
@@ -126,7 +124,7 @@ def _walk(  # noqa: C901
     Args:
         graph: An empty graph.
         ids: The roots; gets each node's id, in the order of the ids.
-        most: How many nodes it may have.
+        most: A number of nodes.
     """
     attributes, successors, predecessors = (
         attributes_of(graph),

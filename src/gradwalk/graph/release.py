@@ -23,7 +23,7 @@ import functools
 import random
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -51,6 +51,26 @@ def free_without_recursion(nodes: Collection[Node]) -> None:
             known.setdefault(_KEY, _Below([child for child, _ in following]))
 
 
+# What it needs is bound here, because the interpreter clears modules before it ends.
+def empty(held: list[Any], _freeing: Any = threading.local()) -> None:  # noqa: B008
+    """Let go of what a dying object holds, in a loop however deep the dying goes.
+
+    Args:
+        held: What it holds. When the object dies because this function, further up the stack, is
+            emptying another list, then this one is emptied after that.
+    """
+    waiting = getattr(_freeing, "waiting", None)
+    if waiting is not None:
+        waiting.append(held)
+        return
+    _freeing.waiting = waiting = [held]
+    try:
+        while waiting:
+            waiting.pop().clear()
+    finally:
+        _freeing.waiting = None
+
+
 class _Below:
     """The successors of a node, for as long as the node lives."""
 
@@ -59,19 +79,9 @@ class _Below:
     def __init__(self, nodes: list[Node | None]) -> None:
         self.nodes = nodes
 
-    # What it needs is bound here, because the interpreter clears modules before it ends.
-    def __del__(self, _freeing: Any = threading.local()) -> None:  # noqa: B008
-        waiting = getattr(_freeing, "waiting", None)
-        if waiting is not None:
-            waiting.append(self.nodes)  # by whoever is freeing this very node
-            return
-        _freeing.waiting = waiting = [self.nodes]
-        self.nodes = []
-        try:
-            while waiting:
-                waiting.pop()
-        finally:
-            _freeing.waiting = None
+    # Bound here, because the interpreter clears modules before it ends.
+    def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
+        _empty(self.nodes)
 
 
 @functools.cache
