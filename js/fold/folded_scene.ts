@@ -1,5 +1,5 @@
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/nested/content";
+import type { ContentCache } from "../layout/types";
 import { buildGroupedScene } from "../scene/grouped_scene";
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";

@@ -12,7 +12,7 @@ import {
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/nested/content";
+import type { ContentCache } from "../layout/types";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Hold } from "../scene/views";
 import type { Measure } from "../text/measure";

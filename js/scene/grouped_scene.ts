@@ -1,8 +1,6 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import { layout } from "../layout/index";
-import type { ContentCache } from "../layout/nested/content";
-import { layoutNested, type NestedLayout } from "../layout/nested/nested";
-import type { Layout } from "../layout/types";
+import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxContent } from "./box_content";
@@ -68,7 +66,7 @@ export function buildGroupedScene(
     }),
     edges: sceneEdges(graph, picture, placed, shapes, direction, measure),
     drawn,
-    frames: "boxes" in placed ? sceneFrames(picture, placed, direction, measure) : [],
+    frames: sceneFrames(picture, placed, direction, measure),
     ...(picture.edgeOf ? { edgeOf: picture.edgeOf } : {}),
   };
   placeSigns(scene);
@@ -103,7 +101,7 @@ function place(
   direction: Direction,
   measure: Measure,
   { aspect, cache }: GroupedSceneOptions,
-): Layout | NestedLayout {
+): Layout {
   const horizontal = isHorizontal(direction);
   const { nodes, edges, frames } = picture;
   const widest = edges.reduce(
@@ -123,24 +121,24 @@ function place(
     rankGap: horizontal ? Math.max(52, Math.min(96, widest + 34)) : 52,
     ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
   };
+  // A picture without boxes may take all the effort there is: nothing will open in it.
   if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
-  return layoutNested(
-    {
-      ...input,
-      box: nodes.map((node) => node.frame),
-      boxParent: frames.map((frame) => frame.parent),
-      titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
-    },
-    // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
+  const boxes = {
+    of: nodes.map((node) => node.frame),
+    parent: frames.map((frame) => frame.parent),
+    titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+  };
+  // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
+  const room =
     direction === "down"
-      ? { ...gaps, header: HEADER + 8, padding: PADDING, ...(cache && { cache }) }
-      : { ...gaps, header: HEADER + 4, padding: HEADER + 4, ...(cache && { cache }) },
-  );
+      ? { header: HEADER + 8, padding: PADDING }
+      : { header: HEADER + 4, padding: HEADER + 4 };
+  return layout({ ...input, boxes }, { ...gaps, ...room, ...(cache && { cache }) });
 }
 
 function sceneFrames(
   { frames }: Picture,
-  { boxes, height }: NestedLayout,
+  { boxes, height }: Layout,
   direction: Direction,
   measure: Measure,
 ): SceneFrame[] {
@@ -166,7 +164,7 @@ function sceneFrames(
 function sceneEdges(
   graph: GraphModel,
   { edges }: Picture,
-  placed: Layout | NestedLayout,
+  placed: Layout,
   shapes: readonly NodeShape[],
   direction: Direction,
   measure: Measure,
@@ -176,7 +174,7 @@ function sceneEdges(
   const share = shapes.map((shape) =>
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
-  const isBackward = (e: number) => "backward" in placed && placed.backward[e] === 1;
+  const isBackward = (e: number) => placed.backward[e] === 1;
   const routes = separateRoutes(placed, edges);
   // Lines that run up leave from the other side of their node.
   const forward = edges.map((_, e) => e).filter((e) => !isBackward(e));
