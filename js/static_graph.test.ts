@@ -4,11 +4,10 @@ import { localChannel, type Traits } from "./channel";
 import { createComparison } from "./compare/view";
 import type { Direction } from "./layout/direction";
 import { edgeParts } from "./paint/edge_parts";
-import { buildScene } from "./scene/make_scene";
 import { firstView } from "./scene/views";
 import { fakeBrowser, nextFrame } from "./testing/browser";
 import { compareTraits, graphOf, localComparison, passOf } from "./testing/panes";
-import { estimate } from "./text/measure";
+import { sceneOf } from "./testing/scenes";
 import { createView } from "./view";
 import type { DetailsModel, GraphModel } from "./wire";
 
@@ -80,7 +79,7 @@ async function view(change: Partial<Traits> = {}) {
 
 /** Where the point of each edge's arrowhead is, and its base. */
 function arrows(graph: GraphModel, direction: Direction, heading: [number, number]) {
-  const scene = buildScene(graph, direction, estimate);
+  const scene = sceneOf(graph, direction);
   return scene.edges
     .filter(({ quiet }) => quiet === undefined)
     .map((edge) => {
@@ -115,7 +114,7 @@ describe("a static graph", () => {
     );
     const stage = { width: 600, height: 400 };
     for (const isStatic of [true, false]) {
-      const scene = buildScene({ ...chain, static: isStatic }, "up", estimate);
+      const scene = sceneOf({ ...chain, static: isStatic }, "up");
       const { k, y } = firstView(scene, stage);
       const [root, input] = [scene.nodes[0], scene.nodes[39]].map((node) => k * node.y + y);
       expect(input > 0 && input < stage.height).toBe(isStatic);

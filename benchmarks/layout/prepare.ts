@@ -1,5 +1,6 @@
 import { copyShared } from "../../js/layout/copies";
 import { shapesOf, timesDrawn } from "../../js/scene/make_scene";
+import { flatPicture } from "../../js/scene/picture";
 import { estimate } from "../../js/text/measure";
 import type { GraphModel } from "../../js/wire";
 
@@ -26,8 +27,9 @@ export function prepare(graph: GraphModel | PlainGraph): Prepared {
   if ("n" in graph) {
     return { ...graph, width: Array(graph.n).fill(80), height: Array(graph.n).fill(41) };
   }
-  const times = timesDrawn(graph);
-  const shapes = shapesOf(graph, "up", estimate, times);
+  const picture = flatPicture(graph);
+  const times = timesDrawn(graph, picture);
+  const shapes = shapesOf(graph, picture, "up", estimate, times);
   const source = graph.edges.map((edge) => edge.source);
   const shared = Array.from(times, (copies) => (copies > 1 ? 1 : 0));
   const target = graph.edges.map((edge) => edge.target);

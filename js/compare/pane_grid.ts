@@ -65,7 +65,7 @@ export class PaneGrid {
       );
     });
     this.views.together(this.drawings, (drawing, p) =>
-      drawing.show(united.panes[p].graph, direction, scenes[p].scene),
+      drawing.show(united.panes[p].graph, scenes[p].scene),
     );
   }
 

@@ -1,6 +1,7 @@
 import type { Direction } from "../layout/direction";
 import { labelled } from "../scene/labels";
-import { buildScene, edgePart, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
+import { edgePart, makeScene, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
+import { flatPicture } from "../scene/picture";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize, NodeShape } from "../scene/shape";
 import type { Measure } from "../text/measure";
@@ -34,12 +35,13 @@ const TAG_ENDS = 10;
 export function paneScenes(united: United, direction: Direction, measure: Measure): PaneScene[] {
   const { slots, slotMembers, panes } = united;
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
-  const times = timesDrawn(slots);
+  const together = flatPicture(slots);
+  const times = timesDrawn(slots, together);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
     const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    return shapesOf(graph, direction, measure, drawn, least);
+    return shapesOf(graph, flatPicture(graph), direction, measure, drawn, least);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -51,12 +53,12 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
     ),
   );
   const room = largest(slotMembers, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
-  const together = slotMembers.map((of, slot): NodeShape => {
+  const largestOf = slotMembers.map((of, slot): NodeShape => {
     const p = of.findIndex((node) => node !== null);
     const { width: outerWidth, height: outerHeight } = room[slot];
     return { ...shapes[p][of[p] ?? 0], outerWidth, outerHeight };
   });
-  const whole = buildScene(slots, direction, measure, together);
+  const whole = makeScene(slots, together, direction, measure, { shapes: largestOf });
   const alike = alikeEdges(united);
   return panes.map((_, p) => paneScene(united, p, whole, shapes[p], alike, measure));
 }

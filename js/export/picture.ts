@@ -20,10 +20,10 @@ export function pictureParts(
   gradients: readonly GradientLabel[],
 ): Part[] {
   const heading = flow(scene.direction);
-  const frames = (scene.frames ?? []).map((frame) =>
+  const frames = scene.frames.map((frame) =>
     part("g", { class: "gw-group-frame" }, frameParts(frame)),
   );
-  const heads = (scene.frames ?? []).map((frame) =>
+  const heads = scene.frames.map((frame) =>
     part("g", { class: "gw-group-frame" }, frameHeadParts(frame)),
   );
   const edges = scene.edges.map((edge) =>

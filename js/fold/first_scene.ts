@@ -1,9 +1,8 @@
 import type { Direction } from "../layout/direction";
-import { buildScene } from "../scene/make_scene";
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { canFold, foldedScene } from "./folded_scene";
+import { foldedScene } from "./folded_scene";
 import { deepest, firstFolding, setPlumbing, toDepth } from "./folding";
 import { groupedGraph } from "./grouped_picture";
 
@@ -15,7 +14,6 @@ export function firstScene(
   whole: boolean,
 ): Scene {
   const grouped = groupedGraph(graph);
-  if (!canFold(grouped)) return buildScene(graph, direction, measure);
   const { tree } = grouped;
   const first = firstFolding(tree);
   const folding = whole ? setPlumbing(toDepth(tree, first, deepest(tree)), false) : first;

@@ -1,6 +1,6 @@
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/nested/content";
-import { buildGroupedScene } from "../scene/grouped_scene";
+import type { ContentCache } from "../layout/types";
+import { makeScene } from "../scene/make_scene";
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import { type Folding, LARGEST_WHOLE } from "./folding";
@@ -37,10 +37,7 @@ export function foldedScene(
   const picture = groupedPicture(grouped, folding);
   const isLarge = grouped.graph.nodes.length > LARGEST_WHOLE;
   const build = (aspect: number | undefined) =>
-    buildGroupedScene(grouped.graph, picture, direction, measure, {
-      aspect,
-      ...(cache && { cache }),
-    });
+    makeScene(grouped.graph, picture, direction, measure, { aspect, cache });
   report?.("layout");
   if (wraps || (isLarge && isSurelyHair(picture))) return { scene: build(WINDOW), wraps: true };
   const scene = build(undefined);

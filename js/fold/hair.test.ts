@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { chain, DEEP_MODELS } from "../demo/deep_models";
-import { buildGroupedScene } from "../scene/grouped_scene";
+import { makeScene } from "../scene/make_scene";
 import { flatPicture, type Picture } from "../scene/picture";
 import { MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
@@ -32,7 +32,7 @@ describe("isSurelyHair", () => {
     for (const folding of [first, setPlumbing(toDepth(grouped.tree, first, 2), false)]) {
       const picture = groupedPicture(grouped, folding);
       if (!isSurelyHair(picture)) continue;
-      const { width, height } = buildGroupedScene(graph, picture, "down", estimate);
+      const { width, height } = makeScene(graph, picture, "down", estimate);
       expect(height / width).toBeGreaterThan(HAIR);
     }
   });

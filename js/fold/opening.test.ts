@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { layoutNested } from "../layout/nested/nested";
+import { layout } from "../layout/index";
 import { boxesAround } from "./boxes";
 import { reduce } from "./reduce";
 import { type GroupTree, groupTree } from "./tree";
@@ -27,14 +27,13 @@ function picture(
   const visible = reduce({ ...edges, tree, open });
   const boxes = boxesAround(visible, tree);
   const size = (v: number) => 40 + 10 * (visible.nodes[v].node % 5);
-  const placed = layoutNested({
+  const placed = layout({
     n: visible.nodes.length,
     source: visible.edges.map((edge) => edge.source),
     target: visible.edges.map((edge) => edge.target),
     width: visible.nodes.map((_, v) => size(v)),
     height: visible.nodes.map(() => 30),
-    box: boxes.box,
-    boxParent: boxes.boxParent,
+    boxes: { of: boxes.box, parent: boxes.boxParent },
   });
   const name = ({ kind, node, groups }: (typeof visible.nodes)[number]) =>
     kind === "node" ? `node ${node}` : `group ${groups[0]}`;

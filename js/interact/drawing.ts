@@ -1,13 +1,11 @@
 import { Cleanup, element, KEEP_KEYS } from "../dom/element";
 import { whenThemeChanges } from "../dom/theme";
-import type { Direction } from "../layout/direction";
 import type { GradientLabel } from "../paint/gradients";
 import { FAR } from "../paint/level_of_detail";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
-import { buildScene } from "../scene/make_scene";
 import type { Scene, SceneNode } from "../scene/scene";
 import {
   firstView,
@@ -78,7 +76,7 @@ export class Drawing {
 
   constructor(
     private readonly events: DrawingEvents,
-    private readonly measure: Measure,
+    measure: Measure,
     { minimap = true }: { minimap?: boolean } = {},
   ) {
     const map = minimap ? new Minimap((x, y) => this.centreOn(x, y), this.cleanup) : null;
@@ -115,10 +113,10 @@ export class Drawing {
     this.listen();
   }
 
-  /** Draws another graph, or the same in another direction, from its first view; as a prepared scene if one is given. */
-  show(graph: GraphModel, direction: Direction, prepared?: Scene): void {
+  /** Draws another graph, or the same in another direction, from its first view. */
+  show(graph: GraphModel, scene: Scene): void {
     this.graph = graph;
-    this.scene = prepared ?? buildScene(graph, direction, this.measure);
+    this.scene = scene;
     this.marks = { ...this.marks, hovered: null, focused: null };
     this.keyboard.forget();
     this.tooltip.hide();

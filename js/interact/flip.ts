@@ -14,7 +14,7 @@ interface Before {
 
 /** Lets the nodes of a new picture glide from where they were in the one before; what is new, or on a canvas, fades in. */
 export function glide(stage: Element, before: Before, scene: Scene, view: View): void {
-  const items = scene.nodes.length + (scene.frames?.length ?? 0);
+  const items = scene.nodes.length + scene.frames.length;
   if (items > MOST_MOVING || prefersLessMotion()) return;
   const old = (id: number, copy: number) => {
     const was = before.scene.drawn[id];

@@ -12,7 +12,7 @@ import {
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/nested/content";
+import type { ContentCache } from "../layout/types";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Hold } from "../scene/views";
 import type { Measure } from "../text/measure";
@@ -263,25 +263,20 @@ export class Folder {
     const { grouped, folding, direction, wraps } = next;
     const { cache, measure } = this;
     try {
-      // Where nothing is folded or framed, the drawing does what it does without groups.
-      const made = canFold(grouped)
-        ? foldedScene(grouped, folding, direction, measure, { cache, wraps })
-        : null;
-      this.place({ ...next, wraps: made?.wraps ?? wraps }, made?.scene, hold);
+      const made = foldedScene(grouped, folding, direction, measure, { cache, wraps });
+      this.place({ ...next, wraps: made.wraps }, made.scene, hold);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private place(next: Shown, scene: Scene | undefined, hold: HoldIn): void {
+  private place(next: Shown, scene: Scene, hold: HoldIn): void {
     const { drawing, drawn, goal } = this;
-    const { graph } = next.grouped;
     const isFirst = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
-    // Before it is drawn, where it can be: another size would have it drawn twice.
-    if (isFirst && scene) this.events.shown(scene);
-    if (scene && !isFirst) drawing.replace(scene, hold(scene));
-    else drawing.show(graph, next.direction, scene);
-    if (isFirst && !scene) this.events.shown(drawing.scene);
+    // Before it is drawn: another size would have it drawn twice.
+    if (isFirst) this.events.shown(scene);
+    if (isFirst) drawing.show(next.grouped.graph, scene);
+    else drawing.replace(scene, hold(scene));
     this.wanted = next;
     this.drawn = next;
     this.goal = null;

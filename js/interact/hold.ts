@@ -4,7 +4,7 @@ import type { Drawing } from "./drawing";
 
 /** The middle of the top of what shows a group once it is opened: its frame, or without one the first node in it. */
 export function topOf(scene: Scene, path: string, id: number): [number, number] {
-  const frame = scene.frames?.find((other) => other.path === path);
+  const frame = scene.frames.find((other) => other.path === path);
   if (frame) return [(frame.left + frame.right) / 2, frame.top];
   const node = scene.nodes[scene.drawn[id][0] ?? 0];
   return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];

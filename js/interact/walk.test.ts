@@ -1,14 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DIRECTIONS } from "../layout/direction";
-import { buildScene } from "../scene/make_scene";
 import { graphs, MODELS } from "../testing/graphs";
-import { estimate } from "../text/measure";
+import { sceneOf } from "../testing/scenes";
 import { firstStop, type Step, stepOf, walk } from "./walk";
 
 describe("walk", () => {
   const graph = MODELS["h = w * x + b"]();
-  const scene = buildScene(graph, "down", estimate);
+  const scene = sceneOf(graph);
   const label = (index: number | null) =>
     index === null ? null : graph.nodes[scene.nodes[index].id].label;
 
@@ -27,7 +26,7 @@ describe("walk", () => {
     const axis = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] };
     fc.assert(
       fc.property(graphs, fc.constantFrom(...DIRECTIONS), fc.nat(), (graph, direction, pick) => {
-        const scene = buildScene(graph, direction, estimate);
+        const scene = sceneOf(graph, direction);
         const from = pick % scene.nodes.length;
         for (const [key, [dx, dy]] of Object.entries(axis)) {
           const next = walk(scene, from, stepOf(key, direction) as Step);
@@ -45,7 +44,7 @@ describe("walk", () => {
   it("steps back to where it came from", () => {
     fc.assert(
       fc.property(graphs, fc.nat(), (graph, pick) => {
-        const scene = buildScene(graph, "down", estimate);
+        const scene = sceneOf(graph);
         const from = pick % scene.nodes.length;
         const next = walk(scene, from, "along");
         if (next !== null) expect(walk(scene, next, "against", from)).toBe(from);

@@ -2,6 +2,8 @@
 interface Copies {
   edgeTarget: Int32Array;
   owner: Int32Array;
+  /** Per drawn node, 1 for a shared leaf, which is drawn for one use alone. */
+  ofOneUse: Uint8Array;
 }
 
 /**
@@ -17,10 +19,10 @@ export function copyShared(
 ): Copies {
   const edgeTarget = Int32Array.from(target);
   const owner: number[] = [];
+  const used = new Uint8Array(n);
   if (shared) {
     const inner = new Uint8Array(n);
     for (let e = 0; e < source.length; e++) inner[source[e]] = 1;
-    const used = new Uint8Array(n);
     for (let e = 0; e < edgeTarget.length; e++) {
       const v = edgeTarget[e];
       if (!shared[v] || inner[v]) continue;
@@ -31,5 +33,8 @@ export function copyShared(
   const all = new Int32Array(n + owner.length);
   for (let v = 0; v < n; v++) all[v] = v;
   all.set(owner, n);
-  return { edgeTarget, owner: all };
+  const ofOneUse = new Uint8Array(all.length);
+  ofOneUse.set(used);
+  ofOneUse.fill(1, n);
+  return { edgeTarget, owner: all, ofOneUse };
 }

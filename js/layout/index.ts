@@ -13,127 +13,126 @@
  *                straighten, push)
  *   lines        polylines from port to port (route)
  *   wrap         if asked, what is too tall in columns (cuts), what is too wide in rows (rows)
+ *   nested       where there are boxes, all this for the content of each, the innermost first
  *
  * This is Sugiyama's method. Every step is iterative and close to linear in nodes plus dummies, works on typed arrays,
  * leaves its input alone, and gives the same picture for the same input. All lengths are CSS pixels, y grows downwards.
  */
 import { check } from "./check";
-import { layoutComponent } from "./component";
-import { pack, split } from "./components";
+import { layoutContent } from "./content";
 import { copyShared } from "./copies";
 import { makeGraph } from "./graph";
+import { placeInBoxes } from "./nested/nested";
 import { topological } from "./rank";
-import type { Layout, LayoutInput, LayoutOptions } from "./types";
+import { hook, routeOf } from "./route";
+import type { DrawnGraph, Layout, LayoutInput, LayoutOptions, PlacedGraph } from "./types";
 
-/** Lays out a directed acyclic multigraph with edges running down. Throws an Error with a sentence on bad input. */
+interface Gaps {
+  nodeGap: number;
+  rankGap: number;
+  edgeGap: number;
+  aspect: number | undefined;
+}
+
+/** Lays out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
   check(input, options);
-  const { nodeGap = 24, rankGap = 40, edgeGap = 14 } = options;
-  const { edgeTarget, owner } = copyShared(input.n, input.source, input.target, input.shared);
-  const width = new Float64Array(owner.length);
-  const height = new Float64Array(owner.length);
-  for (let v = 0; v < owner.length; v++) {
-    width[v] = input.width[owner[v]];
-    height[v] = input.height[owner[v]];
-  }
-  const source = Int32Array.from(input.source);
+  const { nodeGap = 24, rankGap = 40, edgeGap = 14, aspect, header = 28, padding = 16 } = options;
+  const gaps = { nodeGap, rankGap, edgeGap, aspect };
+  const graph = drawnGraph(input);
+  const placed = input.boxes
+    ? placeInBoxes(graph, input.boxes, gaps, { header, padding }, options.cache ?? new Map())
+    : placeAlone(graph, gaps);
+  const { lines, ...rest } = placed;
+  const { points, pointStart, right } = withLoops(graph, placed, Math.min(10, nodeGap / 2));
+  return {
+    ...rest,
+    width: Math.max(placed.width, right),
+    owner: graph.owner,
+    edgeTarget: graph.target,
+    points,
+    pointStart,
+    route: (edge) => routeOf(points, pointStart, edge),
+  };
+}
 
-  const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== edgeTarget[e]);
-  const whole = makeGraph(
+function drawnGraph({ n, source, target, shared, width, height }: LayoutInput): DrawnGraph {
+  const { edgeTarget, owner, ofOneUse } = copyShared(n, source, target, shared);
+  const graph = {
+    owner,
+    ofOneUse,
+    width: new Float64Array(owner.length),
+    height: new Float64Array(owner.length),
+    source: Int32Array.from(source),
+    target: edgeTarget,
+  };
+  for (let v = 0; v < owner.length; v++) {
+    graph.width[v] = width[owner[v]];
+    graph.height[v] = height[owner[v]];
+  }
+  return graph;
+}
+
+/** Lays out an acyclic graph without boxes. */
+function placeAlone({ owner, width, height, source, target }: DrawnGraph, gaps: Gaps): PlacedGraph {
+  const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== target[e]);
+  const graph = makeGraph(
     owner.length,
     edges.map((e) => source[e]),
-    edges.map((e) => edgeTarget[e]),
+    edges.map((e) => target[e]),
   );
-  topological(whole); // so that a cycle is named by the caller's node numbers
-  const parts = split(whole);
-  const laidOut = parts.map(({ nodes, graph }) => {
-    const widths = width.slice(0, nodes.length);
-    const heights = height.slice(0, nodes.length);
-    for (let i = 0; i < nodes.length; i++) {
-      widths[i] = width[nodes[i]];
-      heights[i] = height[nodes[i]];
-    }
-    const gaps = { nodeGap, rankGap, edgeGap, aspect: options.aspect };
-    return layoutComponent(graph, widths, heights, gaps);
+  topological(graph); // so that a cycle is named by the caller's node numbers
+  const { lines, detour, ...placed } = layoutContent(
+    { graph, width, height },
+    { ...gaps, topGap: 0, bottomGap: 0 },
+  );
+  const all = { start: new Int32Array(source.length + 1), detour: new Uint8Array(source.length) };
+  edges.forEach((e, k) => {
+    all.start[e + 1] = lines.start[k + 1] - lines.start[k];
+    all.detour[e] = detour[k];
   });
-  const packed = pack(
-    Float64Array.from(laidOut, (part) => part.width),
-    Float64Array.from(laidOut, (part) => part.height),
-    Math.max(nodeGap, rankGap),
-  );
-
-  const result = {
-    x: new Float64Array(owner.length),
-    y: new Float64Array(owner.length),
-    owner,
-    rank: new Int32Array(owner.length),
-    edgeTarget,
-    detour: new Uint8Array(source.length),
-    width: packed.width,
-    height: packed.height,
+  for (let e = 0; e < source.length; e++) all.start[e + 1] += all.start[e];
+  const none = new Float64Array(0);
+  return {
+    ...placed,
+    detour: all.detour,
+    lines: { start: all.start, points: lines.points },
+    boxes: {
+      of: new Int32Array(owner.length).fill(-1),
+      left: none,
+      top: none,
+      width: none,
+      height: none,
+    },
+    backward: new Uint8Array(source.length),
   };
-  // Per edge, its part and its number there.
-  const partOf = new Int32Array(source.length).fill(-1);
-  const number = new Int32Array(source.length);
-  parts.forEach((part, c) => {
-    const { x, y, rank } = laidOut[c];
-    for (let i = 0; i < part.nodes.length; i++) {
-      const v = part.nodes[i];
-      result.x[v] = x[i] + packed.left[c];
-      result.y[v] = y[i] + packed.top[c];
-      result.rank[v] = rank[i];
-    }
-    for (let k = 0; k < part.edges.length; k++) {
-      partOf[edges[part.edges[k]]] = c;
-      number[edges[part.edges[k]]] = k;
-    }
-  });
-  const list: number[] = [];
-  const pointStart = new Int32Array(source.length + 1);
+}
+
+/** All lines, with those of edges from a node to itself; `right` is how far these reach, px. */
+function withLoops(
+  { source, target, width, height }: DrawnGraph,
+  { x, y, lines }: PlacedGraph,
+  bulge: number,
+) {
+  const pointStart = lines.start.slice();
+  const hooks = new Map<number, number[]>();
+  let right = 0;
+  let more = 0;
   for (let e = 0; e < source.length; e++) {
-    const c = partOf[e];
-    if (c < 0) {
-      const v = source[e];
-      const right = result.x[v] + width[v] / 2;
-      const bulge = Math.min(10, nodeGap / 2);
-      list.push(...hook(right, result.y[v], bulge, height[v] / 2));
-      result.width = Math.max(result.width, right + bulge);
-    } else {
-      const { lines, detour } = laidOut[c];
-      result.detour[e] = detour[number[e]];
-      for (let i = lines.start[number[e]]; i < lines.start[number[e] + 1]; i += 2) {
-        list.push(lines.points[i] + packed.left[c], lines.points[i + 1] + packed.top[c]);
-      }
+    const v = source[e];
+    if (v === target[e]) {
+      const line = hook(x[v] + width[v] / 2, y[v], bulge, height[v] / 2);
+      hooks.set(e, line);
+      right = Math.max(right, x[v] + width[v] / 2 + bulge);
+      more += line.length;
     }
-    pointStart[e + 1] = list.length;
+    pointStart[e + 1] += more;
   }
-  const points = Float64Array.from(list);
-  return { ...result, points, pointStart, route: (edge) => routeOf(points, pointStart, edge) };
-}
-
-/** The line of a self-loop: out of the right border and back in, `tall` lower. */
-export function hook(x: number, y: number, bulge: number, tall: number): number[] {
-  const [top, bottom] = [y - tall / 2, y + tall / 2];
-  return [x, top, x + bulge, top, x + bulge, bottom, x, bottom];
-}
-
-export function flatten(lines: number[][]): { points: Float64Array; pointStart: Int32Array } {
-  const pointStart = new Int32Array(lines.length + 1);
-  for (let e = 0; e < lines.length; e++) pointStart[e + 1] = pointStart[e] + lines[e].length;
-  const points = new Float64Array(pointStart[lines.length]);
-  for (let e = 0; e < lines.length; e++) points.set(lines[e], pointStart[e]);
-  return { points, pointStart };
-}
-
-/** The points of one edge out of the flat arrays of a layout (which can cross to and from a worker). */
-export function routeOf(
-  points: Float64Array,
-  pointStart: Int32Array,
-  edge: number,
-): [number, number][] {
-  const route: [number, number][] = [];
-  for (let i = pointStart[edge]; i < pointStart[edge + 1]; i += 2) {
-    route.push([points[i], points[i + 1]]);
+  if (more === 0) return { points: Float64Array.from(lines.points), pointStart, right };
+  const points = new Float64Array(pointStart[source.length]);
+  for (let e = 0; e < source.length; e++) {
+    const line = hooks.get(e) ?? lines.points.slice(lines.start[e], lines.start[e + 1]);
+    points.set(line, pointStart[e]);
   }
-  return route;
+  return { points, pointStart, right };
 }

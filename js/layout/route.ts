@@ -1,5 +1,5 @@
 import { makePoolScratch, place } from "./isotonic";
-import type { Reach } from "./types";
+import type { Lines, Reach } from "./types";
 
 /** What routing needs to know of one laid-out component; ids are drawn nodes, then dummies. */
 export interface Placed {
@@ -84,4 +84,32 @@ export function addPoint(points: number[], from: number, x: number, y: number): 
     }
   }
   points.push(x, y);
+}
+
+/** The line of a self-loop: out of the right border and back in, `tall` lower. */
+export function hook(x: number, y: number, bulge: number, tall: number): number[] {
+  const [top, bottom] = [y - tall / 2, y + tall / 2];
+  return [x, top, x + bulge, top, x + bulge, bottom, x, bottom];
+}
+
+/** Lines given one by one. */
+export function flatten(lines: readonly number[][]): Lines {
+  const start = new Int32Array(lines.length + 1);
+  for (let e = 0; e < lines.length; e++) start[e + 1] = start[e] + lines[e].length;
+  const points = new Float64Array(start[lines.length]);
+  for (let e = 0; e < lines.length; e++) points.set(lines[e], start[e]);
+  return { start, points };
+}
+
+/** The points of one edge out of the flat arrays of a layout (which can cross to and from a worker). */
+export function routeOf(
+  points: Float64Array,
+  pointStart: Int32Array,
+  edge: number,
+): [number, number][] {
+  const route: [number, number][] = [];
+  for (let i = pointStart[edge]; i < pointStart[edge + 1]; i += 2) {
+    route.push([points[i], points[i + 1]]);
+  }
+  return route;
 }

@@ -13,6 +13,20 @@ export interface LayoutInput {
   height: ArrayLike<number>;
   /** Per node, 1 for a leaf to be drawn once per use; ignored on a node with outgoing edges. */
   shared?: ArrayLike<number> | undefined;
+  /**
+   * Boxes that nodes lie in, if it is a picture of boxes, even where none is open yet. Its edges may form cycles, as boxes
+   * often do where the graph has none: those that close one run up.
+   */
+  boxes?: BoxInput | undefined;
+}
+
+export interface BoxInput {
+  /** Per node, the box that it lies in; -1 for none. */
+  of: ArrayLike<number>;
+  /** Per box, the box that it lies in, which must come before it; -1 for none. */
+  parent: ArrayLike<number>;
+  /** Per box, the least width, px: room for its title. */
+  titleWidth?: ArrayLike<number>;
 }
 
 export interface LayoutOptions {
@@ -27,15 +41,25 @@ export interface LayoutOptions {
    * out, everything is drawn as tall and as wide as it comes.
    */
   aspect?: number;
+  /** Room for a title inside the top border of every box, px. Default 28. */
+  header?: number;
+  /** Room inside the other borders of a box, px. Default 16. */
+  padding?: number;
+  /**
+   * Contents of boxes laid out before, reused where nothing in them has changed, and added to: the next layout of the
+   * same graph, with a box more or less open, is then faster. Drop it along with the graph. Default a new one.
+   */
+  cache?: ContentCache;
 }
 
+/** Copies of a shared leaf lie in the boxes of the nodes that use them. */
 export interface Layout {
   /** Centres of the drawn nodes, px: the n nodes, then the copies of shared leaves. */
   x: Float64Array;
   y: Float64Array;
   /** Per drawn node, the node it stands for: itself, or for a copy the shared leaf. */
   owner: Int32Array;
-  /** Per drawn node, its row within its component, from 0 at the top. */
+  /** Per drawn node, its row within its component and its box, from 0 at the top. */
   rank: Int32Array;
   /** Per edge, the drawn node (a copy, perhaps) that it ends at. */
   edgeTarget: Int32Array;
@@ -53,6 +77,37 @@ export interface Layout {
    * A self-loop takes no part in the layout: its line is a small hook at the box's right border.
    */
   route(edge: number): [number, number][];
+  boxes: PlacedBoxes;
+  /** Per edge, 1 if it runs up, from the top of its source to the bottom of its target, since boxes form a cycle. */
+  backward: Uint8Array;
+}
+
+export interface PlacedBoxes {
+  /** Per drawn node, the box that it lies in; -1 for none. */
+  of: Int32Array;
+  /** Borders of the boxes, px. */
+  left: Float64Array;
+  top: Float64Array;
+  width: Float64Array;
+  height: Float64Array;
+}
+
+/** The nodes as they are drawn, copies of shared leaves included, and the edges between them. */
+export interface DrawnGraph {
+  /** Per drawn node, the node it stands for. */
+  owner: Int32Array;
+  /** Per drawn node, 1 for a shared leaf, which is drawn for one use alone. */
+  ofOneUse: Uint8Array;
+  width: Float64Array;
+  height: Float64Array;
+  source: Int32Array;
+  target: Int32Array;
+}
+
+/** Drawn nodes at their places; an edge from a node to itself has no line yet. */
+export interface PlacedGraph
+  extends Pick<Layout, "x" | "y" | "rank" | "detour" | "width" | "height" | "boxes" | "backward"> {
+  lines: Lines;
 }
 
 /** One connected component, its top left corner at 0, 0. Lengths in px. */
@@ -87,5 +142,19 @@ export interface Reach {
 /** All edges' polylines: those of edge e are the x, y pairs from `points[start[e]]` up to `points[start[e + 1]]`. */
 export interface Lines {
   start: Int32Array;
-  points: number[];
+  points: number[] | Float64Array;
 }
+
+/** Places of a content's items and ports, rows, and the lines between them; the top left corner is at 0, 0. Px. */
+export interface PlacedContent {
+  x: Float64Array;
+  y: Float64Array;
+  rank: Int32Array;
+  lines: Lines;
+  detour: Uint8Array;
+  width: number;
+  height: number;
+}
+
+/** Contents laid out before, by all that they depend on. */
+export type ContentCache = Map<string, PlacedContent>;

@@ -4,13 +4,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MODELS } from "../demo/models";
 import { boxOf } from "../scene/find";
 import type { Box } from "../scene/grid";
-import { buildScene } from "../scene/make_scene";
 import type { Scene } from "../scene/scene";
 import { graphs } from "../testing/graphs";
 import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
+import { sceneOf } from "../testing/scenes";
 import { sheetInks } from "../testing/sheet_inks";
-import { estimate } from "../text/measure";
-import type { GraphModel } from "../wire";
 import { paintPicture } from "./canvas_picture";
 import { type Marks, NO_MARKS } from "./marks";
 import { calm } from "./standing_out";
@@ -42,7 +40,6 @@ function painted(
   return recorder.strokes;
 }
 
-const sceneOf = (graph: GraphModel) => buildScene(graph, "down", estimate);
 const words = (strokes: readonly Stroke[]) =>
   strokes.filter(({ kind }) => kind === "text").map(({ text }) => text);
 

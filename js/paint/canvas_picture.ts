@@ -45,7 +45,7 @@ export function* paintPicture(
 ): Generator<void, void, void> {
   const index = indexOf(scene);
   const scale = place.k / place.ratio;
-  const frames = (scene.frames ?? []).filter(
+  const frames = scene.frames.filter(
     (frame) => overlap(frame, box) && (frame.right - frame.left) * scale > LEAST_FRAME,
   );
   for (const batch of batches(frames, PLAIN_AT_ONCE)) {

@@ -17,7 +17,7 @@ export function edgeParts(
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
   if (quiet === undefined) {
     const [fx, fy] = heading;
-    const pointing = Boolean(backward) !== isStatic ? ([-fx, -fy] as const) : heading;
+    const pointing = backward !== isStatic ? ([-fx, -fy] as const) : heading;
     const end = isStatic ? 0 : curve.length - 2;
     const tip = arrowData(curve[end], curve[end + 1], pointing);
     parts.push(part("path", { class: "gw-arrow", d: tip }));

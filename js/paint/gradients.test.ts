@@ -3,17 +3,17 @@ import { describe, expect, it } from "vitest";
 import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
 import { type Box, overlap } from "../scene/grid";
-import { buildScene } from "../scene/make_scene";
 import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { graphs, MODELS } from "../testing/graphs";
+import { sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
 
 function placed(graph: GraphModel, direction: Direction, situation = SITUATIONS[0] as never) {
-  const scene = buildScene(graph, direction, estimate);
+  const scene = sceneOf(graph, direction);
   const { steps, run } = fakeRun(graph, situation);
   const recording = recordingOf(graph, steps, run);
   return { scene, steps, run, recording, labels: placeGradients(scene, recording, estimate) };

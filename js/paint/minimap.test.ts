@@ -4,16 +4,15 @@ import { describe, expect, it } from "vitest";
 import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { Cleanup } from "../dom/element";
-import { buildScene } from "../scene/make_scene";
 import { fitView } from "../scene/views";
 import { recordingOf } from "../steps/recording";
-import { estimate } from "../text/measure";
+import { sceneOf } from "../testing/scenes";
 import { NO_MARKS } from "./marks";
 import { dotsOf, Minimap, windowIn } from "./minimap";
 
 const STAGE = { width: 800, height: 500 };
 const graph = MODELS["RNN, 40 steps"]();
-const scene = buildScene(graph, "down", estimate);
+const scene = sceneOf(graph);
 
 function shown(view = { k: 1, x: 0, y: 0 }, stage = STAGE, marks = NO_MARKS) {
   const went: [number, number][] = [];

@@ -42,7 +42,7 @@ export class ModuleSelection {
     const { graph, tree } = drawn;
     const run = recording?.run ?? null;
     const pass = recording && run && { recording, norms: gradientNorms(graph, run) };
-    const frame = scene.frames?.find((one) => one.path === path);
+    const frame = scene.frames.find((one) => one.path === path);
     const actions: SelectedModule["actions"] = [
       frame
         ? ["Close", () => folder.close(path, [(frame.left + frame.right) / 2, frame.top])]

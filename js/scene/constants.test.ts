@@ -10,13 +10,12 @@ import { NO_MARKS } from "../paint/marks";
 import { nodeParts } from "../paint/node_parts";
 import type { Part } from "../paint/parts";
 import { MODELS } from "../testing/graphs";
-import { estimate } from "../text/measure";
-import { buildScene } from "./make_scene";
+import { sceneOf } from "../testing/scenes";
 import { shownGraph } from "./shown_graph";
 
 const graph = () => shownGraph(MODELS["w * x.detach() + c * x + b"](), true);
 const idOf = (label: string) => graph().nodes.findIndex((node) => node.label === label);
-const scene = () => buildScene(graph(), "down", estimate);
+const scene = () => sceneOf(graph());
 const RAN = { ...NO_MARKS, ran: true };
 
 function flat(parts: readonly Part[]): Part[] {

@@ -16,7 +16,7 @@ import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
-import { buildGroupedScene } from "./grouped_scene";
+import { makeScene } from "./make_scene";
 import type { Scene } from "./scene";
 
 function sceneOf(
@@ -27,7 +27,7 @@ function sceneOf(
 ): Scene {
   const grouped = groupedGraph(graph);
   const folding = change(firstFolding(grouped.tree), grouped.tree);
-  return buildGroupedScene(graph, groupedPicture(grouped, folding), direction, estimate, {
+  return makeScene(graph, groupedPicture(grouped, folding), direction, estimate, {
     aspect,
   });
 }
@@ -47,7 +47,7 @@ function faults(scene: Scene, graph: GraphModel): string[] {
       found.push(`Node ${i} is outside.`);
   });
   const space = (id: number) => graph.nodes[id].namespace ?? "";
-  for (const frame of scene.frames ?? []) {
+  for (const frame of scene.frames) {
     scene.nodes.forEach(({ id, group, copies, leaf }, i) => {
       if (leaf || copies > 1) return;
       const path = group ? group.paths[0] : space(id);

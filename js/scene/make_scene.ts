@@ -1,13 +1,86 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import { layout } from "../layout/index";
+import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import { boxContent } from "./box_content";
 import { contentOf, flagsOf } from "./content";
-import { moveEnds, smooth } from "./curve";
+import { moveEnds, smooth, smoothUp } from "./curve";
+import { placeSigns } from "./edge_signs";
+import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
+import { classOf } from "./module_class";
+import type { Picture } from "./picture";
 import { leaveAt, separateRoutes } from "./ports";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, type NodeShape, shapeOf } from "./shape";
+import { kindOfMerged } from "./shown_graph";
+
+export interface SceneOptions {
+  /** Wanted width over height of a picture that would be a hair otherwise; left out, it is drawn as long as it comes. */
+  aspect?: number | undefined;
+  /** Contents of boxes laid out before. */
+  cache?: ContentCache | undefined;
+  /** The boxes and words of the picture's nodes, where they are known already. */
+  shapes?: readonly NodeShape[];
+}
+
+/** Ports keep off the corners of a box. */
+const CORNER = 8;
+
+/** Between the border of a frame and what lies in it, px. */
+const PADDING = 18;
+
+/** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
+export const MOST_USES_OF_ONE = 3;
+
+/** Lays a picture of a graph out and works out everything there is to draw. Does not touch the DOM. */
+export function makeScene(
+  graph: GraphModel,
+  picture: Picture,
+  direction: Direction,
+  measure: Measure,
+  options: SceneOptions = {},
+): Scene {
+  const horizontal = isHorizontal(direction);
+  const { nodes } = picture;
+  const times = timesDrawn(graph, picture);
+  const flags = flagsIn(graph, picture);
+  const { shapes = shapesOf(graph, picture, direction, measure, times) } = options;
+  const placed = place(picture, shapes, times, direction, measure, options);
+  const at = turn(direction, placed.height);
+  const drawn: number[][] = graph.nodes.map(() => []);
+  const scene: Scene = {
+    direction,
+    isStatic: graph.static,
+    width: horizontal ? placed.height : placed.width,
+    height: horizontal ? placed.width : placed.height,
+    nodes: Array.from(placed.owner, (owner, index): SceneNode => {
+      const { id, group } = nodes[owner];
+      for (const member of group?.members ?? [id]) drawn[member].push(index);
+      const [x, y] = at(placed.x[index], placed.y[index]);
+      return {
+        index,
+        id,
+        leaf: isLeaf(graph, nodes[owner]),
+        root: flags[owner].length > 0,
+        copies: times[owner],
+        x,
+        y,
+        rank: placed.rank[index],
+        shape: shapes[owner],
+        ...(group ? { group } : quietPart(graph.nodes[id])),
+      };
+    }),
+    edges: sceneEdges(graph, picture, placed, shapes, direction, measure),
+    drawn,
+    frames: sceneFrames(picture, placed, direction, measure),
+    ...(picture.edgeOf ? { edgeOf: picture.edgeOf } : {}),
+  };
+  placeSigns(scene);
+  placeLabels(scene, picture.edges, measure);
+  return scene;
+}
 
 /** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
 export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
@@ -19,136 +92,166 @@ export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
   return kind === "gradient" ? {} : { quiet: kind };
 }
 
-/** Ports keep off the corners of a box. */
-export const CORNER = 8;
+function isLeaf(graph: GraphModel, { id, group }: Picture["nodes"][number]): boolean {
+  return !group && graph.nodes[id].kind === "leaf";
+}
 
-/** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
-export const MOST_USES_OF_ONE = 3;
-
-/** Per node, how often it is drawn: a leaf that many use, once per use. */
-export function timesDrawn({ nodes, edges }: GraphModel): Int32Array {
+/** Per node of the picture, how often it is drawn: a leaf that many use, once per use. */
+export function timesDrawn(graph: GraphModel, { nodes, edges }: Picture): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  return uses.map((used, i) => (nodes[i].kind === "leaf" && used > MOST_USES_OF_ONE ? used : 1));
+  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > MOST_USES_OF_ONE ? used : 1));
 }
 
-/** The boxes and words of all nodes; each box at least as large as the given one, if any. */
+/** The boxes and words of all nodes of the picture; each box at least as large as the given one, if any. */
 export function shapesOf(
   graph: GraphModel,
+  picture: Picture,
   direction: Direction,
   measure: Measure,
-  times: ArrayLike<number> = timesDrawn(graph),
+  times: ArrayLike<number> = timesDrawn(graph, picture),
   least: readonly BoxSize[] = [],
 ): NodeShape[] {
-  const flags = flagsOf(graph);
-  return graph.nodes.map((node, i) =>
-    shapeOf(
-      contentOf(node, flags.get(i) ?? [], times[i], measure),
-      node.kind === "leaf",
-      isHorizontal(direction),
-      measure,
-      least[i],
-    ),
-  );
+  const flags = flagsIn(graph, picture);
+  return picture.nodes.map((node, i) => {
+    const { id, group } = node;
+    const content = group
+      ? boxContent(group, classOf(graph, group.paths[0]), flags[i], measure)
+      : contentOf(graph.nodes[id], flags[i], times[i], measure);
+    return shapeOf(content, isLeaf(graph, node), isHorizontal(direction), measure, least[i]);
+  });
 }
 
-/** Lays the graph out and works out everything there is to draw. Does not touch the DOM. */
-export function buildScene(
-  graph: GraphModel,
+/** Per node of the picture, what the flags of the outputs in it say. */
+function flagsIn(graph: GraphModel, picture: Picture): string[][] {
+  const found: string[][] = picture.nodes.map(() => []);
+  for (const [id, flags] of flagsOf(graph)) {
+    const at = picture.nodeOf ? picture.nodeOf[id] : id;
+    if (at >= 0) found[at].push(...flags);
+  }
+  return found;
+}
+
+function place(
+  { nodes, edges, frames }: Picture,
+  shapes: readonly NodeShape[],
+  times: Int32Array,
   direction: Direction,
   measure: Measure,
-  shapes: readonly NodeShape[] = shapesOf(graph, direction, measure),
-): Scene {
+  { aspect, cache }: SceneOptions,
+): Layout {
   const horizontal = isHorizontal(direction);
-  const { nodes, edges } = graph;
-  const n = nodes.length;
-  const times = timesDrawn(graph);
-  const shared = Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0));
-  const flags = flagsOf(graph);
-  const widestLabel = edges.reduce(
-    (widest, edge) =>
-      edge.argument === null ? widest : Math.max(widest, measure(edge.argument, "edge")),
+  const widest = edges.reduce(
+    (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),
     0,
   );
-  const placed = layout(
-    {
-      n,
-      source: edges.map((edge) => edge.source),
-      target: edges.map((edge) => edge.target),
-      width: shapes.map((shape) => (horizontal ? shape.outerHeight : shape.outerWidth)),
-      height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
-      shared,
-    },
-    {
-      nodeGap: horizontal ? 18 : 26,
-      rankGap: horizontal ? Math.max(52, Math.min(96, widestLabel + 34)) : 50,
-    },
-  );
+  const input = {
+    n: nodes.length,
+    source: edges.map((edge) => edge.source),
+    target: edges.map((edge) => edge.target),
+    width: shapes.map((shape) => (horizontal ? shape.outerHeight : shape.outerWidth)),
+    height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
+    shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
+  };
+  const gaps = {
+    nodeGap: horizontal ? 18 : 26,
+    rankGap: horizontal ? Math.max(52, Math.min(96, widest + 34)) : 50,
+    ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
+  };
+  // A picture without boxes may take all the effort there is: nothing will open in it.
+  if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
+  const boxes = {
+    of: nodes.map((node) => node.frame),
+    parent: frames.map((frame) => frame.parent),
+    titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+  };
+  // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
+  const room =
+    direction === "down"
+      ? { header: HEADER + 8, padding: PADDING }
+      : { header: HEADER + 4, padding: HEADER + 4 };
+  return layout({ ...input, boxes }, { ...gaps, ...room, ...(cache && { cache }) });
+}
 
-  const at = turn(direction, placed.height);
-  const drawn: number[][] = nodes.map(() => []);
-  const sceneNodes = Array.from(placed.owner, (id, index): SceneNode => {
-    drawn[id].push(index);
-    const [x, y] = at(placed.x[index], placed.y[index]);
+function sceneFrames(
+  { frames }: Picture,
+  { boxes, height }: Layout,
+  direction: Direction,
+  measure: Measure,
+): SceneFrame[] {
+  const at = turn(direction, height);
+  const depth: number[] = [];
+  return frames.map(({ path, parent }, i) => {
+    depth.push(parent < 0 ? 0 : depth[parent] + 1);
+    const [ax, ay] = at(boxes.left[i], boxes.top[i]);
+    const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
+    const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
     return {
-      index,
-      id,
-      leaf: nodes[id].kind === "leaf",
-      root: flags.has(id),
-      copies: times[id],
-      x,
-      y,
-      rank: placed.rank[index],
-      shape: shapes[id],
-      ...quietPart(nodes[id]),
+      path,
+      title: fittedTitle(path, right - left, measure),
+      depth: depth[i],
+      left,
+      right,
+      top: Math.min(ay, by),
+      bottom: Math.max(ay, by),
     };
   });
+}
+
+function sceneEdges(
+  graph: GraphModel,
+  { edges, edgeOf }: Picture,
+  placed: Layout,
+  shapes: readonly NodeShape[],
+  direction: Direction,
+  measure: Measure,
+): SceneEdge[] {
+  const horizontal = isHorizontal(direction);
+  const at = turn(direction, placed.height);
   const share = shapes.map((shape) =>
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
+  const isBackward = (e: number) => placed.backward[e] === 1;
   const routes = separateRoutes(placed, edges);
+  // Lines that run up leave from the other side of their node.
+  const forward = edges.map((_, e) => e).filter((e) => !isBackward(e));
   const leave = leaveAt(
-    routes,
-    edges,
+    forward.map((e) => routes[e]),
+    forward.map((e) => edges[e]),
     {
-      centre: (id) => placed.x[id],
-      share: (id) => share[id],
-      room: (id) => (horizontal ? shapes[id].height : shapes[id].width) / 2 - CORNER,
+      centre: (v) => placed.x[v],
+      share: (v) => share[v],
+      room: (v) => (horizontal ? shapes[v].height : shapes[v].width) / 2 - CORNER,
     },
     (edge) => labelSize(edge, horizontal, measure),
   );
-  const sceneEdges = edges.map((edge, index): SceneEdge => {
-    const target = placed.edgeTarget[index];
+  const curves: number[][] = edges.map((_, e) => (isBackward(e) ? smoothUp(routes[e]) : []));
+  forward.forEach((e, i) => {
+    const target = placed.edgeTarget[e];
     const centre = placed.x[target];
-    const [end] = routes[index][routes[index].length - 1];
-    const arrive = centre + (end - centre) * share[edge.target];
-    const curve = new Float64Array(smooth(moveEnds(routes[index], leave[index], arrive)));
+    const [end] = routes[e][routes[e].length - 1];
+    const arrive = centre + (end - centre) * share[edges[e].target];
+    curves[e] = smooth(moveEnds(routes[e], leave[i], arrive));
+  });
+  return edges.map(({ source, edges: parts, folded, count }, index) => {
+    const curve = new Float64Array(curves[index]);
     for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
-    const bounds = boundsOf(curve);
     return {
       index,
-      source: edge.source,
-      target,
+      source,
+      target: placed.edgeTarget[index],
       curve,
-      bounds,
+      bounds: boundsOf(curve),
       label: null,
-      ...edgePart(edge.kind),
+      backward: isBackward(index),
+      // Where a drawn edge is one of the graph, and at its place, it needs no telling.
+      ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
+      ...edgePart(kindOfMerged(parts.map((e) => graph.edges[e]))),
     };
   });
-  const scene: Scene = {
-    direction,
-    isStatic: graph.static,
-    width: horizontal ? placed.height : placed.width,
-    height: horizontal ? placed.width : placed.height,
-    nodes: sceneNodes,
-    edges: sceneEdges,
-    drawn,
-  };
-  placeLabels(scene, edges, measure);
-  return scene;
 }
 
-export function boundsOf(curve: Float64Array): [number, number, number, number] {
+function boundsOf(curve: Float64Array): [number, number, number, number] {
   let [left, top] = curve;
   let [right, bottom] = curve;
   for (let i = 2; i < curve.length; i += 2) {

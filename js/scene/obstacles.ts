@@ -35,7 +35,7 @@ export class Obstacles {
       const { left, top, right, bottom } = extentOf(node, this.horizontal);
       this.boxes.add(left - around, top - around, right + around, bottom + around, NODE);
     }
-    for (const { left, top, right } of scene.frames ?? [])
+    for (const { left, top, right } of scene.frames)
       this.boxes.add(left, top, right, top + HEADER, NODE);
     for (const sign of scene.signs ?? []) this.add(sign);
     for (const edge of scene.edges) {

@@ -3,11 +3,12 @@ import { describe, expect, it } from "vitest";
 import { NO_MODULES } from "../demo/build_graph";
 import { DIRECTIONS, type Direction, flow, isHorizontal } from "../layout/direction";
 import { graphs, MODELS } from "../testing/graphs";
+import { sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
 import { type Box, overlap } from "./grid";
-import { buildScene, MOST_USES_OF_ONE } from "./make_scene";
+import { MOST_USES_OF_ONE } from "./make_scene";
 import type { Scene, SceneNode } from "./scene";
 
 /** Everything wrong with a scene, in words. */
@@ -100,17 +101,16 @@ function isOnBorder(
   return across && along <= grow + (isHorizontal(direction) ? 0 : shape.outerHeight - shape.height);
 }
 
-describe("buildScene", () => {
+describe("makeScene", () => {
   const small = Object.entries(MODELS).filter(([name]) => !name.includes("00"));
   it.each(small)("draws %s without faults in every direction", (_, model) => {
-    for (const direction of DIRECTIONS)
-      expect(faults(buildScene(model(), direction, estimate))).toEqual([]);
+    for (const direction of DIRECTIONS) expect(faults(sceneOf(model(), direction))).toEqual([]);
   });
 
   it("draws any graph without faults in every direction", () => {
     fc.assert(
       fc.property(graphs, fc.constantFrom(...DIRECTIONS), (graph, direction) => {
-        expect(faults(buildScene(graph, direction, estimate))).toEqual([]);
+        expect(faults(sceneOf(graph, direction))).toEqual([]);
       }),
       { numRuns: 60 },
     );
@@ -118,13 +118,13 @@ describe("buildScene", () => {
 
   it("draws nothing for nothing", () => {
     const empty = { v: 1, static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
-    expect(buildScene(empty, "down", estimate)).toMatchObject({ nodes: [], edges: [], drawn: [] });
+    expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
 
   it("stays inside its own size", () => {
     fc.assert(
       fc.property(graphs, fc.constantFrom(...DIRECTIONS), (graph, direction) => {
-        const scene = buildScene(graph, direction, estimate);
+        const scene = sceneOf(graph, direction);
         for (const { x, y, shape } of scene.nodes) {
           const box = around(x, y, shape.outerWidth, shape.outerHeight);
           expect(box.left).toBeGreaterThan(-0.01);
@@ -145,7 +145,7 @@ describe("buildScene", () => {
       left: (root, leaf) => root.x > leaf.x,
     };
     for (const direction of DIRECTIONS) {
-      const { nodes } = buildScene(MODELS["h = w * x + b"](), direction, estimate);
+      const { nodes } = sceneOf(MODELS["h = w * x + b"](), direction);
       expect(nodes.slice(1).every((node) => ends[direction](nodes[0], node))).toBe(true);
     }
   });
@@ -177,16 +177,14 @@ describe("buildScene", () => {
       })),
       roots: [{ node: 0, output_nr: 0, name: "y" }],
     });
-    expect(
-      buildScene(used(MOST_USES_OF_ONE), "down", estimate).drawn[MOST_USES_OF_ONE],
-    ).toHaveLength(1);
-    const many = buildScene(used(7), "down", estimate);
+    expect(sceneOf(used(MOST_USES_OF_ONE)).drawn[MOST_USES_OF_ONE]).toHaveLength(1);
+    const many = sceneOf(used(7));
     expect(many.drawn[7]).toHaveLength(7);
     expect(many.nodes[7].shape.texts.map(({ text }) => text)).toContain("×7");
   });
 
   it("labels both edges of a square and writes stubs", () => {
-    const scene = buildScene(MODELS["x used three times"](), "down", estimate);
+    const scene = sceneOf(MODELS["x used three times"]());
     expect(scene.edges.map(({ label }) => label?.text)).toEqual([
       "self",
       "other",

@@ -16,7 +16,7 @@ export interface Scene {
   /** Per node id, the indices in `nodes` of what is drawn for it: itself, then its copies. */
   drawn: number[][];
   /** Open groups, each after the one around it. */
-  frames?: SceneFrame[];
+  frames: SceneFrame[];
   /** Signs that others put on the picture, which no text may cover. */
   signs?: readonly Place[];
   /** Per graph edge, its place in `edges`, -1 if it is hidden; left out where they are the same. */
@@ -63,7 +63,7 @@ export interface SceneEdge {
   /** What of the graph it stands for, in a picture with folded groups or plumbing. */
   merged?: MergedEdges;
   /** Whether it runs against the flow, as lines between boxes do that feed each other. */
-  backward?: boolean;
+  backward: boolean;
 }
 
 /** What one drawn edge stands for. */

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { MODELS } from "../demo/models";
 import { graphs } from "../testing/graphs";
-import { estimate } from "../text/measure";
-import { buildScene } from "./make_scene";
+import { sceneOf } from "../testing/scenes";
 import { indexOf } from "./scene_index";
 
 const shares = fc.tuple(
@@ -13,7 +12,7 @@ const shares = fc.tuple(
 it("finds what a look at every node and edge finds", () => {
   fc.assert(
     fc.property(graphs, shares, (graph, [x0, y0, x1, y1]) => {
-      const scene = buildScene(graph, "down", estimate);
+      const scene = sceneOf(graph);
       const box = {
         left: Math.min(x0, x1) * scene.width,
         right: Math.max(x0, x1) * scene.width,
@@ -53,7 +52,7 @@ it("finds what a look at every node and edge finds", () => {
 });
 
 it("finds the node under a point, and beside it only within the slack", () => {
-  const scene = buildScene(MODELS["h = w * x + b"](), "down", estimate);
+  const scene = sceneOf(MODELS["h = w * x + b"]());
   const index = indexOf(scene);
   for (const { x, y, shape, index: i } of scene.nodes) {
     expect(index.nodeAt(x, y, 0)).toBe(i);

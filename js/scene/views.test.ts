@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DIRECTIONS } from "../layout/direction";
 import { MODELS } from "../testing/graphs";
-import { estimate } from "../text/measure";
-import { buildScene } from "./make_scene";
+import { sceneOf } from "../testing/scenes";
 import { centreView, firstView, fitView, keepInView, LARGEST_FIT, revealView, seen } from "./views";
 
 const sizes = fc.record({
@@ -33,7 +32,7 @@ describe("views", () => {
   it("start at the outputs when a whole graph cannot be read", () => {
     const stage = { width: 700, height: 420 };
     for (const direction of DIRECTIONS) {
-      const scene = buildScene(MODELS["RNN, 40 steps"](), direction, estimate);
+      const scene = sceneOf(MODELS["RNN, 40 steps"](), direction);
       const view = firstView(scene, stage);
       const { left, top, right, bottom } = seen(view, stage, 0);
       const root = scene.nodes[0];

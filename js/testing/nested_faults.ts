@@ -1,4 +1,4 @@
-import type { NestedInput, NestedLayout } from "../layout/nested/nested";
+import type { BoxInput, Layout, LayoutInput } from "../layout/types";
 import { passes } from "./layout_faults";
 
 interface Rect {
@@ -10,10 +10,12 @@ interface Rect {
 
 const NEAR = 1e-6;
 
+export type NestedInput = LayoutInput & { boxes: BoxInput };
+
 /** What is wrong with a nested picture, a line each, for tests. Where it is wrapped, lines may run up between columns. */
 export function faults(
   input: NestedInput,
-  result: NestedLayout,
+  result: Layout,
   { header = 28, isWrapped = false } = {},
 ): string[] {
   const found: string[] = [];
@@ -23,16 +25,16 @@ export function faults(
     const [x, y] = [result.x[v], result.y[v]];
     return { left: x - w / 2, right: x + w / 2, top: y - h / 2, bottom: y + h / 2 };
   });
-  const boxes = Array.from({ length: input.boxParent.length }, (_, b): Rect => {
+  const boxes = Array.from({ length: input.boxes.parent.length }, (_, b): Rect => {
     const { left, top, width, height } = result.boxes;
     return { left: left[b], right: left[b] + width[b], top: top[b], bottom: top[b] + height[b] };
   });
   const all = [...nodes, ...boxes];
   const name = (i: number) => (i < n ? `node ${i}` : `box ${i - n}`);
-  const around = (i: number) => (i < n ? result.boxOf[i] : input.boxParent[i - n]);
+  const around = (i: number) => (i < n ? result.boxes.of[i] : input.boxes.parent[i - n]);
   const isAround = (box: number, i: number) => {
     let at = around(i);
-    while (at >= 0 && at !== box) at = input.boxParent[at];
+    while (at >= 0 && at !== box) at = input.boxes.parent[at];
     return at === box;
   };
 

@@ -19,7 +19,7 @@ export function unpackScene(packed: Packed): Generator<undefined, Scene> {
   return throughCoder(new Reader(packed), NOTHING as Scene);
 }
 
-/** Leads a scene as `buildGroupedScene` makes it through a coder. */
+/** Leads a scene as `makeScene` makes it through a coder. */
 function* throughCoder(coder: Coder, scene: Scene): Generator<undefined, Scene> {
   const number = (value: number) => coder.number(value);
   const [all, placeOf] = distinctShapes(scene.nodes ?? []);

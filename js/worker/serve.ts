@@ -2,7 +2,7 @@ import { messageOf } from "../dom/fault";
 import { foldedScene } from "../fold/folded_scene";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
 import { checkGraph } from "../guard";
-import type { ContentCache } from "../layout/nested/content";
+import type { ContentCache } from "../layout/types";
 import { unpackGraph } from "../packing/graph";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";

@@ -1,9 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../../testing/layout_graphs";
-import { faults } from "../../testing/nested_faults";
+import { faults, type NestedInput } from "../../testing/nested_faults";
 import { layout } from "../index";
-import { layoutNested, type NestedInput } from "./nested";
 
 /** Random graphs in random boxes; edges run from lower to higher numbers, boxes may form cycles. */
 const nested: fc.Arbitrary<NestedInput> = fc
@@ -22,23 +21,23 @@ const nested: fc.Arbitrary<NestedInput> = fc
           maxLength: boxes,
         }),
       })
-      .map(({ pairs, outer, ...rest }) => {
+      .map(({ pairs, outer, box, titleWidth, ...rest }) => {
         const kept = pairs.filter(([a, b]) => a !== b);
         return {
           n,
           source: kept.map(([a, b]) => Math.min(a, b)),
           target: kept.map(([a, b]) => Math.max(a, b)),
-          boxParent: outer.map((k, b) => (k % (b + 1)) - 1),
+          boxes: { of: box, parent: outer.map((k, b) => (k % (b + 1)) - 1), titleWidth },
           ...rest,
         };
       }),
   );
 
-describe("layoutNested", () => {
+describe("layout with boxes", () => {
   it("nests boxes, keeps everything apart and takes lines from node to node", () => {
     fc.assert(
       fc.property(nested, (input) => {
-        expect(faults(input, layoutNested(input))).toEqual([]);
+        expect(faults(input, layout(input))).toEqual([]);
       }),
       { numRuns: 300 },
     );
@@ -58,8 +57,7 @@ describe("layoutNested", () => {
       target: edges.map(([, b]) => b),
       width: new Array(n).fill(40),
       height: new Array(n).fill(30),
-      box,
-      boxParent,
+      boxes: { of: box, parent: boxParent },
       ...more,
     };
   }
@@ -68,8 +66,8 @@ describe("layoutNested", () => {
     fc.assert(
       fc.property(nested, (input) => {
         const before = JSON.stringify(input);
-        const { route: _a, ...first } = layoutNested(input);
-        const { route: _b, ...second } = layoutNested(input);
+        const { route: _a, ...first } = layout(input);
+        const { route: _b, ...second } = layout(input);
         expect(first).toEqual(second);
         expect(JSON.stringify(input)).toBe(before);
       }),
@@ -81,9 +79,9 @@ describe("layoutNested", () => {
     const cache = new Map();
     fc.assert(
       fc.property(nested, fc.constantFrom(20, 30), (input, nodeGap) => {
-        const { route: _a, ...cached } = layoutNested(input, { nodeGap, cache });
-        const { route: _b, ...again } = layoutNested(input, { nodeGap, cache });
-        const { route: _c, ...fresh } = layoutNested(input, { nodeGap });
+        const { route: _a, ...cached } = layout(input, { nodeGap, cache });
+        const { route: _b, ...again } = layout(input, { nodeGap, cache });
+        const { route: _c, ...fresh } = layout(input, { nodeGap });
         expect(cached).toEqual(fresh);
         expect(again).toEqual(fresh);
       }),
@@ -91,9 +89,7 @@ describe("layoutNested", () => {
     );
     expect(cache.size).toBeGreaterThan(50);
     const pair = small([], [0, 0], [-1]);
-    const widths = [20, 30].map(
-      (nodeGap) => layoutNested(pair, { nodeGap, rankGap: 0, cache }).width,
-    );
+    const widths = [20, 30].map((nodeGap) => layout(pair, { nodeGap, rankGap: 0, cache }).width);
     expect(widths[1]).toBe(widths[0] + 10);
   });
 
@@ -105,7 +101,7 @@ describe("layoutNested", () => {
       [2, 3],
       [3, 4],
     ];
-    const result = layoutNested(small(edges, [-1, 0, 1, 0, -1], [-1, 0]));
+    const result = layout(small(edges, [-1, 0, 1, 0, -1], [-1, 0]));
     expect(new Set(result.x).size).toBe(1);
     expect(new Set(result.points.filter((_, i) => i % 2 === 0)).size).toBe(1);
     expect(edges.map((_, e) => result.route(e).length)).toEqual([2, 2, 2, 2]);
@@ -117,13 +113,13 @@ describe("layoutNested", () => {
       [0, 2],
       [1, 3],
     ];
-    const { x } = layoutNested(small(edges, [-1, -1, 0, 0], [-1]));
+    const { x } = layout(small(edges, [-1, -1, 0, 0], [-1]));
     expect([x[0], x[1]]).toEqual([x[2], x[3]]);
   });
 
   it("draws what a box calls twice with one line up", () => {
     // [0 -> .. 2] around [1]: the first box leads into the second and back
-    const result = layoutNested(
+    const result = layout(
       small(
         [
           [0, 1],
@@ -141,7 +137,7 @@ describe("layoutNested", () => {
 
   it("draws a shared leaf in the box of every node that uses it", () => {
     // [0], [1] and 2 use 3, which lies in a box of its own
-    const result = layoutNested(
+    const result = layout(
       small(
         [
           [0, 3],
@@ -154,12 +150,15 @@ describe("layoutNested", () => {
       ),
     );
     expect(Array.from(result.owner)).toEqual([0, 1, 2, 3, 3, 3]);
-    expect(Array.from(result.boxOf)).toEqual([0, 1, -1, 0, 1, -1]);
+    expect(Array.from(result.boxes.of)).toEqual([0, 1, -1, 0, 1, -1]);
     expect(Array.from(result.boxes.height)).toEqual([28 + 30 + 40 + 30 + 16, 144, 28 + 16]);
   });
 
   it("leaves a title its room", () => {
-    const result = layoutNested(small([], [0], [-1], { titleWidth: [200] }), { header: 50 });
+    const result = layout(
+      { ...small([], [0], [-1]), boxes: { of: [0], parent: [-1], titleWidth: [200] } },
+      { header: 50 },
+    );
     expect([result.boxes.width[0], result.boxes.height[0]]).toEqual([200, 50 + 30 + 16]);
     expect(result.x[0]).toBe(100);
   });
@@ -168,7 +167,10 @@ describe("layoutNested", () => {
     Object.entries({ lenet: shapes.lenet(), resnet: shapes.resnet(3), lstm: shapes.lstm(3) }),
   )("has the rows of the plain layout of %s without boxes", (_, sketch) => {
     const input = sketch.input();
-    const result = layoutNested({ ...input, box: new Array(input.n).fill(-1), boxParent: [] });
+    const result = layout({
+      ...input,
+      boxes: { of: new Array(input.n).fill(-1), parent: [] },
+    });
     const plain = layout(input);
     expect(Array.from(result.rank)).toEqual(Array.from(plain.rank));
     expect(Array.from(result.edgeTarget)).toEqual(Array.from(plain.edgeTarget));
@@ -184,21 +186,23 @@ describe("layoutNested", () => {
           copies.flatMap((k) =>
             Array.from(values, (v) => (v < 0 ? 0 : v + k * add + (add ? 1 : 0))),
           );
-        const boxes = input.boxParent.length;
+        const boxes = input.boxes.parent.length;
         const chain = {
           n,
           source: every(input.source, input.n).map((v) => v - 1),
           target: every(input.target, input.n).map((v) => v - 1),
           width: every(input.width, 0),
           height: every(input.height, 0),
-          box: every(input.box, boxes),
-          boxParent: [-1, ...every(input.boxParent, boxes)],
+          boxes: {
+            of: every(input.boxes.of, boxes),
+            parent: [-1, ...every(input.boxes.parent, boxes)],
+          },
         };
         for (let v = 1; v < n; v++) {
           chain.source.push(v - 1);
           chain.target.push(v);
         }
-        const wrapped = layoutNested(chain, { aspect: 2 });
+        const wrapped = layout(chain, { aspect: 2 });
         expect(faults(chain, wrapped, { isWrapped: true })).toEqual([]);
       }),
       { numRuns: 30 },
@@ -207,7 +211,7 @@ describe("layoutNested", () => {
 
   it("takes boxes 300 deep", () => {
     const boxParent = Array.from({ length: 300 }, (_, b) => b - 1);
-    const result = layoutNested(small([[0, 1]], [299, -1], boxParent));
+    const result = layout(small([[0, 1]], [299, -1], boxParent));
     expect(result.boxes.left[299]).toBe(299 * 16);
     expect(result.route(0).length).toBe(2);
   });
@@ -217,12 +221,12 @@ describe("layoutNested", () => {
       [0, 1],
       [1, 0],
     ];
-    expect(() => layoutNested(small([], [0], [0]))).toThrow(
+    expect(() => layout(small([], [0], [0]))).toThrow(
       "Box 0 is said to lie in box 0, but a box must come after the one around it",
     );
-    expect(() => layoutNested(small([], [1], [-1]))).toThrow(
+    expect(() => layout(small([], [1], [-1]))).toThrow(
       "Node 0 is said to lie in box 1, which is not one of the 1 boxes",
     );
-    expect(() => layoutNested(small(cycle, [0, 0], [-1]))).not.toThrow();
+    expect(() => layout(small(cycle, [0, 0], [-1]))).not.toThrow();
   });
 });

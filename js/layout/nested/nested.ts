@@ -6,50 +6,16 @@
  * Opening a box changes only sizes around it: rows, and the order within rows, of everything outside stay as they are
  * within each connected part (without the option `aspect`, which breaks columns by size).
  */
-import { check } from "../check";
-import { copyShared } from "../copies";
-import { flatten, hook, routeOf } from "../index";
-import { addPoint } from "../route";
-import type { Layout, LayoutInput, LayoutOptions } from "../types";
-import {
-  type Content,
-  type ContentCache,
-  type Gaps,
-  layoutCached,
-  type PlacedContent,
-} from "./content";
+import { type Content, type ContentGaps, layoutCached } from "../content";
+import { makeGraph } from "../graph";
+import { addPoint, flatten } from "../route";
+import type { BoxInput, ContentCache, DrawnGraph, PlacedContent, PlacedGraph } from "../types";
 import { type Nesting, nest, type Passages, passages } from "./passages";
 
-/** Edges may form cycles, as boxes often do where the graph has none: those that close one run up. */
-export interface NestedInput extends LayoutInput {
-  /** Per node, the box that it lies in; -1 for none. */
-  box: ArrayLike<number>;
-  /** Per box, the box that it lies in, which must come before it; -1 for none. */
-  boxParent: ArrayLike<number>;
-  /** Per box, the least width, px: room for its title. */
-  titleWidth?: ArrayLike<number>;
-}
-
-interface NestedOptions extends LayoutOptions {
-  /** Room for a title inside the top border of every box, px. Default 28. */
-  header?: number;
-  /** Room inside the other borders, px. Default 16. */
-  padding?: number;
-  /**
-   * Contents of boxes laid out before, reused where nothing in them has changed, and added to: the next layout of the
-   * same graph, with a box more or less open, is then faster. Drop it along with the graph. Default a new one.
-   */
-  cache?: ContentCache;
-}
-
-/** Copies of a shared leaf lie in the boxes of the nodes that use them. A row is counted within the node's box. */
-export interface NestedLayout extends Layout {
-  /** Borders of the boxes, px. */
-  boxes: { left: Float64Array; top: Float64Array; width: Float64Array; height: Float64Array };
-  /** Per drawn node, the box that it lies in; -1 for none. */
-  boxOf: Int32Array;
-  /** Per edge, 1 if it runs up, from the top of its source to the bottom of its target, since boxes form a cycle. */
-  backward: Uint8Array;
+/** What surrounds the content of a box, px. */
+export interface BoxFrame {
+  header: number;
+  padding: number;
 }
 
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
@@ -58,40 +24,34 @@ const NOMINAL_WIDTH = 120;
 /** Between a border's room and the first or last row, px. */
 const LEAST_GAP = 12;
 
-/** Lays out a graph with nodes in boxes. Throws an Error with a sentence on bad input. */
-export function layoutNested(input: NestedInput, options: NestedOptions = {}): NestedLayout {
-  check(input, options);
-  const { nodeGap = 24, rankGap = 40, edgeGap = 14, header = 28, padding = 16 } = options;
-  const { edgeTarget, owner } = copyShared(input.n, input.source, input.target, input.shared);
-  const boxOf = boxesOfDrawn(input, owner, edgeTarget);
-  const nesting = nest(boxOf, input.boxParent);
-  const ways = passages(nesting, input.source, edgeTarget);
-  const sizes = {
-    width: Float64Array.from(owner, (v) => input.width[v]),
-    height: Float64Array.from(owner, (v) => input.height[v]),
-  };
-  const frame = { header, padding, titleWidth: input.titleWidth };
+/** Lays out a graph with nodes in boxes. Throws an Error with a sentence on boxes that do not nest. */
+export function placeInBoxes(
+  graph: DrawnGraph,
+  boxes: BoxInput,
+  gaps: Omit<ContentGaps, "topGap" | "bottomGap">,
+  frame: BoxFrame,
+  cache: ContentCache,
+): PlacedGraph {
+  const boxOf = boxesOfDrawn(graph, boxes.of);
+  const nesting = nest(boxOf, boxes.parent);
+  const ways = passages(nesting, graph.source, graph.target);
   // A line that passes a border has the room beside the border to bend in, too.
-  const topGap = Math.max(LEAST_GAP, rankGap - header);
-  const bottomGap = Math.max(LEAST_GAP, rankGap - padding);
-  const gaps = { nodeGap, rankGap, edgeGap, topGap, bottomGap, aspect: options.aspect };
-  const placed = placeBoxes(nesting, ways, sizes, gaps, frame, options.cache ?? new Map());
+  const topGap = Math.max(LEAST_GAP, gaps.rankGap - frame.header);
+  const bottomGap = Math.max(LEAST_GAP, gaps.rankGap - frame.padding);
+  const placed = placeBoxes(
+    nesting,
+    ways,
+    graph,
+    { ...gaps, topGap, bottomGap },
+    { ...frame, ...boxes },
+    cache,
+  );
   const { left, top } = origins(nesting, placed);
 
-  const n = owner.length;
-  const count = input.boxParent.length;
-  const { parent } = nesting;
-  const x = Float64Array.from(owner, (_, v) => left[parent[v] - n] + placed.x[v]);
-  const y = Float64Array.from(owner, (_, v) => top[parent[v] - n] + placed.y[v]);
-  let width = placed.width[count];
-  const detour = new Uint8Array(edgeTarget.length);
+  const { n, parent } = nesting;
+  const count = boxes.parent.length;
+  const detour = new Uint8Array(graph.target.length);
   const lines = ways.paths.map((path, e) => {
-    if (path.length === 0) {
-      const v = edgeTarget[e];
-      const bulge = Math.min(10, nodeGap / 2);
-      width = Math.max(width, x[v] + sizes.width[v] / 2 + bulge);
-      return hook(x[v] + sizes.width[v] / 2, y[v], bulge, sizes.height[v] / 2);
-    }
     const points: number[] = [];
     for (const k of path) {
       const b = ways.lineBox[k] - n;
@@ -103,45 +63,37 @@ export function layoutNested(input: NestedInput, options: NestedOptions = {}): N
     }
     return ways.backward[e] ? turnAround(points) : points;
   });
-  const { points, pointStart } = flatten(lines);
   return {
-    x,
-    y,
-    owner,
+    x: Float64Array.from(graph.owner, (_, v) => left[parent[v] - n] + placed.x[v]),
+    y: Float64Array.from(graph.owner, (_, v) => top[parent[v] - n] + placed.y[v]),
     rank: placed.rank,
-    edgeTarget,
     detour,
-    width,
+    width: placed.width[count],
     height: placed.height[count],
-    points,
-    pointStart,
-    route: (edge) => routeOf(points, pointStart, edge),
+    lines: flatten(lines),
     boxes: {
+      of: boxOf,
       left: left.slice(0, count),
       top: top.slice(0, count),
       width: placed.width.slice(0, count),
       height: placed.height.slice(0, count),
     },
-    boxOf,
     backward: ways.backward,
   };
 }
 
-/** A copy of a shared leaf, and the leaf itself, lie where they are used. */
-function boxesOfDrawn(input: NestedInput, owner: Int32Array, edgeTarget: Int32Array): Int32Array {
-  const boxOf = Int32Array.from(owner, (v) => input.box[v]);
-  if (!input.shared) return boxOf;
-  const isInner = new Uint8Array(owner.length);
-  for (let e = 0; e < edgeTarget.length; e++) isInner[input.source[e]] = 1;
-  for (let e = 0; e < edgeTarget.length; e++) {
-    const v = edgeTarget[e];
-    if (input.shared[owner[v]] && !isInner[v]) boxOf[v] = input.box[input.source[e]];
+/** Per drawn node, its box; a shared leaf lies where it is used. */
+function boxesOfDrawn(graph: DrawnGraph, box: ArrayLike<number>): Int32Array {
+  const { owner, ofOneUse, source, target } = graph;
+  const boxOf = Int32Array.from(owner, (v) => box[v]);
+  for (let e = 0; e < target.length; e++) {
+    if (ofOneUse[target[e]]) boxOf[target[e]] = box[source[e]];
   }
   return boxOf;
 }
 
 /** Positions within the box around, sizes of the boxes; indexed by node, item, box and line as in the passages. */
-interface PlacedBoxes {
+interface PlacedItems {
   /** Per item, its centre; for a box, the place that its middle line is at. */
   x: Float64Array;
   y: Float64Array;
@@ -157,17 +109,17 @@ interface PlacedBoxes {
 function placeBoxes(
   nesting: Nesting,
   ways: Passages,
-  node: { width: Float64Array; height: Float64Array },
-  gaps: Gaps,
-  frame: { header: number; padding: number; titleWidth: ArrayLike<number> | undefined },
+  node: DrawnGraph,
+  gaps: ContentGaps,
+  frame: BoxFrame & Pick<BoxInput, "titleWidth">,
   cache: ContentCache,
-): PlacedBoxes {
+): PlacedItems {
   const { n, parent, depth, content } = nesting;
   const items = parent.length;
   const count = items - n;
   const byBox = (boxes: number[]) => listByBox(boxes, n, count);
   const [portsOf, linesOf] = [byBox(ways.portBox), byBox(ways.lineBox)];
-  const placed: PlacedBoxes = {
+  const placed: PlacedItems = {
     x: new Float64Array(items),
     y: new Float64Array(items),
     rank: new Int32Array(n),
@@ -200,18 +152,22 @@ function placeBoxes(
     const at = (port: number) =>
       port < 0 ? Number.NaN : portX[port] - placed.middle[ways.portBox[port] - n];
     return {
-      inside: own.length,
+      graph: makeGraph(
+        own.length + portsOf[b].length,
+        Int32Array.from(linesOf[b], (k) => local[ways.from[k]]),
+        Int32Array.from(linesOf[b], (k) => local[ways.to[k]]),
+      ),
       width: Float64Array.from(own, (i) => (i < n ? node.width[i] : placed.width[i - n])),
       height: Float64Array.from(own, (i) => (i < n ? node.height[i] : placed.height[i - n])),
-      lean: Float64Array.from(own, (i) =>
-        i < n ? 0 : placed.middle[i - n] - placed.width[i - n] / 2,
-      ),
-      nominal: new Float64Array(own.length).fill(NOMINAL_WIDTH),
-      isTop: Uint8Array.from(portsOf[b], (port) => ways.portIsTop[port]),
-      source: Int32Array.from(linesOf[b], (k) => local[ways.from[k]]),
-      target: Int32Array.from(linesOf[b], (k) => local[ways.to[k]]),
-      leave: Float64Array.from(linesOf[b], (k) => at(ways.fromPort[k])),
-      arrive: Float64Array.from(linesOf[b], (k) => at(ways.toPort[k])),
+      border: {
+        lean: Float64Array.from(own, (i) =>
+          i < n ? 0 : placed.middle[i - n] - placed.width[i - n] / 2,
+        ),
+        nominal: new Float64Array(own.length).fill(NOMINAL_WIDTH),
+        isTop: Uint8Array.from(portsOf[b], (port) => ways.portIsTop[port]),
+        leave: Float64Array.from(linesOf[b], (k) => at(ways.fromPort[k])),
+        arrive: Float64Array.from(linesOf[b], (k) => at(ways.toPort[k])),
+      },
     };
   }
 
@@ -233,7 +189,11 @@ function placeBoxes(
       portX[port] = laid.x[own.length + i] + right;
     });
     linesOf[b].forEach((k, i) => {
-      const line = laid.lines[i].map((value, at) => value + (at % 2 ? header : right));
+      const { start, points } = laid.lines;
+      const line = Array.from(
+        points.slice(start[i], start[i + 1]),
+        (value, at) => value + (at % 2 ? header : right),
+      );
       if (ways.from[k] >= items) line.unshift(portX[ways.from[k] - items], 0);
       if (ways.to[k] >= items) line.push(portX[ways.to[k] - items], placed.height[b]);
       placed.lines[k] = line;
@@ -259,7 +219,7 @@ function placeBoxes(
 }
 
 /** Where the boxes' top left corners are in the whole picture, px; the whole picture last. */
-function origins({ n, parent }: Nesting, placed: PlacedBoxes) {
+function origins({ n, parent }: Nesting, placed: PlacedItems) {
   const count = placed.width.length;
   const left = new Float64Array(count);
   const top = new Float64Array(count);

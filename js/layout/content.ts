@@ -1,0 +1,178 @@
+import { layoutComponent } from "./component";
+import { type Part, pack, split } from "./components";
+import type { Graph } from "./graph";
+import type { ContentCache, LaidOut, Lines, PlacedContent } from "./types";
+
+/** What lies directly in one box, or the whole picture: items, then ports on the box's border, and the lines between. */
+export interface Content {
+  /** Items and ports, in this order. */
+  graph: Graph;
+  /** Sizes of the items, px. */
+  width: Float64Array;
+  height: Float64Array;
+  /** Left out where there are no boxes at all. */
+  border?: ContentBorder;
+}
+
+interface ContentBorder {
+  /** How far the items' x is right of their middles, px. */
+  lean: Float64Array;
+  /** Widths to judge orders by, which do not change when an item is opened, px. */
+  nominal: Float64Array;
+  /** Per port, 1 on the top border, 0 on the bottom border. */
+  isTop: Uint8Array;
+  /** Per line, where it leaves and arrives, px right of the items' x; NaN leaves it free. */
+  leave: Float64Array;
+  arrive: Float64Array;
+}
+
+export interface ContentGaps {
+  nodeGap: number;
+  rankGap: number;
+  edgeGap: number;
+  /** Between a border's ports and the next row, px. */
+  topGap: number;
+  bottomGap: number;
+  /** Wanted width over height, if any. */
+  aspect: number | undefined;
+}
+
+/** Larger contents are rarely alike, and telling takes time. */
+const LARGEST_CACHED = 300;
+
+/** Like `layoutContent`, but blocks that are alike, as those of a deep net are, cost the time of one. */
+export function layoutCached(
+  content: Content,
+  gaps: ContentGaps,
+  cache: ContentCache,
+): PlacedContent {
+  const { graph, width, height, border } = content;
+  if (graph.n + graph.source.length > LARGEST_CACHED) return layoutContent(content, gaps);
+  const parts = [graph.source, graph.target, width, height, ...Object.values(border ?? {})];
+  const key = [...parts, ...Object.values(gaps)].join(" ");
+  let placed = cache.get(key);
+  if (!placed) {
+    placed = layoutContent(content, gaps);
+    cache.set(key, placed);
+  }
+  return placed;
+}
+
+/** Lays out what lies directly in a box. Nothing lies between a port and the border above or below it. */
+export function layoutContent(content: Content, gaps: ContentGaps): PlacedContent {
+  const { graph: whole } = content;
+  const inside = content.width.length;
+  const parts = split(whole);
+  const laidOut = parts.map((part) => layoutPart(part, content, gaps));
+  const { left, top, width, height } = arrange(parts, laidOut, inside, gaps);
+  const result = {
+    x: new Float64Array(whole.n),
+    y: new Float64Array(whole.n),
+    rank: new Int32Array(whole.n),
+    detour: new Uint8Array(whole.source.length),
+    width,
+    height,
+  };
+  parts.forEach((part, c) => {
+    const { x, y, rank, detour } = laidOut[c];
+    part.nodes.forEach((v, i) => {
+      result.x[v] = x[i] + left[c];
+      result.y[v] = y[i] + top[c];
+      result.rank[v] = rank[i];
+    });
+    part.edges.forEach((e, k) => {
+      result.detour[e] = detour[k];
+    });
+  });
+  return { ...result, lines: linesOf(whole, parts, laidOut, left, top) };
+}
+
+function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: ContentGaps): LaidOut {
+  const { border } = content;
+  const inside = content.width.length;
+  const sizes = (of: Float64Array) => {
+    const own = new Float64Array(nodes.length);
+    for (let i = 0; i < nodes.length; i++) if (nodes[i] < inside) own[i] = of[nodes[i]];
+    return own;
+  };
+  const [width, height] = [sizes(content.width), sizes(content.height)];
+  if (!border) return layoutComponent(graph, width, height, gaps);
+  const own = nodes.filter((v) => v < inside);
+  return layoutComponent(graph, width, height, gaps, {
+    inside: own.length,
+    isTop: Uint8Array.from(nodes.subarray(own.length), (v) => border.isTop[v - inside]),
+    topGap: gaps.topGap,
+    bottomGap: gaps.bottomGap,
+    leave: Float64Array.from(edges, (e) => border.leave[e]),
+    arrive: Float64Array.from(edges, (e) => border.arrive[e]),
+    lean: sizes(border.lean),
+    nominal: sizes(border.nominal),
+  });
+}
+
+/** The lines of all components, each moved to its place. */
+function linesOf(
+  whole: Graph,
+  parts: readonly Part[],
+  laidOut: readonly LaidOut[],
+  left: Float64Array,
+  top: Float64Array,
+): Lines {
+  const start = new Int32Array(whole.source.length + 1);
+  parts.forEach(({ edges }, c) => {
+    const { lines } = laidOut[c];
+    edges.forEach((e, k) => {
+      start[e + 1] = lines.start[k + 1] - lines.start[k];
+    });
+  });
+  for (let e = 0; e < whole.source.length; e++) start[e + 1] += start[e];
+  const points = new Float64Array(start[whole.source.length]);
+  parts.forEach(({ edges }, c) => {
+    const { lines } = laidOut[c];
+    edges.forEach((e, k) => {
+      let to = start[e];
+      for (let i = lines.start[k]; i < lines.start[k + 1]; i += 2) {
+        points[to++] = lines.points[i] + left[c];
+        points[to++] = lines.points[i + 1] + top[c];
+      }
+    });
+  });
+  return { start, points };
+}
+
+/** Components with ports stand in one row, so that lines reach the border; the others are packed to their right. */
+function arrange(
+  parts: Part[],
+  sizes: { width: number; height: number }[],
+  inside: number,
+  { nodeGap, rankGap }: ContentGaps,
+) {
+  const gap = Math.max(nodeGap, rankGap);
+  const hasPorts = parts.map(({ nodes }) => nodes[nodes.length - 1] >= inside);
+  const rest = [...parts.keys()].filter((c) => !hasPorts[c]);
+  const packed = pack(
+    Float64Array.from(rest, (c) => sizes[c].width),
+    Float64Array.from(rest, (c) => sizes[c].height),
+    gap,
+  );
+  const left = new Float64Array(parts.length);
+  const top = new Float64Array(parts.length);
+  let right = 0;
+  let bottom = 0;
+  parts.forEach((_, c) => {
+    if (!hasPorts[c]) return;
+    left[c] = right;
+    right += sizes[c].width + gap;
+    bottom = Math.max(bottom, sizes[c].height);
+  });
+  rest.forEach((c, i) => {
+    left[c] = right + packed.left[i];
+    top[c] = packed.top[i];
+  });
+  return {
+    left,
+    top,
+    width: rest.length > 0 ? right + packed.width : Math.max(0, right - gap),
+    height: Math.max(bottom, packed.height),
+  };
+}
