@@ -7,7 +7,7 @@ from typing import Any
 
 import traitlets
 
-DIRECTIONS = ("down", "right", "up", "left")
+from ..wire import DIRECTIONS
 
 
 def packed(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> dict[str, Any]:

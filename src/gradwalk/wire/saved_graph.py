@@ -10,6 +10,7 @@ from typing import Any, Literal, TypedDict
 from ..subject.stages import StageModel
 from . import (
     DetailsModel,
+    Direction,
     EdgeKind,
     FindingModel,
     Kind,
@@ -81,7 +82,7 @@ class SavedGraph(TypedDict):
     modules: ModulesModel
     memory: MemoryModel
     findings: list[FindingModel]
-    direction: Literal["down", "right", "up", "left"]
+    direction: Direction
     constants: bool
     selected: int | None
     cursor: int

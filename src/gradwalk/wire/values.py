@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 WIRE_VERSION = 1
+
+Direction = Literal["down", "right", "up", "left"]
+"""Which way gradients flow in the drawing."""
+
+DIRECTIONS = get_args(Direction)
 
 JsonNumber = int | float | str
 """A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
@@ -13,7 +18,7 @@ Values = Any
 """Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
 
 Kind = Literal["leaf", "op", "constant", "cut", "outside"]
-"""What a node stands for; only the first two are autograd nodes. See `gradwalk.annotate`."""
+"""What a node stands for; only the first two are autograd nodes."""
 
 EdgeKind = Literal["gradient", "constant", "cut"]
 
