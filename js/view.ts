@@ -9,7 +9,6 @@ import { createFindingsList, labelInModule } from "./findings/findings_list";
 import { Folder } from "./groups/folder";
 import { keyToFold, pressToFold } from "./groups/gestures";
 import { offerWork, showWork } from "./groups/work_progress";
-import { checkGraph } from "./guard";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
 import { search } from "./search/search";
@@ -210,7 +209,7 @@ export function createView(
 
   const redraw = update(() => {
     showPythonFault();
-    const given = checkGraph(channel.get("graph"));
+    const given = channel.get("graph");
     const constants = channel.get("constants");
     if (given !== graph) modules.select(null);
     if (given !== graph) drawable = [shownGraph(given, false), shownGraph(given, true)];

@@ -23,12 +23,12 @@ PACKAGE = ROOT / "src" / "gradwalk"
 OUT = ROOT / "js" / "wire" / "generated.ts"
 
 CONSTANTS = {
-    "wire/values.py": ["WIRE_VERSION", "DIRECTIONS"],
+    "wire/values.py": ["DIRECTIONS"],
     "modules/plumbing.py": ["PLUMBING"],
 }
 """The constants that both sides need, by the file that has them; it imports nothing of ours."""
 
-MODELS = ("values", "graph", "backward", "comparison", "details", "diagnosis", "packed")
+MODELS = ("values", "graph", "backward", "comparison", "details", "diagnosis", "saved_graph")
 """The files of `gradwalk.wire` that say what the browser gets."""
 
 PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "Any": "unknown"}
@@ -80,7 +80,7 @@ def _of_file(body: list[ast.stmt]) -> Iterator[str]:
     for place, statement in enumerate(body):
         doc = _comment(_text_at(body, place + 1), "")
         match statement:
-            case ast.ClassDef(name=name):
+            case ast.ClassDef(name=name) if not name.startswith("_"):
                 yield _interface(statement)
             case ast.Assign(targets=[ast.Name(id=name)]) if name in SAYS_MORE:
                 yield f"{doc}export type {name} = {SAYS_MORE[name]};"

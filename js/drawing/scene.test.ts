@@ -116,7 +116,7 @@ describe("buildScene", () => {
   });
 
   it("draws nothing for nothing", () => {
-    const empty = { v: 1, static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
+    const empty = { static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
     expect(buildScene(empty, "down", estimate)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
 
@@ -151,7 +151,6 @@ describe("buildScene", () => {
 
   it("draws a leaf once up to three uses and once per use beyond", () => {
     const used = (times: number): GraphModel => ({
-      v: 1,
       static: false,
       modules: NO_MODULES,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({

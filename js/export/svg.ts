@@ -5,8 +5,6 @@ import { part } from "../drawing/parts";
 import type { Scene } from "../drawing/scene";
 import { graphName, shownGraph } from "../drawing/shown_graph";
 import { firstScene } from "../groups/first_scene";
-import { checkGraph } from "../guard";
-import { checkRun, checkSteps } from "../steps/check";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
@@ -41,8 +39,7 @@ export interface SvgOptions {
 const MARGIN = 20;
 
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
-export function svg(model: unknown, options: SvgOptions): string {
-  const given = checkGraph(model);
+export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
@@ -86,9 +83,7 @@ function groundOf(scene: Scene, gradients: readonly GradientLabel[]) {
 }
 
 function marksOf(graph: GraphModel, options: SvgOptions): Marks {
-  const { state, selected = null, cursor = 0 } = options;
-  const steps = checkSteps(options.steps ?? [], graph);
-  const run = checkRun(options.run, graph);
+  const { state, selected = null, cursor = 0, steps = [], run = null } = options;
   const shown = steps.length > 0 || run !== null;
   return {
     ...NO_MARKS,

@@ -1,7 +1,5 @@
 // Written by tools/wire_types.py from src/gradwalk/wire. Do not edit: `make types`.
 
-export const WIRE_VERSION = 1;
-
 export const DIRECTIONS = ["down", "right", "up", "left"] as const;
 
 export const PLUMBING = ["AliasBackward0", "AsStridedBackward0", "CloneBackward0", "CopyBackwards", "DiagonalBackward0", "ExpandBackward0", "LiftBackward0", "PermuteBackward0", "RepeatBackward0", "ReshapeAliasBackward0", "SelectBackward0", "SliceBackward0", "SplitBackward0", "SplitWithSizesBackward0", "SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2", "SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5", "TBackward0", "ToCopyBackward0", "TransposeBackward0", "TransposeBackward1", "UnbindBackward0", "UnfoldBackward0", "UnsafeSplitBackward0", "UnsafeSplitWithSizesBackward0", "UnsafeViewBackward0", "UnsqueezeBackward0", "UnsqueezeBackward1", "ViewAsComplexBackward0", "ViewAsRealBackward0", "ViewBackward0"] as const;
@@ -19,12 +17,6 @@ export type Values = JsonNumber | boolean | Values[];
 export type Kind = "leaf" | "op" | "constant" | "cut" | "outside";
 
 export type EdgeKind = "gradient" | "constant" | "cut";
-
-/** One integer per row; a run of the same is one entry, [number, how often]. */
-export type Column = (number | number[])[];
-
-/** Integers; those that follow each other are one entry, [first, last]. */
-export type Ranges = (number | number[])[];
 
 export type NodeState = "waiting" | "ready" | "running" | "done" | "not reached";
 
@@ -107,7 +99,6 @@ export interface ModulesModel {
 
 /** What the browser draws. */
 export interface GraphModel {
-  v: number;
   /** Whether it is a static graph: written down before it runs, without gradients. */
   static: boolean;
   modules: ModulesModel;
@@ -458,6 +449,13 @@ export interface DetailsModel {
   explained: string | null;
 }
 
+/** What of a node's details changes when the cursor gets to `from_step`, and stays so. */
+export interface StageModel {
+  from_step: number;
+  /** Some of the fields of its `DetailsModel`. */
+  fields: Record<string, unknown>;
+}
+
 /** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
 export interface FindingModel {
   kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward";
@@ -491,115 +489,60 @@ export interface MemoryModel {
   unknown: number;
 }
 
-/** What nodes that are alike have in common. */
-export interface NodeForm {
-  kind: Kind;
-  op: string;
-  shape: number[] | null;
-  no_grad_inputs: NoGradInput[];
-  inferred: boolean;
-}
-
-/** What edges that are alike have in common. */
-export interface EdgeForm {
-  argument: string | null;
-  input_nr: number | null;
+/** One output of a saved node. */
+export interface SavedOutput {
   output_nr: number;
-  kind: EdgeKind;
+  name: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
 }
 
-/**
- * The nodes, a row each: places in `node_forms` and in `texts`. `label` is 0 where it is the name,
- * else the value, else the op.
- */
-export interface PackedNodes {
-  form: Column;
-  name: Column;
-  label: Column;
-  namespace: Column;
-  value: Column;
+/** What the graph as a whole says. */
+export interface SavedRoot {
+  roots: number[][];
+  torch_version: string;
 }
 
-/**
- * The edges, a row each. `form` has places in `edge_forms`, `source` the difference to the source
- * in the row before (to 0 in the first), and `target` how far it is behind the node that follows
- * all targets of the rows before: 0 in most rows, as nodes are numbered breadth-first.
- */
-export interface PackedEdges {
-  form: Column;
-  source: Column;
-  target: Column;
-}
-
-/** A `GraphModel` as it travels; `texts[0]` is null. See `gradwalk.packing.graph`. */
-export interface PackedGraph {
-  v: number;
+/** What a static graph says as a whole; see `gradwalk.capture_fx`. */
+export interface SavedStaticRoot extends SavedRoot {
+  root_names: (string | null)[];
   static: boolean;
-  modules: ModulesModel;
-  texts: (string | null)[];
-  node_forms: NodeForm[];
-  edge_forms: EdgeForm[];
-  nodes: PackedNodes;
-  edges: PackedEdges;
-  roots: RootModel[];
-}
-
-/** A `StateModel` as it travels. */
-export interface PackedState {
-  runs: number;
-  reached: Ranges;
-  flowed: Ranges;
-  freed: Ranges;
-  note: string;
+  made_by: "torch.export" | "torch.fx";
 }
 
 /**
- * A list of `StepModel` as it travels, a row each. `op`, `name` and `accumulated` have places in
- * `texts`, `node` the difference to the node in the row before (to 0 in the first), and `waited`
- * how many steps ran between the one that made it ready and its own.
+ * What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`. Nodes and
+ * edges are checked one by one.
  */
-export interface PackedSteps {
-  texts: (string | null)[];
-  node: Column;
-  op: Column;
-  name: Column;
-  accumulated: Column;
-  waited: Column;
+export interface SavedNetwork {
+  graph: SavedStaticRoot | SavedRoot;
+  nodes: Record<string, unknown>[];
+  edges: Record<string, unknown>[];
 }
 
-/**
- * A `RunModel` as it travels. `valued` has the places in `edges` of those whose gradient comes
- * with its numbers, which are in `values`. A run of the same among the `norms` is one entry,
- * [norm, how often].
- */
-export interface PackedRun {
-  run: number;
-  ended: "done" | "stopped";
-  seeds: SeedModel[];
-  edges: Ranges;
-  valued: Ranges;
-  values: Values[];
-  norms: (JsonNumber | (JsonNumber | null)[] | null)[];
-  grads: GrownModel[];
-  marks: MarkModel[];
-}
-
-/** A `PaneModel` as it travels. */
-export interface PackedPane {
-  label: string;
-  graph: PackedGraph;
-}
-
-/** A `PassModel` as it travels. */
-export interface PackedPass {
-  state: PackedState;
-  steps: PackedSteps;
-  run: PackedRun | null;
+/** Everything in the file. */
+export interface SavedGraph {
+  format: "gradwalk";
+  version: number;
+  graph: GraphModel;
+  network: SavedNetwork;
+  dtypes: DtypesModel;
+  watched: boolean;
+  memory: MemoryModel;
+  findings: FindingModel[];
+  direction: Direction;
+  constants: boolean;
+  selected: number | null;
+  cursor: number;
+  state: StateModel;
+  steps: StepModel[];
+  run: RunModel | null;
   transport: TransportModel;
-}
-
-/** A `DtypesModel` as it travels. */
-export interface PackedDtypes {
-  names: string[];
-  nodes: Column;
+  /** Of each node; null of one whose details were not saved. */
+  details: (StageModel[] | null)[];
+  /** What there is to say of the first node without details, and like it of the others. */
+  undetailed: DetailsModel | null;
+  /** Whether the details are true at every cursor, or only at the one saved. */
+  all_cursors: boolean;
 }

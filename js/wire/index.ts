@@ -3,4 +3,5 @@
  * "inf" and "-inf".
  */
 
+export * from "./columns";
 export * from "./generated";

@@ -13,7 +13,6 @@ from ..backward.recording import Recording
 from ..backward.steps import seeds as seeds_at
 from ..graph.summary import json_number, plain_values
 from ..wire import (
-    WIRE_VERSION,
     DtypesModel,
     EdgeModel,
     GraphModel,
@@ -86,7 +85,6 @@ def graph_model(
         roots.append({"node": node, "output_nr": output_nr, "name": name})
     static = bool(graph.graph.get("static", False))
     return {
-        "v": WIRE_VERSION,
         "static": static,
         "modules": modules or modules_model({}),
         "nodes": nodes,

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import torch
 
 from ..backward.recording import Recording
 from ..graph.capture import Capture
 from ..reasons import why
-from ..wire import DetailsModel
+from ..wire import DetailsModel, StageModel
 from .details import details
 from .model import as_kept
-
-
-class StageModel(TypedDict):
-    """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
-
-    from_step: int
-    fields: dict[str, Any]
 
 
 def stages(captured: Capture, node: int, recording: Recording | None) -> list[StageModel]:

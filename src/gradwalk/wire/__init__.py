@@ -1,4 +1,4 @@
-"""The wire format between Python and the browser, version 1.
+"""The wire format between Python and the browser.
 
 This is its one definition: ``make types`` writes the same in TypeScript, and ``make check`` fails
 while it has not. NaN and infinities are not JSON: they travel as the strings "nan", "inf" and
@@ -40,6 +40,7 @@ from .details import (
     PathModel,
     SavedModel,
     SourceModel,
+    StageModel,
     TensorSummary,
 )
 from .diagnosis import FindingModel, MemoryModel, NumberModel
@@ -52,37 +53,19 @@ from .graph import (
     NoGradInput,
     RootModel,
 )
-from .packed import (
-    EdgeForm,
-    NodeForm,
-    PackedDtypes,
-    PackedEdges,
-    PackedGraph,
-    PackedNodes,
-    PackedPane,
-    PackedPass,
-    PackedRun,
-    PackedState,
-    PackedSteps,
-)
 from .values import (
     DIRECTIONS,
-    WIRE_VERSION,
-    Column,
     Direction,
     EdgeKind,
     JsonNumber,
     Kind,
     NodeState,
-    Ranges,
     Values,
 )
 
 __all__ = [
     "DIRECTIONS",
-    "WIRE_VERSION",
     "ChainModel",
-    "Column",
     "ConstantModel",
     "ConsumerModel",
     "ContributionModel",
@@ -90,7 +73,6 @@ __all__ = [
     "DetailsModel",
     "Direction",
     "DtypesModel",
-    "EdgeForm",
     "EdgeKind",
     "EdgeModel",
     "FactorModel",
@@ -111,29 +93,19 @@ __all__ = [
     "MergedStepModel",
     "ModulesModel",
     "NoGradInput",
-    "NodeForm",
     "NodeModel",
     "NodeState",
     "NumberModel",
     "OutputModel",
-    "PackedDtypes",
-    "PackedEdges",
-    "PackedGraph",
-    "PackedNodes",
-    "PackedPane",
-    "PackedPass",
-    "PackedRun",
-    "PackedState",
-    "PackedSteps",
     "PaneModel",
     "PassModel",
     "PathModel",
-    "Ranges",
     "RootModel",
     "RunModel",
     "SavedModel",
     "SeedModel",
     "SourceModel",
+    "StageModel",
     "StateModel",
     "StepModel",
     "TensorSummary",

@@ -228,3 +228,11 @@ class DetailsModel(TypedDict):
     """Of a cut."""
     explained: str | None
     """Why the ``.grad`` of a leaf is as it is, as ``explain_grad`` says it."""
+
+
+class StageModel(TypedDict):
+    """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
+
+    from_step: int
+    fields: dict[str, Any]
+    """Some of the fields of its `DetailsModel`."""

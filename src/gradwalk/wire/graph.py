@@ -82,7 +82,6 @@ class ModulesModel(TypedDict):
 class GraphModel(TypedDict):
     """What the browser draws."""
 
-    v: int
     static: bool
     """Whether it is a static graph: written down before it runs, without gradients."""
     modules: ModulesModel

@@ -1,10 +1,8 @@
-"""Numbers, columns and words that the wire format is made of."""
+"""Numbers and words that the wire format is made of."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
-
-WIRE_VERSION = 1
 
 Direction = Literal["down", "right", "up", "left"]
 """Which way gradients flow in the drawing."""
@@ -21,11 +19,5 @@ Kind = Literal["leaf", "op", "constant", "cut", "outside"]
 """What a node stands for; only the first two are autograd nodes."""
 
 EdgeKind = Literal["gradient", "constant", "cut"]
-
-Column = list[int | list[int]]
-"""One integer per row; a run of the same is one entry, [number, how often]."""
-
-Ranges = list[int | list[int]]
-"""Integers; those that follow each other are one entry, [first, last]."""
 
 NodeState = Literal["waiting", "ready", "running", "done", "not reached"]
