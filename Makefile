@@ -9,7 +9,7 @@ MODULES := js/node_modules/.package-lock.json
 BUNDLE := src/gradwalk/static/widget.js
 SOURCES := $(shell find js -path js/node_modules -prune -o \( -name '*.ts' -o -name '*.css' -o -name 'build.mjs' \) -print)
 
-.PHONY: help setup build demo check test test-js test-python test-browser browser bench screenshots clean
+.PHONY: help setup build demo types check test test-js test-python test-browser browser bench screenshots clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,7 +34,11 @@ $(READY): pyproject.toml constraints.txt hatch_build.py | $(BUNDLE)
 demo: setup      ## Open the first notebook in JupyterLab
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB) notebooks/01_first_graph.ipynb
 
+types:           ## Write the TypeScript of the wire format anew, from the Python
+	$(PYTHON) tools/wire_types.py
+
 check: setup     ## Linters and type checkers, on both sides
+	$(BIN)/python tools/wire_types.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

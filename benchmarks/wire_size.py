@@ -2,18 +2,15 @@
 
     python benchmarks/wire_size.py [--full]
 
-Bytes are those of `json.dumps` with default separators of what `get_state` gives, after one
-recorded backward; "gzip" is the graph's share compressed. Seconds are CPU seconds, medians over
-the rounds: `capture`, then the wire model, then packing it; `GraphWidget` is all that making the
-widget takes, hooks on every node and sending included; `select` is the median over nodes, from
-setting `selected` to the details that are sent.
+Bytes are those that `get_state` gives, after one recorded backward. Seconds are CPU seconds,
+medians over the rounds: `capture`, then the wire model, then encoding it; `GraphWidget` is all
+that making the widget takes, hooks on every node and sending included; `select` is the median over
+nodes, from setting `selected` to the details that are sent.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import platform
 import random
 import statistics
@@ -31,8 +28,8 @@ from gradwalk import GraphWidget, watch
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import read_names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.packing.graph import pack_graph
 from gradwalk.subject.model import graph_model
+from gradwalk.wire.columns import encode
 
 TRAITS = ("graph", "dtypes", "state", "steps", "run")
 
@@ -102,14 +99,14 @@ FULL: dict[str, Program] = {
 
 
 def stages(output: Tensor, names: Any) -> list[float]:
-    """CPU seconds of capturing, of the wire model and of packing it."""
+    """CPU seconds of capturing, of the wire model and of encoding it."""
     given, found = read_outputs((output,), "capture"), read_names(names, "capture")
     times = [time.process_time()]
     captured = capture_nodes(given, found)
     times.append(time.process_time())
     model = graph_model(captured.graph)
     times.append(time.process_time())
-    pack_graph(model)
+    encode(model)
     times.append(time.process_time())
     return [after - before for before, after in pairwise(times)]
 
@@ -142,10 +139,10 @@ def main() -> None:
     torch.set_num_threads(1)  # threads that wait for each other's tiny tensors count as CPU time
     print(
         f"Python {platform.python_version()}, torch {torch.__version__}, {platform.machine()}\n\n"
-        f"{'':34}{'nodes':>8}{'bytes per node':>38}{'':9}{'CPU seconds':>31}{'ms':>8}\n"
-        f"{'graph':34}{'':8}{'graph':>8}{'gzip':>6}"
+        f"{'':34}{'nodes':>8}{'bytes per node':>32}{'':9}{'CPU seconds':>31}{'ms':>8}\n"
+        f"{'graph':34}{'':8}{'graph':>8}"
         + "".join(f"{trait:>8}" for trait in TRAITS[1:])
-        + f"{'capture':>9}{'model':>7}{'pack':>7}{'GraphWidget':>12}{'select':>8}"
+        + f"{'capture':>9}{'model':>7}{'encode':>7}{'GraphWidget':>12}{'select':>8}"
     )
     for name, program in (SMALL | FULL if full else SMALL).items():
         torch.manual_seed(0)
@@ -158,12 +155,11 @@ def main() -> None:
         with closing(GraphWidget(output, names=names)) as widget:
             widget.backward()
             nodes = len(widget.graph["nodes"])
-            sent = {trait: json.dumps(widget.get_state(trait)[trait]) for trait in TRAITS}
+            sent = {trait: widget.get_state(trait)[trait] for trait in TRAITS}
             select = selecting(widget)
-        small = len(gzip.compress(sent["graph"].encode())) / nodes
         per_node = [len(sent[trait]) / nodes for trait in TRAITS]
         print(
-            f"{name:34}{nodes:8,}{per_node[0]:8.1f}{small:6.1f}"
+            f"{name:34}{nodes:8,}{per_node[0]:8.1f}"
             + "".join(f"{each:8.1f}" for each in per_node[1:])
             + f"{seconds[0]:9.3f}{seconds[1]:7.3f}{seconds[2]:7.3f}{seconds[3]:12.3f}{select:8.1f}"
         )

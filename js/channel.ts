@@ -1,16 +1,17 @@
 import type { AnyModel } from "@anywidget/types";
 import type { Direction } from "./layout/direction";
-import { unpackTrait } from "./packing/traits";
-import type {
-  DetailsModel,
-  DtypesModel,
-  FindingModel,
-  GraphModel,
-  MemoryModel,
-  RunModel,
-  StateModel,
-  StepModel,
-  TransportModel,
+import {
+  type DetailsModel,
+  type DtypesModel,
+  type FindingModel,
+  type GraphModel,
+  type MemoryModel,
+  plain,
+  type RunModel,
+  type StateModel,
+  type StepModel,
+  type TransportModel,
+  type Travelled,
 } from "./wire";
 
 /** What Python and the browser share, by trait name. */
@@ -56,8 +57,8 @@ export type Message = StartMessage | AskMessage;
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   get<K extends keyof T>(trait: K): T[K];
-  /** The value as it travelled, packed or not; for those who hand it on. */
-  raw(trait: keyof T): unknown;
+  /** A model as it travelled, for those who hand it on. */
+  raw<K extends keyof T>(trait: K): Travelled<T[K]>;
   set<K extends S>(trait: K, value: T[K]): void;
   /** Calls back after each change of the trait, from either side, until the returned function is called. */
   on(trait: keyof T, changed: () => void): () => void;
@@ -70,7 +71,7 @@ export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
 ): Channel<T, Settable & keyof T> {
   return {
-    get: <K extends keyof T>(trait: K) => unpackTrait(String(trait), model.get(trait)) as T[K],
+    get: (trait) => opened(model.get(trait)),
     raw: (trait) => model.get(trait),
     set(trait, value) {
       if (model.get(trait) === value) return;
@@ -86,6 +87,17 @@ export function channelOf<T extends object = Traits>(
     },
     send: (message, done) => model.send(message, done && callbacks(done)),
   };
+}
+
+/** What was in bytes that came, by these bytes: whoever asks again gets the same. */
+const known = new WeakMap<ArrayBufferView, object>();
+
+/** The value of a trait, from how it travelled. */
+function opened<V>(value: V): V {
+  if (!ArrayBuffer.isView(value)) return value;
+  const found = known.get(value) ?? plain<object>(value);
+  known.set(value, found);
+  return found as V;
 }
 
 /** What Jupyter tells of the kernel while it works on a message, and once it is done with it. */

@@ -15,7 +15,6 @@ import { ownKeys } from "./dom/own_keys";
 import { followTheme } from "./dom/theme";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
-import { checkGraph } from "./guard";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
@@ -210,7 +209,7 @@ export function createView(
 
   const redraw = update(() => {
     showPythonFault();
-    const given = checkGraph(channel.get("graph"));
+    const given = channel.get("graph");
     const constants = channel.get("constants");
     if (given !== graph) modules.select(null);
     if (given !== graph) drawable = [shownGraph(given, false), shownGraph(given, true)];

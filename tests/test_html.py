@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import json
 from html.parser import HTMLParser
 
 import pytest
 import torch
 
 from gradwalk import GraphWidget
-from gradwalk.files.html import page_model
-from gradwalk.files.save import MOST_DETAILED
-from gradwalk.packing.graph import unpack_graph
+from gradwalk.files.save import MOST_DETAILED, save
+from gradwalk.wire.saved_graph import SavedGraph, unpack
 
 
 class Scripts(HTMLParser):
@@ -44,6 +41,16 @@ class Scripts(HTMLParser):
             self.found.setdefault(self._in[-1], []).append(data)
 
 
+def held(page: str) -> bytes:
+    """What the page holds."""
+    (written,) = Scripts(page).found["gradwalk-model"]
+    return base64.b64decode(written)
+
+
+def saved(page: str) -> SavedGraph:
+    return unpack(held(page), "the page")
+
+
 @pytest.fixture
 def page():
     x = torch.ones(2, requires_grad=True)
@@ -70,13 +77,20 @@ def test_names_and_titles_are_text(page):
 
 
 def test_it_holds_the_graph_and_the_details_of_every_node(page):
-    (packed,) = Scripts(page).found["gradwalk-model"]
-    model = json.loads(gzip.decompress(base64.b64decode(packed)))
-    nodes = unpack_graph(model["graph"])["nodes"]
+    model = saved(page)
+    nodes = model["graph"]["nodes"]
     assert [node["op"] for node in nodes[:2]] == ["SumBackward0", "MulBackward0"]
-    assert len(model["nodes"]) == len(nodes)
+    assert len(model["details"]) == len(nodes)
     assert model["undetailed"] is None
-    assert model["nodes"][2][-1]["fields"]["grad"]["values"] == [2.0, 2.0]
+    assert model["details"][2][-1]["fields"]["grad"]["values"] == [2.0, 2.0]
+
+
+def test_it_holds_what_a_saved_file_holds(tmp_path):
+    x = torch.ones(2, requires_grad=True)
+    widget = GraphWidget((x * 2).sum())
+    widget.backward()
+    assert held(widget.to_html()) == save(widget, tmp_path / "run.gw.json.gz").read_bytes()
+    widget.close()
 
 
 def test_of_a_large_graph_it_holds_the_details_of_the_first_nodes():
@@ -85,9 +99,9 @@ def test_of_a_large_graph_it_holds_the_details_of_the_first_nodes():
     for _ in range(MOST_DETAILED + 10):
         y = y * 1.5
     widget = GraphWidget(y, names={"x": x})
-    model = page_model(widget)
+    model = saved(widget.to_html())
     widget.close()
-    assert len(model["nodes"]) == MOST_DETAILED
+    assert [stages is None for stages in model["details"][MOST_DETAILED - 1 :][:2]] == [False, True]
     assert model["undetailed"]["about"].startswith("Not saved")
 
 

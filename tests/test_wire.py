@@ -1,102 +1,78 @@
-"""The wire format's two sides, gradwalk.wire and js/wire, say the same."""
+"""The wire format has one definition: what the browser's side has is written from Python's."""
 
 from __future__ import annotations
 
-import re
-import types
+import importlib.util
+import shutil
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 
-from gradwalk import wire
-
-FOLDER = Path(__file__).parents[1] / "js" / "wire"
-TYPESCRIPT = "\n".join(each.read_text(encoding="utf-8") for each in sorted(FOLDER.glob("*.ts")))
+ROOT = Path(__file__).parents[1]
+WRITER = ROOT / "tools" / "wire_types.py"
 
 
-def interfaces(text: str) -> dict[str, dict[str, str]]:
-    """Interface -> field -> type, from TypeScript source."""
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-    found = re.findall(r"export interface (\w+) \{(.*?)\n\}", text, flags=re.DOTALL)
-    return {name: dict(re.findall(r"(\w+): ([^;]+);", body)) for name, body in found}
+def copied(tmp_path: Path) -> Path:
+    """The sources and what is written from them, in a folder of their own."""
+    for part in ("tools/wire_types.py", "js/wire/generated.ts"):
+        (tmp_path / part).parent.mkdir(parents=True)
+        shutil.copy(ROOT / part, tmp_path / part)
+    folder = Path("src/gradwalk")
+    for part in ("wire", "modules"):
+        shutil.copytree(ROOT / folder / part, tmp_path / folder / part)
+    return tmp_path
 
 
-def typed_dicts() -> dict[str, dict[str, str]]:
-    """The same of gradwalk.wire, its types put into TypeScript."""
-    found = {name: value for name, value in vars(wire).items() if is_typeddict(value)}
-    return {
-        name: {field: in_typescript(hint) for field, hint in get_type_hints(value).items()}
-        for name, value in found.items()
-    }
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "tools" / "wire_types.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", Any: "unknown"}
-
-
-def in_typescript(hint: Any) -> str:
-    if hint in PLAIN:
-        return PLAIN[hint]
-    if hint == wire.JsonNumber:
-        return "JsonNumber"
-    if hint == wire.Column:  # and Ranges, to Python the same type
-        return "Column"
-    if is_typeddict(hint):
-        return hint.__name__
-    if get_origin(hint) is Literal:
-        return " | ".join(f'"{value}"' for value in get_args(hint))
-    if get_origin(hint) is list:
-        inner = in_typescript(get_args(hint)[0])
-        return f"({inner})[]" if "|" in inner else f"{inner}[]"
-    if isinstance(hint, types.UnionType):
-        without_none = tuple(part for part in get_args(hint) if part is not type(None))
-        if set(without_none) == set(get_args(wire.JsonNumber)):
-            return "JsonNumber | null"
-        return " | ".join(in_typescript(part) for part in without_none) + " | null"
-    raise AssertionError(hint)
-
-
-# Python says Any where TypeScript can say more.
-LOOSER = {
-    ("TensorSummary", "values"): "Values | null",
-    ("SeedModel", "values"): "Values | null",
-    ("GrownModel", "values"): "Values | null",
-    ("FewModel", "values"): "Values | null",
-    ("RunModel", "values"): "(Values | null)[]",
-    ("FactorModel", "value"): "Values | null",
-    ("PathModel", "product"): "Values | null",
-    ("ChainModel", "sum"): "Values | null",
-    ("PackedRun", "values"): "Values[]",
-    ("PackedRun", "norms"): "(JsonNumber | null | (JsonNumber | null)[])[]",
-}
-
-
-def drift(typescript: str) -> list[str]:
-    theirs, ours = interfaces(typescript.replace("Ranges", "Column")), typed_dicts()
-    found = [f"interface {name}" for name in theirs.keys() ^ ours.keys()]
-    for name in theirs.keys() & ours.keys():
-        for field in theirs[name].keys() | ours[name].keys():
-            wanted = LOOSER.get((name, field), ours[name].get(field))
-            if theirs[name].get(field) != wanted:
-                found.append(f"{name}.{field}: {theirs[name].get(field)} and {wanted}")
-    return found
-
-
-def test_both_sides_have_the_same_fields_and_types():
-    assert drift(TYPESCRIPT) == []
-    assert f"WIRE_VERSION = {wire.WIRE_VERSION};" in TYPESCRIPT
+def test_the_browser_has_what_python_says():
+    checked = run(ROOT, "--check")
+    assert checked.returncode == 0, checked.stderr
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("file", "old", "new", "written"),
     [
-        ("freed: number[];", ""),
-        ("op: string;", "op: number;"),
-        ("device: string | null;", "device: string;"),
-        ('kind: "leaf" | "op" |', 'kind: "leaf" | "operation" |'),
-        ("export interface RootModel", "export interface OutputRoot"),
+        ("wire/graph.py", "    op: str\n", "    op: str | None\n", "  op: string | null;"),
+        ("wire/graph.py", "    op: str\n", "    op: str\n    cost: float\n", "  cost: number;"),
+        ("wire/graph.py", "class RootModel", "class OutputRoot", "interface OutputRoot {"),
+        ("wire/values.py", '"leaf", "op"', '"leaf", "operation"', 'Kind = "leaf" | "operation"'),
+        ("modules/plumbing.py", '"LiftBackward0"', '"LowerBackward0"', '"LowerBackward0"'),
     ],
 )
-def test_a_drift_is_seen(old, new):
-    assert old in TYPESCRIPT
-    assert drift(TYPESCRIPT.replace(old, new)) != []
+def test_a_change_is_seen_and_written(tmp_path, file, old, new, written):
+    root = copied(tmp_path)
+    assert run(root, "--check").returncode == 0
+    source = root / "src" / "gradwalk" / file
+    text = source.read_text(encoding="utf-8")
+    assert old in text
+    source.write_text(text.replace(old, new), encoding="utf-8")
+    checked = run(root, "--check")
+    assert checked.returncode == 1
+    assert "Run `make types`" in checked.stderr
+    assert run(root).returncode == 0
+    assert written in (root / "js" / "wire" / "generated.ts").read_text(encoding="utf-8")
+    assert run(root, "--check").returncode == 0
+
+
+def test_what_stands_under_a_field_comes_along(tmp_path):
+    root = copied(tmp_path)
+    source = root / "src" / "gradwalk" / "wire" / "graph.py"
+    added = '    op: str\n    cost: list[int | None]\n    """Of ``op``; None if free."""\n'
+    source.write_text(source.read_text(encoding="utf-8").replace("    op: str\n", added))
+    assert run(root).returncode == 0
+    text = (root / "js" / "wire" / "generated.ts").read_text(encoding="utf-8")
+    assert "  /** Of `op`; null if free. */\n  cost: (number | null)[];\n" in text
+
+
+def test_a_type_without_a_counterpart_is_refused():
+    spec = importlib.util.spec_from_file_location("wire_types", WRITER)
+    writer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(writer)
+    with pytest.raises(ValueError, match=r"'set\[int\]' has no counterpart in TypeScript"):
+        writer.in_typescript(writer.ast.parse("set[int]", mode="eval").body)

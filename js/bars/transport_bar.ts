@@ -101,12 +101,12 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
   return {
     element: bar,
     update(stepping, transport, graph) {
-      const { progress, playing, starting, fault } = stepping;
+      const { progress, playing, starting } = stepping;
       const total = progress?.recording.steps.length ?? 0;
       const cursor = progress?.cursor ?? 0;
       const blocked = transport?.blocked ?? null;
       // Also while one starts: a second press does nothing, and the keyboard stays on the button.
-      const canStart = total === 0 && blocked === null && fault === null;
+      const canStart = total === 0 && blocked === null;
       slider.hidden = total === 0;
       text.classList.toggle("is-working", starting);
       slider.max = String(total);
@@ -122,7 +122,7 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
       showPlaying(play, playing, total > 0 && cursor >= total);
       text.setAttribute("aria-live", playing ? "off" : "polite");
       const at = progress && total > 0 ? position(progress.recording, cursor) : null;
-      before.textContent = at?.before ?? idleText(starting, blocked, fault);
+      before.textContent = at?.before ?? idleText(starting, blocked);
       runningNode = at?.step?.node ?? null;
       running.hidden = runningNode === null;
       running.textContent = at?.step ? oneLine(at.step.op) : "";
@@ -141,14 +141,13 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
   };
 
   function showNotes(
-    { progress, fault }: Stepping,
+    { progress }: Stepping,
     transport: TransportModel | null,
     graph: GraphModel | null,
   ): void {
     const marks = progress?.recording.run?.marks ?? [];
     const rest = marks.length - MOST_MARKS;
     const parts = [
-      ...(fault === null ? [] : [note(fault, true)]),
       ...marks.slice(0, MOST_MARKS).map((mark) => {
         const label = graph?.nodes[mark.node]?.label ?? "";
         const show = button(
@@ -179,8 +178,7 @@ function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean):
   play.replaceChildren(icon(playing ? ICONS.pause : ICONS.play));
 }
 
-function idleText(starting: boolean, blocked: string | null, fault: string | null): string {
-  if (fault !== null) return "The steps of this backward cannot be shown.";
+function idleText(starting: boolean, blocked: string | null): string {
   if (starting) return "Running backward…";
   return blocked === null
     ? "No backward yet: press > to run it and stop after the first step."

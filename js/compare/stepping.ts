@@ -1,5 +1,4 @@
 import type { Channel, Traits } from "../channel";
-import { checkRun, checkSteps } from "../steps/check";
 import { type Recording, recordingOf } from "../steps/recording";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, MergedStepModel, PassModel, StepModel, TransportModel } from "../wire";
@@ -48,7 +47,7 @@ export function mergedRecording(
   p: number,
 ): Recording {
   const numbers = steps.flatMap((step, k) => (step.passes.includes(p) ? [k + 1] : []));
-  const own = checkSteps(pass.steps, graph);
+  const own = pass.steps;
   if (numbers.length !== own.length)
     throw new Error(`The steps of graph ${p + 1} are not all among the steps of the comparison.`);
   const renumbered = own.map((step, i) => ({
@@ -56,7 +55,7 @@ export function mergedRecording(
     step: numbers[i],
     ready: step.ready === 0 ? 0 : numbers[step.ready - 1],
   }));
-  const recording = recordingOf(graph, renumbered, checkRun(pass.run, graph));
+  const recording = recordingOf(graph, renumbered, pass.run);
   const sparse = new Array<StepModel>(steps.length);
   for (const step of renumbered) sparse[step.step - 1] = step;
   return { ...recording, steps: sparse };

@@ -1,4 +1,3 @@
-import { checkGraph } from "../guard";
 import { shownGraph } from "../scene/shown_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel } from "../wire";
 import { type Members, type PlaceEdge, slotsOf } from "./slots";
@@ -30,7 +29,7 @@ export interface Pane {
 /** Lays the graphs on each other, or throws one whole sentence that says what is wrong with them. */
 export function unite(given: readonly PaneModel[], members: Members): United {
   if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
-  const graphs = given.map((pane) => shownGraph(checkGraph(pane.graph), true));
+  const graphs = given.map((pane) => shownGraph(pane.graph, true));
   const place = graphs.map((graph, p) => placesOf(graph, members, p));
   const slot = slotsOf(
     members,

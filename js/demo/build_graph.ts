@@ -90,7 +90,6 @@ export class Builder {
       }
     }
     return {
-      v: 1,
       static: false,
       modules: NO_MODULES,
       nodes: queue.map((node, id) => ({ id, ...this.made[node] })),

@@ -1,11 +1,9 @@
 import { firstScene } from "../fold/first_scene";
-import { checkGraph } from "../guard";
 import { asDirection, type Direction } from "../layout/direction";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { part } from "../paint/parts";
 import { graphName, shownGraph } from "../scene/shown_graph";
-import { checkRun, checkSteps } from "../steps/check";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
@@ -37,8 +35,7 @@ export interface SvgOptions {
 }
 
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
-export function svg(model: unknown, options: SvgOptions): string {
-  const given = checkGraph(model);
+export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
@@ -69,9 +66,7 @@ export function svg(model: unknown, options: SvgOptions): string {
 }
 
 function marksOf(graph: GraphModel, options: SvgOptions): Marks {
-  const { state, selected = null, cursor = 0 } = options;
-  const steps = checkSteps(options.steps ?? [], graph);
-  const run = checkRun(options.run, graph);
+  const { state, selected = null, cursor = 0, steps = [], run = null } = options;
   const shown = steps.length > 0 || run !== null;
   return {
     ...NO_MARKS,

@@ -1,7 +1,7 @@
-/** The way gradients flow in the drawing. The layout always runs down; this turns its coordinates. */
-export type Direction = "down" | "right" | "up" | "left";
+import { DIRECTIONS, type Direction } from "../wire";
 
-export const DIRECTIONS: readonly Direction[] = ["down", "right", "up", "left"];
+// The layout always runs down; this turns its coordinates.
+export { DIRECTIONS, type Direction };
 
 export function asDirection(value: unknown): Direction {
   return DIRECTIONS.includes(value as Direction) ? (value as Direction) : "down";

@@ -1,14 +1,14 @@
 // @vitest-environment jsdom
+import { gzipSync } from "fflate";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { fakeDetails } from "../demo/fake_details";
 import { fakeFindings, fakeMemory } from "../demo/fake_diagnosis";
 import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
-import type { DetailsModel, StateModel } from "../wire";
-import { type PageModel, showPage, start } from "./page";
+import type { SavedGraph, StateModel } from "../wire";
+import { showPage, start } from "./page";
 import { detailsAt } from "./stages";
-import { unpack } from "./unpack";
 
 const STATE: StateModel = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
 
@@ -19,10 +19,15 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-function model(change: Partial<PageModel> = {}): PageModel {
+function model(change: Partial<SavedGraph> = {}): SavedGraph {
   const graph = MODELS["h = w * x + b"]();
   return {
+    format: "gradwalk",
+    version: 3,
     graph,
+    network: { graph: { roots: [], torch_version: "" }, nodes: [], edges: [] },
+    dtypes: { names: [], nodes: graph.nodes.map(() => -1) },
+    watched: false,
     state: STATE,
     selected: null,
     direction: "down",
@@ -30,17 +35,19 @@ function model(change: Partial<PageModel> = {}): PageModel {
     cursor: 0,
     ...fakeRun(graph, "fine"),
     transport: { owned: false, note: null, blocked: null },
-    nodes: graph.nodes.map((_, id) => [
+    details: graph.nodes.map((_, id) => [
       { from_step: 0, fields: { ...fakeDetails(graph, id, STATE, null), about: "At the start." } },
       { from_step: 2, fields: { about: "After two steps." } },
     ]),
     undetailed: null,
-    answers: { memory: fakeMemory(graph), findings: fakeFindings(graph, null) },
+    all_cursors: true,
+    memory: fakeMemory(graph),
+    findings: fakeFindings(graph, null),
     ...change,
   };
 }
 
-async function page(change: Partial<PageModel> = {}) {
+async function page(change: Partial<SavedGraph> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   showPage(host, model(change));
   await nextFrame();
@@ -70,7 +77,7 @@ it("puts later stages over earlier ones, up to the cursor", () => {
     { from_step: 0, fields: { name: "w", state: "waiting" } },
     { from_step: 3, fields: { state: "running" } },
     { from_step: 4, fields: { state: "done" } },
-  ] as { from_step: number; fields: Partial<DetailsModel> }[];
+  ];
   expect(detailsAt(stages, 0)).toEqual({ name: "w", state: "waiting" });
   expect(detailsAt(stages, 3)).toEqual({ name: "w", state: "running" });
   expect(detailsAt(stages, 9)).toEqual({ name: "w", state: "done" });
@@ -79,7 +86,11 @@ it("puts later stages over earlier ones, up to the cursor", () => {
 it("says of a node whose details were left out what the graph has", async () => {
   const graph = MODELS["h = w * x + b"]();
   const like = { ...fakeDetails(graph, 0, STATE, null), about: "Not saved." };
-  const { host, about } = await page({ selected: 2, nodes: [], undetailed: like });
+  const { host, about } = await page({
+    selected: 2,
+    details: graph.nodes.map(() => null),
+    undetailed: like,
+  });
   expect(about()).toBe("Not saved.");
   expect(host.querySelector(".gw-title")?.textContent).toBe(graph.nodes[2].label);
 });
@@ -92,10 +103,35 @@ it("answers the questions that Python would answer", async () => {
   expect(host.querySelector(".gw-fault")).toBeNull();
 });
 
-it("says so when what stands in the page cannot be read", async () => {
+/** A page that holds some bytes, after it has started. */
+async function started(bytes: Uint8Array) {
   const host = document.body.appendChild(document.createElement("div"));
   host.id = "gradwalk";
+  const held = document.body.appendChild(document.createElement("script"));
+  held.id = "gradwalk-model";
+  held.type = "text/plain";
+  held.textContent = btoa(String.fromCharCode(...bytes));
   await start();
-  expect(host.querySelector(".gw-fault")?.textContent).toMatch(/./);
-  await expect(unpack("bm90IGd6aXA=")).rejects.toThrow();
+  await nextFrame();
+  return host;
+}
+
+const FILE = gzipSync(new TextEncoder().encode(JSON.stringify(model({ selected: 0 }))));
+
+it("shows what stands in the page", async () => {
+  const host = await started(FILE);
+  expect(host.querySelector(".gw-about")?.textContent).toBe("At the start.");
+});
+
+it.each([
+  ["is missing", new Uint8Array()],
+  ["is cut off", FILE.slice(0, 200)],
+  ["is not compressed", new TextEncoder().encode("{}")],
+  ["is another text", gzipSync(new TextEncoder().encode("<html>"))],
+  ["is changed in the middle", FILE.map((byte, i) => (i > 300 && i < 320 ? 255 - byte : byte))],
+])("says so when its content %s", async (_, bytes) => {
+  const host = await started(bytes);
+  expect(host.querySelector(".gw-fault")?.textContent).toMatch(
+    /^The graph in this page cannot be read \(.+\)\. Copy the page again, or make it again with to_html\(\)\.$/,
+  );
 });

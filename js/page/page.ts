@@ -1,57 +1,56 @@
 import { localChannel, type Traits } from "../channel";
 import { element } from "../dom/element";
 import { faultBox, messageOf } from "../dom/fault";
-import { unpackTrait } from "../packing/traits";
 import { createView } from "../view";
-import type { DetailsModel, FindingModel, MemoryModel, NodeModel } from "../wire";
+import {
+  type DetailsModel,
+  type GraphModel,
+  inColumns,
+  type Json,
+  type NodeModel,
+  plain,
+  type SavedGraph,
+  type Travelled,
+} from "../wire";
 import type { StartWorker } from "../worker/scene_maker";
-import { detailsAt, type StageModel } from "./stages";
-import { unpack } from "./unpack";
-
-/** The widget's traits, the details of nodes at every cursor, and answers. */
-export interface PageModel extends Omit<Traits, "details" | "fault"> {
-  /** Of a large graph, those of the first nodes only. */
-  nodes: StageModel[][];
-  /** What there is to say of the first node without details; null if there is none. */
-  undetailed: DetailsModel | null;
-  /** What Python would answer when it is asked. */
-  answers: { memory: MemoryModel; findings: FindingModel[] };
-}
+import { detailsAt } from "./stages";
 
 /**
- * Shows a saved graph in an element, without a kernel; `packed` is the graph as it travelled. Returns what takes it away
+ * Shows a saved graph in an element, without a kernel; `given` is its graph as it travelled. Returns what takes it away
  * again.
  */
 export function showPage(
   host: HTMLElement,
-  { nodes, undetailed, answers, ...traits }: PageModel,
+  saved: SavedGraph,
   startWorker?: StartWorker,
-  packed: unknown = traits.graph,
+  given: Travelled<GraphModel> = saved.graph,
 ): () => void {
-  const channel = localChannel<Traits>(
-    { ...traits, details: null, fault: null },
-    ({ kind }, done) => {
-      if (kind === "memory") channel.change("memory", answers.memory);
-      else if (kind === "diagnose") channel.change("findings", answers.findings);
-      else channel.change("fault", channel.get("transport").blocked);
-      done();
-    },
-  );
+  const { memory, findings } = saved;
+  const traits: Traits = { ...saved, details: null, fault: null, memory: null, findings: null };
+  const channel = localChannel<Traits>(traits, ({ kind }, done) => {
+    if (kind === "memory") channel.change("memory", memory);
+    else if (kind === "diagnose") channel.change("findings", findings);
+    else channel.change("fault", channel.get("transport").blocked);
+    done();
+  });
   const answer = () => {
     const selected = channel.get("selected");
-    let details: DetailsModel | null = null;
-    if (selected !== null)
-      details =
-        selected < nodes.length
-          ? detailsAt(nodes[selected], channel.get("cursor"))
-          : undetailed && withoutDetails(undetailed, traits.graph.nodes[selected]);
-    channel.change("details", details);
+    channel.change(
+      "details",
+      selected === null ? null : detailsOf(saved, selected, channel.get("cursor")),
+    );
   };
   channel.on("selected", answer);
   channel.on("cursor", answer);
   answer();
-  const raw = (trait: keyof Traits) => (trait === "graph" ? packed : channel.raw(trait));
-  return createView(host, { ...channel, raw }, startWorker);
+  return createView(host, { ...channel, raw: () => given as never }, startWorker);
+}
+
+/** What there is to say of a node at a cursor. */
+function detailsOf(saved: SavedGraph, id: number, cursor: number): DetailsModel | null {
+  const stages = saved.details[id];
+  if (stages) return detailsAt(stages, cursor);
+  return saved.undetailed && withoutDetails(saved.undetailed, saved.graph.nodes[id]);
 }
 
 /** What is known of a node from the graph alone. */
@@ -66,14 +65,25 @@ function withoutDetails(like: DetailsModel, node: NodeModel): DetailsModel {
 export async function start(startWorker?: StartWorker): Promise<void> {
   const host = document.getElementById("gradwalk") as HTMLElement;
   try {
-    const packed = document.getElementById("gradwalk-model")?.textContent ?? "";
-    const traits = await unpack<Record<string, unknown>>(packed);
+    const columns = columnsIn(document.getElementById("gradwalk-model")?.textContent ?? "");
     await pause();
-    const entries = Object.entries(traits).map(([name, value]) => [name, unpackTrait(name, value)]);
+    const saved = plain<SavedGraph>({ columns });
     await pause();
-    showPage(host, Object.fromEntries(entries) as PageModel, startWorker, traits.graph);
+    showPage(host, saved, startWorker, { columns: columns.graph });
   } catch (error) {
     host.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
+  }
+}
+
+/** What Python wrote into the page: the bytes of a saved graph, in base64. */
+function columnsIn(text: string): { graph: Json } {
+  try {
+    const columns = inColumns(Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0)));
+    return columns as { graph: Json };
+  } catch (error) {
+    throw new Error(
+      `The graph in this page cannot be read (${messageOf(error)}). Copy the page again, or make it again with to_html().`,
+    );
   }
 }
 

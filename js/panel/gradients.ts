@@ -60,11 +60,7 @@ function gradOutput(
   );
 }
 
-function gradInput(
-  details: DetailsModel,
-  opened: Opened,
-  go: GoTo,
-): HTMLElement {
+function gradInput(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement {
   const { grad_input, grad_note, inputs, kind } = details;
   return section(
     "grad_input",

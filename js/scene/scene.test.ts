@@ -117,7 +117,7 @@ describe("makeScene", () => {
   });
 
   it("draws nothing for nothing", () => {
-    const empty = { v: 1, static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
+    const empty = { static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
 
@@ -152,7 +152,6 @@ describe("makeScene", () => {
 
   it("draws a leaf once up to three uses and once per use beyond", () => {
     const used = (times: number): GraphModel => ({
-      v: 1,
       static: false,
       modules: NO_MODULES,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({

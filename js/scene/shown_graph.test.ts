@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkGraph } from "../guard";
 import { MODELS } from "../testing/graphs";
 import type { EdgeModel, GraphModel } from "../wire";
 import { hasConstants, isAutograd, kindOfMerged, shownGraph } from "./shown_graph";
@@ -23,7 +22,8 @@ describe("the graph that is shown", () => {
     expect(nodes).toEqual(graph.nodes.slice(0, nodes.length));
     expect(edges).toEqual(graph.edges.slice(0, edges.length));
     expect(edges.every(({ kind }) => kind === "gradient")).toBe(true);
-    expect(() => checkGraph({ ...graph, nodes, edges })).not.toThrow();
+    for (const { source, target } of edges)
+      expect(Math.max(source, target)).toBeLessThan(nodes.length);
   });
 
   it.each([inGraph, outside])("draws no input both as a stub and as a constant", (make) => {

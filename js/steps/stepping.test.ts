@@ -288,15 +288,6 @@ describe("the bar with a run", () => {
     expect(one(".gw-bar img")).toBeNull();
   });
 
-  it("says what is wrong with steps it cannot show, and recovers", () => {
-    const { channel, one, text, button } = shown({ ...ran, steps: [{ ...steps[0], node: 99 }] });
-    expect(one(".gw-bar-notes").textContent).toContain("Step 1 of the backward pass does not run");
-    expect(text()).toBe("The steps of this backward cannot be shown.");
-    expect(button("One step").disabled).toBe(true);
-    channel.change("steps", steps);
-    expect(text()).toContain("step 2 of 5");
-  });
-
   it("marks everything that takes the keyboard for Jupyter", () => {
     const { hosts } = shown({ ...ran, ...fakeRun(graph, "nan") });
     const focusable = hosts[0].querySelectorAll(".gw-bar :is(button, input)");

@@ -1,7 +1,5 @@
 import type { Channel } from "../channel";
-import { messageOf } from "../dom/fault";
 import type { GraphModel } from "../wire";
-import { checkRun, checkSteps } from "./check";
 import { type Progress, type Recording, recordingOf } from "./recording";
 
 /** Between two steps while playing. */
@@ -16,13 +14,11 @@ export interface Stepping {
   playing: boolean;
   /** Whether Python was asked for a backward and has not answered. */
   starting: boolean;
-  /** What is wrong with the run that Python sent; null when nothing is. */
-  fault: string | null;
 }
 
 /** Moves the cursor here at once and in Python at most once per frame. */
 export class Stepper {
-  state: Stepping = { progress: null, playing: false, starting: false, fault: null };
+  state: Stepping = { progress: null, playing: false, starting: false };
   private graph: GraphModel | null = null;
   private frame = 0;
   /** The cursor that Python is about to be told; null when it knows. */
@@ -41,12 +37,12 @@ export class Stepper {
     this.graph = graph;
     this.pause();
     this.forgetMove();
-    const { recording, fault } = this.readRecording();
+    const recording = this.readRecording();
     const progress = recording && {
       recording,
       cursor: this.within(this.channel.get("cursor"), recording),
     };
-    this.update({ progress, fault, starting: false });
+    this.update({ progress, starting: false });
   }
 
   /** The cursor changed, here, in another view or in Python. */
@@ -125,7 +121,7 @@ export class Stepper {
   }
 
   private start(cursor: number | null): void {
-    if ((this.state.starting && !this.isLate) || this.state.fault !== null) return;
+    if (this.state.starting && !this.isLate) return;
     if ((this.channel.get("transport")?.blocked ?? null) !== null) return;
     this.update({ starting: true });
     window.clearTimeout(this.startTimer);
@@ -162,17 +158,12 @@ export class Stepper {
     return Number.isInteger(cursor) ? Math.max(0, Math.min(steps.length, cursor as number)) : 0;
   }
 
-  private readRecording(): { recording: Recording | null; fault: string | null } {
+  private readRecording(): Recording | null {
     const { graph, channel } = this;
-    if (!graph) return { recording: null, fault: null };
-    try {
-      const steps = checkSteps(channel.get("steps") ?? [], graph);
-      const run = checkRun(channel.get("run"), graph);
-      const none = steps.length === 0 && (run === null || run.marks.length === 0);
-      return { recording: none ? null : recordingOf(graph, steps, run), fault: null };
-    } catch (error) {
-      return { recording: null, fault: messageOf(error) };
-    }
+    if (!graph) return null;
+    const [steps, run] = [channel.get("steps"), channel.get("run")];
+    if (steps.length === 0 && (run?.marks ?? []).length === 0) return null;
+    return recordingOf(graph, steps, run);
   }
 
   private update(change: Partial<Stepping>): void {

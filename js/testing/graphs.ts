@@ -30,7 +30,6 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
   .map(({ nodes, edges, roots }) => {
     const n = nodes.length;
     return {
-      v: 1,
       static: false,
       modules: NO_MODULES,
       nodes: nodes.map(

@@ -6,7 +6,6 @@ import type { EdgeModel, GraphModel, NodeModel, PaneModel, PassModel } from "../
 /** A graph in few words: "name kind op" per node, and "source target argument" per edge. */
 export function graphOf(nodes: readonly string[], edges: readonly string[]): GraphModel {
   return {
-    v: 1,
     static: false,
     modules: NO_MODULES,
     nodes: nodes.map((text, id): NodeModel => {

@@ -1,10 +1,11 @@
 import type { Folding } from "../fold/folding";
 import type { Direction } from "../layout/direction";
+import type { GraphModel, Travelled } from "../wire";
 import type { Packed } from "./coder";
 
 /** A graph as it came from Python, and whether its constants are drawn. */
 export interface GraphSource {
-  given: unknown;
+  given: Travelled<GraphModel>;
   constants: boolean;
 }
 
@@ -18,7 +19,7 @@ export interface SceneOrder {
 
 /** What the page tells the worker: the graph once, then a request for each picture. */
 export type Request =
-  | { kind: "graph"; given: unknown }
+  | { kind: "graph"; given: Travelled<GraphModel> }
   | { kind: "scene"; request: number; constants: boolean; order: SceneOrder };
 
 /** What the worker is doing. */

@@ -1,17 +1,16 @@
 import { messageOf } from "../dom/fault";
 import { foldedScene } from "../fold/folded_scene";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
-import { checkGraph } from "../guard";
 import type { ContentCache } from "../layout/types";
-import { unpackGraph } from "../packing/graph";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
+import { type GraphModel, plain, type Travelled } from "../wire";
 import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
 import { packScene } from "./packed_scene";
 
 /** Makes scenes for the page at the other end of the line, until it is ended. */
 export function serve(port: Port, measure: Measure): void {
-  let given: unknown = null;
+  let given: Travelled<GraphModel>;
   /** The graph with and without its constants, as far as they were asked for. */
   let known = new Map<boolean, GroupedGraph>();
   let cache: ContentCache = new Map();
@@ -19,8 +18,7 @@ export function serve(port: Port, measure: Measure): void {
     port.postMessage(message, transfer);
 
   function groupedBy(constants: boolean): GroupedGraph {
-    const grouped =
-      known.get(constants) ?? groupedGraph(shownGraph(checkGraph(unpackGraph(given)), constants));
+    const grouped = known.get(constants) ?? groupedGraph(shownGraph(plain(given), constants));
     known.set(constants, grouped);
     return grouped;
   }

@@ -12,13 +12,12 @@ import traitlets
 from ..backward.kept import DEFAULT_BUDGET
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept, unseen
-from ..packing.comparison import pack_panes, pack_passes, unpack_panes, unpack_passes
 from ..program.static_capture import StaticCapture
 from ..subject.follower import Follower
 from ..subject.model import graph_model, run_model
 from ..subject.static_follower import StaticFollower
 from ..widget.stepping import SteppingWidget
-from ..widget.traits import Fresh, packed
+from ..widget.traits import TRAVELS, Fresh
 from ..wire import DetailsModel, GraphModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .difference import difference
 from .leaf_table import LeafColumn, rows_shown, table_model
@@ -54,12 +53,12 @@ class CompareWidget(SteppingWidget):
         fault: A sentence when something went wrong that the browser should show, or None.
     """
 
-    panes: list[PaneModel] = traitlets.List(read_only=True).tag(**packed(pack_panes, unpack_panes))  # type: ignore[assignment]
-    members: list[list[int | None]] = traitlets.List(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    panes: list[PaneModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    members: list[list[int | None]] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: list[DetailsModel | None] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-    passes: list[PassModel] = Fresh([], read_only=True).tag(**packed(pack_passes, unpack_passes))  # type: ignore[assignment]
-    steps: list[MergedStepModel] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-    table: LeafTableModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    passes: list[PassModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[MergedStepModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    table: LeafTableModel = Fresh(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
-import zlib
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ..bundle import bundle
-from ..packing.backward import pack_run, pack_state, pack_steps
-from ..packing.dtypes import pack_dtypes
-from ..packing.graph import pack_graph
-from ..subject.model import dtypes_model, graph_model
-from ..subject.replay import Replay
+from ..wire.columns import encode
 from .save import saved_graph
 from .text import text_tree
 from .write_file import read_path, write_file
@@ -86,47 +79,12 @@ def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) 
         title=html.escape(title or f"{kind} graph of {counts}"),
         style=style,
         text=html.escape(text_tree(graph, most=_MOST_LINES)),
-        model=_packed(page_model(widget)),
+        model=base64.b64encode(encode(saved_graph(widget))).decode("ascii"),
         script=script,
     )
     if path is not None:
         write_file(path, text, "to_html")
     return text
-
-
-def page_model(widget: GraphWidget) -> dict[str, Any]:
-    """What the page shows: the traits as they travel, and the details of nodes at every cursor.
-
-    The same fields stand in ``js/page/page.ts``.
-    """
-    saved = saved_graph(widget)
-    replay = Replay(saved)
-    nodes = list(takewhile(lambda stages: stages is not None, saved["details"]))
-    graph = graph_model(replay.captured.drawn, replay.namespaces, saved["modules"])
-    return {
-        "graph": pack_graph(graph),
-        "dtypes": pack_dtypes(dtypes_model(replay.captured.drawn)),
-        "memory": None,
-        "findings": None,
-        "state": pack_state(saved["state"]),
-        "selected": saved["selected"],
-        "direction": saved["direction"],
-        "constants": saved["constants"],
-        "cursor": saved["cursor"],
-        "steps": pack_steps(saved["steps"]) if saved["steps"] else [],
-        "run": None if saved["run"] is None else pack_run(saved["run"]),
-        "transport": replay.transport(),
-        "nodes": nodes,
-        "undetailed": replay.describe(len(nodes)) if len(nodes) < len(saved["details"]) else None,
-        "answers": {"memory": saved["memory"], "findings": saved["findings"]},
-    }
-
-
-def _packed(model: dict[str, Any]) -> str:
-    text = json.dumps(model, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # 31: gzip
-    packed = packer.compress(text.encode("utf-8", "replace")) + packer.flush()
-    return base64.b64encode(packed).decode("ascii")
 
 
 def _digest(script: str) -> str:

@@ -17,13 +17,14 @@ from ..findings.judge import Limits, judge
 from ..graph.names import read_names
 from ..graph.outputs import is_program
 from ..subject.follower import Follower
-from ..subject.model import graph_model
-from ..subject.replay import Replay
-from ..subject.stages import StageModel, stage_now, stages
+from ..subject.model import dtypes_model
+from ..subject.replay import Replay, replayed, undetailed
+from ..subject.stages import stage_now, stages
 from ..subject.static_follower import StaticFollower
-from ..wire import FindingModel
-from ..wire.graph_json import graph_to_data
-from ..wire.saved_graph import FORMAT, VERSION, SavedGraph, pack, read_saved
+from ..wire import FindingModel, StageModel
+from ..wire.columns import encode
+from ..wire.graph_json import beyond_drawn, graph_to_data
+from ..wire.saved_graph import FORMAT, VERSION, SavedGraph, read_saved
 from .write_file import read_path, write_file
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | N
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, pack(saved_graph(outputs)), "save")
+        return write_file(path, encode(saved_graph(outputs)), "save")
     if is_program(outputs):
         pass  # it has names of its own
     elif names is None:
@@ -87,7 +88,7 @@ def save(outputs: Any, path: Any, names: Mapping[str, Any] | torch.nn.Module | N
         read_names(names, "save")
     widget = GraphWidget(outputs, names=names)
     try:
-        return write_file(path, pack(saved_graph(widget)), "save")
+        return write_file(path, encode(saved_graph(widget)), "save")
     finally:
         widget.close()
 
@@ -117,19 +118,16 @@ def saved_graph(widget: GraphWidget) -> SavedGraph:
 def _saved_live(widget: GraphWidget, follower: Follower | StaticFollower) -> SavedGraph:
     state = widget.state  # brings everything up to date
     captured, recording = follower.captured, follower.recording
-    data = graph_to_data(captured.drawn)
-    for edge in data["edges"]:
-        edge.setdefault("kind", "gradient")
-    total = len(data["nodes"])
+    total = len(captured.drawn)
     every = total <= MOST_AT_EVERY_CURSOR
     details = [_details(follower, node, every) for node in range(min(total, MOST_DETAILED))]
     return {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
-        "graph": data,  # type: ignore[typeddict-item]
+        "graph": widget.graph,
+        "network": beyond_drawn(graph_to_data(captured.drawn)),  # type: ignore[typeddict-item]
+        "dtypes": dtypes_model(captured.drawn),
         "watched": bool(captured.annotations),
-        "inferred_namespaces": _inferred(follower),
-        "modules": widget.graph["modules"],
         "memory": follower.memory(),
         "findings": _findings(widget, follower),
         "direction": widget.direction,  # type: ignore[typeddict-item]
@@ -139,8 +137,9 @@ def _saved_live(widget: GraphWidget, follower: Follower | StaticFollower) -> Sav
         "state": state,
         "steps": widget.steps,
         "run": widget.run,
-        "note": None if recording is None else recording.note,
+        "transport": replayed(captured.drawn, recording),
         "details": [*details, *[None] * (total - len(details))],
+        "undetailed": undetailed(captured.drawn, len(details)) if len(details) < total else None,
         "all_cursors": every,
     }
 
@@ -172,14 +171,6 @@ def _findings(widget: GraphWidget, follower: Follower | StaticFollower) -> list[
     return finding_models(found)
 
 
-def _inferred(follower: Follower | StaticFollower) -> list[str]:
-    """The module of each autograd node, where no `watch` saw the modules."""
-    spaces = follower.namespaces
-    if not spaces or any(space for _, space in follower.captured.drawn.nodes(data="namespace")):
-        return []
-    return [spaces.get(node, "") for node in follower.captured.graph]
-
-
 def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     """Open a file that `gradwalk.save` wrote.
 
@@ -201,7 +192,7 @@ def open_widget(cls: type[GraphWidget], path: Any) -> GraphWidget:
     widget = cls.__new__(cls)
     widget._show(
         cast(Follower, replay),
-        graph_model(replay.captured.drawn, replay.namespaces, saved["modules"]),
+        saved["graph"],
         direction=saved["direction"],
         constants=saved["constants"],
     )

@@ -15,7 +15,6 @@ from ..graph.adjacency import successors
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
-    WIRE_VERSION,
     DtypesModel,
     EdgeModel,
     GraphModel,
@@ -87,7 +86,6 @@ def graph_model(
         roots.append({"node": node, "output_nr": output_nr, "name": name})
     static = bool(graph.graph.get("static", False))
     return {
-        "v": WIRE_VERSION,
         "static": static,
         "modules": modules or modules_model({}),
         "nodes": nodes,

@@ -7,7 +7,7 @@ from typing import Any
 
 import networkx as nx
 
-from ..backward.recording import find_node
+from ..backward.recording import Recording, find_node
 from ..program.kinds import no_backward
 from ..wire import (
     DetailsModel,
@@ -18,8 +18,8 @@ from ..wire import (
     StepModel,
     TransportModel,
 )
-from ..wire.graph_json import graph_from_data
-from ..wire.saved_graph import SavedGraph
+from ..wire.graph_json import graph_from_data, with_drawn
+from ..wire.saved_graph import SavedGraph, is_autograd
 from .blank import blank_details
 from .stages import details_at
 
@@ -94,13 +94,15 @@ class Replay:
 
     def __init__(self, saved: SavedGraph) -> None:
         self._saved = saved
-        drawn = graph_from_data(dict(saved["graph"]))
-        made_by = drawn.graph.get("made_by")  # of a static graph
-        self._blocked = NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
+        drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         own = _autograd_part(drawn)
         self.captured = SavedCapture(own, drawn, saved["watched"])
         self.observer = self
-        self.namespaces = dict(enumerate(saved["inferred_namespaces"]))
+        self.namespaces = {
+            node["id"]: node["namespace"] or ""
+            for node in saved["graph"]["nodes"]
+            if node["inferred"] and is_autograd(node)
+        }
         self.freed = set(saved["state"]["freed"])
         self.run: RunModel | None = saved["run"]
         self.recording: SavedRecording | None = None
@@ -116,7 +118,7 @@ class Replay:
         Raises:
             RuntimeError: Always.
         """
-        raise RuntimeError(self._blocked)
+        raise RuntimeError(_blocked(self.captured.drawn))
 
     def notice(self) -> bool:
         """No pass ends here."""
@@ -136,14 +138,7 @@ class Replay:
 
     def transport(self) -> TransportModel:
         """That travelling moves nothing, and what there was to say about the pass."""
-        note = "Opened from a file: stepping shows what was recorded and moves no .grad."
-        if self._saved["note"] is not None:
-            note = f"{self._saved['note']} {note}"
-        return {
-            "owned": False,
-            "note": None if self.recording is None else note,
-            "blocked": self._blocked if self.recording is None else None,
-        }
+        return self._saved["transport"]
 
     def describe(self, node: int | None) -> DetailsModel | None:
         """What the panel shows of a node; None for None and for a node without saved details."""
@@ -151,7 +146,7 @@ class Replay:
             return None
         found = self._saved["details"][node]
         if found is None:
-            return _undetailed(self.captured.drawn, node)
+            return undetailed(self.captured.drawn, node)
         return details_at(found, 0 if self.recording is None else self.recording.cursor)
 
     def saved(self) -> SavedGraph:
@@ -175,7 +170,28 @@ def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
     return graph
 
 
-def _undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
+def replayed(graph: nx.MultiDiGraph, recording: Recording | None) -> TransportModel:
+    """What an opened graph will say of travelling.
+
+    Args:
+        graph: What is drawn.
+        recording: The pass that is saved with it.
+    """
+    if recording is None:
+        return {"owned": False, "note": None, "blocked": _blocked(graph)}
+    note = "Opened from a file: stepping shows what was recorded and moves no .grad."
+    if recording.note is not None:
+        note = f"{recording.note} {note}"
+    return {"owned": False, "note": note, "blocked": None}
+
+
+def _blocked(graph: nx.MultiDiGraph) -> str:
+    """Why no backward can run."""
+    made_by = graph.graph.get("made_by")  # of a static graph
+    return NO_LIVE_GRAPH if made_by is None else no_backward(made_by)
+
+
+def undetailed(graph: nx.MultiDiGraph, node: int) -> DetailsModel:
     """What is known of a node from the graph alone."""
     missing = "Not saved: a file keeps the details of the first nodes of a large graph only."
     blank = blank_details(graph, node, missing, missing)

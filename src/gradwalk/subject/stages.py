@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import torch
 
@@ -10,16 +10,9 @@ from ..backward.recording import Recording
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept
 from ..reasons import why
-from ..wire import DetailsModel
+from ..wire import DetailsModel, StageModel
 from .details import details
 from .model import as_kept
-
-
-class StageModel(TypedDict):
-    """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
-
-    from_step: int
-    fields: dict[str, Any]
 
 
 @grad_mode_kept

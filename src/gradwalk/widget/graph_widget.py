@@ -25,16 +25,6 @@ from ..graph.names import Names, names_among, read_names
 from ..graph.outputs import read_outputs
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
-from ..packing.backward import (
-    pack_run,
-    pack_state,
-    pack_steps,
-    unpack_run,
-    unpack_state,
-    unpack_steps,
-)
-from ..packing.dtypes import pack_dtypes, unpack_dtypes
-from ..packing.graph import pack_graph, unpack_graph
 from ..program.kinds import only_program
 from ..subject.diagnose import diagnose
 from ..subject.follower import Follower
@@ -53,7 +43,7 @@ from ..wire import (
     TransportModel,
 )
 from .stepping import SteppingWidget
-from .traits import Direction, Fresh, packed
+from .traits import TRAVELS, Direction, Fresh
 
 
 class GraphWidget(SteppingWidget):
@@ -110,18 +100,16 @@ class GraphWidget(SteppingWidget):
         tensor(7.)
     """
 
-    graph: GraphModel = traitlets.Dict(read_only=True).tag(**packed(pack_graph, unpack_graph))  # type: ignore[assignment]
+    graph: GraphModel = traitlets.Dict(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: DetailsModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = Fresh(read_only=True).tag(**packed(pack_state, unpack_state))  # type: ignore[assignment]
-    steps: list[StepModel] = Fresh([], read_only=True).tag(**packed(pack_steps, unpack_steps))  # type: ignore[assignment]
-    run: RunModel | None = Fresh(None, read_only=True).tag(**packed(pack_run, unpack_run))  # type: ignore[assignment]
+    state: StateModel = Fresh(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[StepModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    run: RunModel | None = Fresh(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
     constants = traitlets.Bool(True).tag(sync=True)
-    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(
-        **packed(pack_dtypes, unpack_dtypes)
-    )  # type: ignore[assignment]
-    memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _follower: Follower | StaticFollower | None = None  # None before the start and once closed
     _shown: Recording | None = None  # the one that `steps`, `run` and `cursor` are of

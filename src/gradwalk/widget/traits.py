@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import traitlets
 
-DIRECTIONS = ("down", "right", "up", "left")
+from ..wire import DIRECTIONS
+from ..wire.columns import decode, encode
 
 
-def packed(pack: Callable[[Any], Any], unpack: Callable[[Any], Any]) -> dict[str, Any]:
-    """The tags of a trait whose value is packed on its way to the browser.
+def _encoded(value: Any, _: Any) -> bytes | None:
+    return None if value is None else encode(value)
 
-    Args:
-        pack: From the value to what travels, plain JSON values.
-        unpack: Its inverse.
 
-    Returns:
-        What to give to ``tag``. An empty value, and None, travels as it is.
-    """
-    return {
-        "sync": True,
-        "to_json": lambda value, _: pack(value) if value else value,
-        "from_json": lambda value, _: unpack(value) if value else value,
-    }
+def _decoded(value: Any, _: Any) -> Any:
+    return None if value is None else decode(value)
+
+
+TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
+"""The tags of a trait that grows with the graph: it travels as bytes, None as None."""
 
 
 class Fresh(traitlets.Any):

@@ -1,7 +1,7 @@
-"""The wire format between Python and the browser, version 1.
+"""The wire format between Python and the browser.
 
-The same fields stand as interfaces in ``js/wire/``; ``tests/test_wire.py`` fails when the two
-sides drift apart. NaN and infinities are not JSON: they travel as the strings "nan", "inf" and
+This is its one definition: ``make types`` writes the same in TypeScript, and ``make check`` fails
+while it has not. NaN and infinities are not JSON: they travel as the strings "nan", "inf" and
 "-inf".
 """
 
@@ -41,6 +41,7 @@ from .details import (
     PathModel,
     SavedModel,
     SourceModel,
+    StageModel,
     TensorSummary,
 )
 from .diagnosis import FindingModel, MemoryModel, NumberModel
@@ -53,32 +54,26 @@ from .graph import (
     NoGradInput,
     RootModel,
 )
-from .packed import (
-    EdgeForm,
-    NodeForm,
-    PackedDtypes,
-    PackedEdges,
-    PackedGraph,
-    PackedNodes,
-    PackedPane,
-    PackedPass,
-    PackedRun,
-    PackedState,
-    PackedSteps,
+from .values import (
+    DIRECTIONS,
+    Direction,
+    EdgeKind,
+    JsonNumber,
+    Kind,
+    NodeState,
+    Values,
 )
-from .values import WIRE_VERSION, Column, EdgeKind, JsonNumber, Kind, NodeState, Ranges, Values
 
 __all__ = [
-    "WIRE_VERSION",
+    "DIRECTIONS",
     "ChainModel",
-    "Column",
     "ConstantModel",
     "ConsumerModel",
     "ContributionModel",
     "CutModel",
     "DetailsModel",
+    "Direction",
     "DtypesModel",
-    "EdgeForm",
     "EdgeKind",
     "EdgeModel",
     "FactorModel",
@@ -100,29 +95,19 @@ __all__ = [
     "MergedStepModel",
     "ModulesModel",
     "NoGradInput",
-    "NodeForm",
     "NodeModel",
     "NodeState",
     "NumberModel",
     "OutputModel",
-    "PackedDtypes",
-    "PackedEdges",
-    "PackedGraph",
-    "PackedNodes",
-    "PackedPane",
-    "PackedPass",
-    "PackedRun",
-    "PackedState",
-    "PackedSteps",
     "PaneModel",
     "PassModel",
     "PathModel",
-    "Ranges",
     "RootModel",
     "RunModel",
     "SavedModel",
     "SeedModel",
     "SourceModel",
+    "StageModel",
     "StateModel",
     "StepModel",
     "TensorSummary",

@@ -11,10 +11,15 @@ class StateModel(TypedDict):
     """What the widget has seen of backward. Changes while the graph stays."""
 
     runs: int
+    """How many backward passes through this graph have been seen."""
     reached: list[int]
+    """Nodes that a gradient flowed into in the last of them."""
     flowed: list[int]
+    """Places in ``edges`` of those that a gradient was passed along then."""
     freed: list[int]
+    """Nodes whose saved tensors torch has freed: a second backward through them fails."""
     note: str
+    """One sentence for the status line."""
 
 
 class StepModel(TypedDict):
@@ -24,8 +29,11 @@ class StepModel(TypedDict):
     node: int
     op: str
     name: str | None
+    """User text."""
     accumulated: str | None
+    """What this step adds to, "x.grad"; None when it stores nothing. User text."""
     ready: int
+    """After how many steps all gradients of this node had arrived."""
 
 
 class SeedModel(TypedDict):
@@ -64,7 +72,9 @@ class RunModel(TypedDict):
     ended: Literal["done", "stopped"]
     seeds: list[SeedModel]
     edges: list[int]
+    """Places in ``edges`` of the graph."""
     values: list[Values | None]
+    """Numbers of gradients of at most four, None of larger ones."""
     norms: list[JsonNumber | None]
     grads: list[GrownModel]
     marks: list[MarkModel]
@@ -76,3 +86,4 @@ class TransportModel(TypedDict):
     owned: bool
     note: str | None
     blocked: str | None
+    """Why no backward can be started; None when one can."""

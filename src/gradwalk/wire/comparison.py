@@ -13,6 +13,7 @@ class PaneModel(TypedDict):
     """One of the graphs of a comparison."""
 
     label: str
+    """User text."""
     graph: GraphModel
 
 
@@ -30,6 +31,7 @@ class MergedStepModel(TypedDict):
 
     node: int
     passes: list[int]
+    """The passes that run it in this step."""
 
 
 class FewModel(TypedDict):
@@ -46,6 +48,7 @@ class LeafCellModel(TypedDict):
     requires_grad: bool | None
     is_leaf: bool | None
     before: FewModel | None
+    """The ``.grad`` before backward, if there was one."""
     now: FewModel | None
 
 
@@ -53,6 +56,7 @@ class LeafRowModel(TypedDict):
     """A leaf in all of the graphs."""
 
     name: str | None
+    """User text."""
     cells: list[LeafCellModel]
 
 

@@ -16,16 +16,21 @@ class TensorSummary(TypedDict):
     device: str
     numel: int
     values: Values | None
+    """At most 64 numbers, an evenly spread slice when the tensor has more; None when it holds
+    none."""
     truncated: bool
     indices: list[list[int]] | None
+    """Which positions ``values`` shows along each dimension, when truncated."""
     min: JsonNumber | None
     max: JsonNumber | None
     mean: JsonNumber | None
     norm: JsonNumber | None
     nan: int | None
+    """Counts."""
     inf: int | None
     zeros: int | None
     note: str | None
+    """A sentence when something about this tensor needs saying (meta, sparse, not kept ...)."""
 
 
 class OutputModel(TypedDict):
@@ -37,6 +42,7 @@ class OutputModel(TypedDict):
     dtype: str | None
     device: str | None
     is_root: bool
+    """Whether this tensor is one of those handed to the widget."""
 
 
 class InputModel(TypedDict):
@@ -66,6 +72,7 @@ class SavedModel(TypedDict):
     name: str
     summary: TensorSummary | None
     scalar: Any
+    """A number, flag, text or list that is not a tensor."""
     freed: bool
     note: str | None
 
@@ -75,6 +82,7 @@ class ContributionModel(TypedDict):
 
     step: int
     consumer: int | None
+    """None for the gradient that backward started from."""
     label: str
     input_nr: int | None
     argument: str | None
@@ -90,6 +98,7 @@ class FormulaModel(TypedDict):
     argument: str | None
     code: str
     numbers: str | None
+    """The same with the numbers put in."""
     source: Literal["gradwalk", "torch"]
     note: str | None
 
@@ -154,10 +163,12 @@ class CutModel(TypedDict):
     """Where gradient was lost on the way to an operand, and the node of the tensor before it."""
 
     how: str
+    """Such as "detach", "no_grad" or "integer cast"."""
     node: int
     label: str
     line: SourceModel | None
     region: SourceModel | None
+    """Where grad mode had been switched off."""
 
 
 class FailedModel(TypedDict):
@@ -179,11 +190,14 @@ class DetailsModel(TypedDict):
     op: str
     name: str | None
     about: str
+    """A sentence or two: what this node is."""
     forward: str | None
+    """The forward signature behind the node, as the installed torch declares it."""
     shape: list[int] | None
     dtype: str | None
     device: str | None
     requires_grad: bool | None
+    """These two None where they are not known, in a static graph."""
     is_leaf: bool | None
     outputs: list[OutputModel]
     output_count: int
@@ -193,23 +207,44 @@ class DetailsModel(TypedDict):
     input_count: int
     no_grad_inputs: list[NoGradInput]
     consumers: list[ConsumerModel]
+    """The first 100."""
     consumer_count: int
     value: TensorSummary | None
+    """What the tensor itself holds, for a leaf."""
     grad: TensorSummary | None
     grad_output: list[TensorSummary | None] | None
+    """One per output of the node."""
     grad_input: list[TensorSummary | None] | None
+    """One per entry of ``inputs``."""
     grad_note: GradNotes
     state: NodeState
     contributions: list[ContributionModel] | None
+    """Each consumer's share of what arrives here, the first 100; None when no run is shown."""
     contribution_count: int
     formula: list[FormulaModel]
     chain: ChainModel | None
+    """For a leaf."""
     source: SourceModel | None
+    """The line that made it, and below what else was watched."""
     module: str | None
+    """Such as "encoder.layers.0.linear1"; of the outermost module its class name. User text."""
     call: str | None
+    """The forward function, "torch.nn.functional.linear". User text."""
     inplace: bool
     inferred: bool
     constants: list[ConstantModel]
+    """The operands of an operation that are drawn as constants or cuts; ``no_grad_inputs`` has the
+    others."""
     cuts: list[CutModel]
+    """Of a cut."""
     explained: str | None
+    """Why the ``.grad`` of a leaf is as it is, as ``explain_grad`` says it."""
     failed: list[FailedModel]
+
+
+class StageModel(TypedDict):
+    """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
+
+    from_step: int
+    fields: dict[str, Any]
+    """Some of the fields of its `DetailsModel`."""

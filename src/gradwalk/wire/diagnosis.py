@@ -16,6 +16,7 @@ class FindingModel(TypedDict):
     severity: Literal["error", "warning", "info"]
     nodes: list[int]
     message: str
+    """Whole sentences, with the numbers they rest on."""
     numbers: list[NumberModel]
 
 
@@ -35,7 +36,10 @@ class MemoryModel(TypedDict):
 
     nodes: list[int]
     bytes: list[int]
+    """One per entry of ``nodes``."""
     namespaces: list[str]
     namespace_bytes: list[int]
+    """One per entry of ``namespaces``: of the nodes directly in it."""
     total: int
     unknown: int
+    """How many tensors have an unknown size."""

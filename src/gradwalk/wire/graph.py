@@ -18,15 +18,30 @@ class NodeModel(TypedDict):
     """One node, as much of it as the drawing needs. The autograd nodes come first."""
 
     id: int
+    """Position in ``nodes``; breadth-first from the outputs."""
     kind: Kind
+    """The first two are autograd nodes, and come first. A constant is an operand that needs no
+    grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
+    that a cut began at."""
     op: str
+    """The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut,
+    how it was made, "x.detach()". User text."""
     label: str
+    """What to write on the node: its name if it has one, else its op. User text."""
     name: str | None
+    """The name the user's program gives the tensor(s) this node made, or None. User text."""
     shape: list[int] | None
+    """Shape of the first output (op) or of the tensor (leaf); None when torch does not tell."""
     no_grad_inputs: list[NoGradInput]
+    """Operands that need no gradient: a ``None`` in ``next_functions``."""
     namespace: str | None
+    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, None where it
+    was not watched."""
     value: str | None
+    """The numbers of a small constant, "[1, 2.5]"."""
     inferred: bool
+    """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
+    than watched."""
 
 
 class EdgeModel(TypedDict):
@@ -38,9 +53,14 @@ class EdgeModel(TypedDict):
     source: int
     target: int
     argument: str | None
+    """Which forward input of the source this is, "self", "mat2"; None when torch does not tell."""
     input_nr: int | None
+    """None where it is not known, which can be on an edge of another kind than "gradient"."""
     output_nr: int
+    """Which output of the target was that input."""
     kind: EdgeKind
+    """No gradient flows along the other two: from an operation to a constant, and from a cut to its
+    source."""
 
 
 class RootModel(TypedDict):
@@ -60,10 +80,10 @@ class ModulesModel(TypedDict):
 
 
 class GraphModel(TypedDict):
-    """What the browser draws; ``static`` says that it is a static graph, without gradients."""
+    """What the browser draws."""
 
-    v: int
     static: bool
+    """Whether it is a static graph: written down before it runs, without gradients."""
     modules: ModulesModel
     nodes: list[NodeModel]
     edges: list[EdgeModel]
@@ -71,7 +91,9 @@ class GraphModel(TypedDict):
 
 
 class DtypesModel(TypedDict):
-    """The dtype of every node: its place among the names, -1 where torch does not tell."""
+    """The dtype of every node."""
 
     names: list[str]
+    """Such as "float32"."""
     nodes: list[int]
+    """Per graph node, the place of its dtype in ``names``; -1 where torch does not tell."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import networkx as nx
+
+from .graph import EdgeModel, GraphModel
+
+DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs")
+"""What the wire model tells of a node in the captured graph's own words."""
+
+DRAWN_EDGE = tuple(EdgeModel.__annotations__)
 
 
 def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
@@ -51,6 +59,44 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
         attributes = {k: v for k, v in edge.items() if k not in {"source", "target", "key"}}
         graph.add_edge(edge["source"], edge["target"], key=edge["key"], **attributes)
     return graph
+
+
+def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
+    """What `graph_to_data` gave, without what the wire model of the same graph has.
+
+    Args:
+        data: As `graph_to_data` gave it.
+
+    Returns:
+        The attributes of the graph, and one record for each of the model's nodes and edges.
+    """
+    edges = [{"kind": "gradient", **edge} for edge in data["edges"]]
+    edges.sort(key=lambda edge: edge["kind"] != "gradient")  # as the model has them
+    return {
+        "graph": data["graph"],
+        "nodes": [_without(node, DRAWN_NODE) for node in data["nodes"]],
+        "edges": [_without(edge, DRAWN_EDGE) for edge in edges],
+    }
+
+
+def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `beyond_drawn`, for `graph_from_data`.
+
+    Args:
+        drawn: The wire model of the graph.
+        beyond: As `beyond_drawn` gave it, checked.
+    """
+    nodes = zip(drawn["nodes"], beyond["nodes"], strict=True)
+    edges = zip(drawn["edges"], beyond["edges"], strict=True)
+    return {
+        "graph": beyond["graph"],
+        "nodes": [{**{k: node[k] for k in DRAWN_NODE}, **more} for node, more in nodes],  # type: ignore[literal-required]
+        "edges": [{**edge, **more} for edge, more in edges],
+    }
+
+
+def _without(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in names}
 
 
 def _shape(shape: list[int] | None) -> tuple[int, ...] | None:

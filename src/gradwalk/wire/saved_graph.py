@@ -1,32 +1,37 @@
-"""What a saved graph holds, and its file format: JSON, compressed with gzip."""
+"""What a saved graph holds, in a file or in a page, as `gradwalk.wire.columns` writes it."""
 
 from __future__ import annotations
 
-import json
-import zlib
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from ..subject.stages import StageModel
 from . import (
     DetailsModel,
-    EdgeKind,
+    Direction,
+    DtypesModel,
+    EdgeModel,
     FindingModel,
-    Kind,
+    GraphModel,
     MemoryModel,
-    ModulesModel,
-    NoGradInput,
+    NodeModel,
     RunModel,
+    StageModel,
     StateModel,
     StepModel,
+    TransportModel,
 )
 from .check import check
+from .columns import decode
+from .graph_json import DRAWN_EDGE, DRAWN_NODE
 
 FORMAT = "gradwalk"
-VERSION = 2
+VERSION = 3
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
+
+
+_OLDER = "Open it with the gradwalk that wrote it, or save the graph again with this one."
 
 
 class SavedOutput(TypedDict):
@@ -55,70 +60,52 @@ class SavedStaticRoot(SavedRoot):
 
 
 class SavedNetwork(TypedDict):
-    """The graph as networkx's node-link data; nodes and edges are checked one by one."""
+    """What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`.
 
-    directed: bool
-    multigraph: bool
+    Nodes and edges are checked one by one.
+    """
+
     graph: SavedStaticRoot | SavedRoot
     nodes: list[dict[str, Any]]
     edges: list[dict[str, Any]]
 
 
 class SavedGraph(TypedDict):
-    """Everything in the file.
-
-    ``details`` has for each node its stages, or None of a node whose details were not saved;
-    ``all_cursors`` says whether they are true at every cursor, or only at the one saved.
-    ``inferred_namespaces`` has the module of each node where they are inferred, and is empty where
-    they were watched or none is known.
-    """
+    """Everything in the file."""
 
     format: Literal["gradwalk"]
     version: int
-    graph: SavedNetwork
+    graph: GraphModel
+    network: SavedNetwork
+    dtypes: DtypesModel
     watched: bool
-    inferred_namespaces: list[str]
-    modules: ModulesModel
     memory: MemoryModel
     findings: list[FindingModel]
-    direction: Literal["down", "right", "up", "left"]
+    direction: Direction
     constants: bool
     selected: int | None
     cursor: int
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
-    note: str | None
+    transport: TransportModel
     details: list[list[StageModel] | None]
+    """Of each node; None of one whose details were not saved."""
+    undetailed: DetailsModel | None
+    """What there is to say of the first node without details, and like it of the others."""
     all_cursors: bool
+    """Whether the details are true at every cursor, or only at the one saved."""
 
 
 class _NodeFields(TypedDict):
-    id: int
-    kind: Kind
-    op: str
-    name: str | None
-    shape: list[int] | None
     dtype: str | None
     device: str | None
     requires_grad: bool | None
     is_leaf: bool
     outputs: list[SavedOutput]
-    no_grad_inputs: list[NoGradInput]
-
-
-class _EdgeFields(TypedDict):
-    source: int
-    target: int
-    key: int
-    input_nr: int | None
-    argument: str | None
-    output_nr: int
-    kind: EdgeKind
 
 
 _NODE_FIELDS = _NodeFields.__annotations__.keys()
-_EDGE_FIELDS = _EdgeFields.__annotations__.keys()
 _MORE_NODE_FIELDS: dict[str, Any] = {
     "sequence_nr": int | None,
     "source": str | None,
@@ -129,13 +116,6 @@ _MORE_NODE_FIELDS: dict[str, Any] = {
     "inplace": bool,
     "inferred": bool,
 }
-
-
-def pack(saved: SavedGraph) -> bytes:
-    """The contents of a file."""
-    text = json.dumps(saved, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)  # 31: gzip, without a time in it
-    return packer.compress(text.encode("utf-8", "surrogatepass")) + packer.flush()
 
 
 def unpack(data: bytes, name: str) -> SavedGraph:
@@ -152,7 +132,13 @@ def unpack(data: bytes, name: str) -> SavedGraph:
         ValueError: The file is none of ours, damaged, cut off, of another version, too large, or
             does not hold together. Nothing of it is run.
     """
-    value = _parse(_inflate(data, name), name)
+    try:
+        value = decode(data, MOST_BYTES)
+    except ValueError as error:
+        raise ValueError(
+            f"{name!r} is damaged or not a graph that gradwalk saved: {error}. Copy the file "
+            "again, or save the graph again."
+        ) from None
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise ValueError(
             f"{name!r} is not a graph that gradwalk saved. Give a file that gradwalk.save() wrote."
@@ -162,12 +148,11 @@ def unpack(data: bytes, name: str) -> SavedGraph:
         newer = type(version) is int and version > VERSION
         raise ValueError(
             f"{name!r} has version {version!r} of the file format, but this gradwalk reads version "
-            f"{VERSION}. "
-            + ("Update gradwalk to open it." if newer else "Save the graph again to open it.")
+            f"{VERSION}. " + ("Update gradwalk to open it." if newer else _OLDER)
         )
     try:
         check(value, SavedGraph, "the file")
-        _check_graph(value["graph"])
+        _check_graph(value["graph"], value["network"])
         _check_rest(value)
     except ValueError as error:
         raise ValueError(
@@ -201,67 +186,52 @@ def read_saved(path: Any) -> SavedGraph:
     return unpack(data, str(file))
 
 
-def _inflate(data: bytes, name: str) -> bytes:
-    unpacker = zlib.decompressobj(31)
-    try:
-        text = unpacker.decompress(data, MOST_BYTES + 1)
-    except zlib.error:
-        raise ValueError(
-            f"{name!r} is damaged or not a graph that gradwalk saved: it is not compressed as such "
-            "a file is. Copy it again, or save the graph again."
-        ) from None
-    if len(text) > MOST_BYTES:
-        raise ValueError(
-            f"{name!r} holds more than {MOST_BYTES // 2**20} MiB of text, more than gradwalk ever "
-            "writes, and is not opened."
-        )
-    if not unpacker.eof:
-        raise ValueError(
-            f"{name!r} is cut off: its end is missing. Copy it again, or save the graph again."
-        )
-    return text
+def _check_graph(graph: GraphModel, network: dict[str, Any]) -> None:
+    """Nodes carry their places as ids, edges join them, and all is said of each of them."""
+    nodes, edges = graph["nodes"], graph["edges"]
+    for i, node in enumerate(nodes):
+        _same(node["id"], i, f"node {i}.id")
+        if i and is_autograd(node) and not is_autograd(nodes[i - 1]):
+            raise ValueError(f"node {i} is an autograd node after one that is none")
+    for i, edge in enumerate(edges):
+        _within(edge["source"], len(nodes), f"edge {i}.source")
+        _within(edge["target"], len(nodes), f"edge {i}.target")
+        if i and _flows(edge) and not _flows(edges[i - 1]):
+            raise ValueError(f"edge {i} carries a gradient after one that carries none")
+    for root in graph["roots"]:
+        _within(root["node"], len(nodes), "an output")
+    modules = graph["modules"]
+    _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
+    for place in modules["classes"]:
+        _within(place, len(modules["names"]), "modules.classes")
+    _check_network(network, len(nodes), len(edges))
 
 
-def _parse(text: bytes, name: str) -> Any:
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is no JSON")
-
-    try:
-        return json.loads(text.decode("utf-8", "surrogatepass"), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{name!r} is damaged: its text cannot be read ({str(error)[:80]}). Copy the file "
-            "again, or save the graph again."
-        ) from None
-
-
-def _check_graph(graph: dict[str, Any]) -> None:
-    """The graph's nodes carry their places as ids, and its edges join them."""
-    total = len(graph["nodes"])
-    for i, node in enumerate(graph["nodes"]):
+def _check_network(network: dict[str, Any], nodes: int, edges: int) -> None:
+    _same(len(network["nodes"]), nodes, "the number of network.nodes")
+    _same(len(network["edges"]), edges, "the number of network.edges")
+    for i, node in enumerate(network["nodes"]):
         where = f"node {i}"
         check({name: node[name] for name in _NODE_FIELDS if name in node}, _NodeFields, where)
         for name in node.keys() - _NODE_FIELDS:
             check(node[name], _MORE_NODE_FIELDS.get(name, Any), f"{where}.{name}")
-        _same(node["id"], i, f"{where}.id")
-        if i and _is_autograd(node) and not _is_autograd(graph["nodes"][i - 1]):
-            raise ValueError(f"{where} is an autograd node after one that is none")
-    for i, edge in enumerate(graph["edges"]):
-        check({name: edge[name] for name in _EDGE_FIELDS if name in edge}, _EdgeFields, f"edge {i}")
+            if name in DRAWN_NODE:
+                raise ValueError(f"{where} has {name!r} twice")
+    for i, edge in enumerate(network["edges"]):
+        check(edge.get("key"), int, f"edge {i}.key")
         check(edge, Any, f"edge {i}")
-        _within(edge["source"], total, f"edge {i}.source")
-        _within(edge["target"], total, f"edge {i}.target")
-    for root in graph["graph"]["roots"]:
+        if not edge.keys().isdisjoint(DRAWN_EDGE):
+            raise ValueError(f"edge {i} says twice what it is")
+    for root in network["graph"]["roots"]:
         if len(root) != 2:
             raise ValueError("an output is not a node and a number")
-        _within(root[0], total, "an output")
+        _within(root[0], nodes, "an output")
 
 
 def _check_rest(saved: dict[str, Any]) -> None:
     """Everything else that speaks of nodes and edges speaks of those that are there."""
     nodes, edges = saved["graph"]["nodes"], saved["graph"]["edges"]
-    own = sum(map(_is_autograd, nodes))
-    flowing = sum(edge["kind"] == "gradient" for edge in edges)
+    own, flowing = sum(map(is_autograd, nodes)), sum(map(_flows, edges))
     _check_steps(saved["steps"], own)
     _within(saved["cursor"], len(saved["steps"]) + 1, "the cursor")
     if saved["selected"] is not None:
@@ -273,12 +243,9 @@ def _check_rest(saved: dict[str, Any]) -> None:
         _check_run(saved["run"], own, flowing)
     _check_memory(saved["memory"], own)
     _check_findings(saved["findings"], len(nodes))
-    if saved["inferred_namespaces"]:
-        _same(len(saved["inferred_namespaces"]), own, "the number of inferred_namespaces")
-    modules = saved["modules"]
-    _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
-    for place in modules["classes"]:
-        _within(place, len(modules["names"]), "modules.classes")
+    _same(len(saved["dtypes"]["nodes"]), len(nodes), "the number of dtypes.nodes")
+    for place in saved["dtypes"]["nodes"]:
+        _within(place + 1, len(saved["dtypes"]["names"]) + 1, "dtypes.nodes")
     _same(len(saved["details"]), len(nodes), "the number of details")
     for i, stages in enumerate(saved["details"]):
         if stages is not None:
@@ -333,8 +300,13 @@ def _check_stages(stages: list[StageModel], node: int) -> None:
         _same(fields["id"], node, f"{where}: their id")
 
 
-def _is_autograd(node: dict[str, Any]) -> bool:
+def is_autograd(node: NodeModel) -> bool:
+    """Whether a node is one of autograd's, rather than of what is known beyond them."""
     return node["kind"] in {"op", "leaf"}
+
+
+def _flows(edge: EdgeModel) -> bool:
+    return edge["kind"] == "gradient"
 
 
 def _same(value: Any, expected: int, where: str) -> None:

@@ -1,10 +1,13 @@
-"""Numbers, columns and words that the wire format is made of."""
+"""Numbers and words that the wire format is made of."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-WIRE_VERSION = 1
+Direction = Literal["down", "right", "up", "left"]
+"""Which way gradients flow in the drawing."""
+
+DIRECTIONS = get_args(Direction)
 
 JsonNumber = int | float | str
 """A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
@@ -13,14 +16,8 @@ Values = Any
 """Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor."""
 
 Kind = Literal["leaf", "op", "constant", "cut", "outside"]
-"""What a node stands for; only the first two are autograd nodes. See `gradwalk.annotate`."""
+"""What a node stands for; only the first two are autograd nodes."""
 
 EdgeKind = Literal["gradient", "constant", "cut"]
-
-Column = list[int | list[int]]
-"""One integer per row; a run of the same is one entry, [number, how often]."""
-
-Ranges = list[int | list[int]]
-"""Integers; those that follow each other are one entry, [first, last]."""
 
 NodeState = Literal["waiting", "ready", "running", "done", "not reached"]

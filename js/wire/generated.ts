@@ -1,0 +1,558 @@
+// Written by tools/wire_types.py from src/gradwalk/wire. Do not edit: `make types`.
+
+export const DIRECTIONS = ["down", "right", "up", "left"] as const;
+
+export const PLUMBING = ["AliasBackward0", "AsStridedBackward0", "CloneBackward0", "CopyBackwards", "DiagonalBackward0", "ExpandBackward0", "LiftBackward0", "PermuteBackward0", "RepeatBackward0", "ReshapeAliasBackward0", "SelectBackward0", "SliceBackward0", "SplitBackward0", "SplitWithSizesBackward0", "SqueezeBackward0", "SqueezeBackward1", "SqueezeBackward2", "SqueezeBackward3", "SqueezeBackward4", "SqueezeBackward5", "TBackward0", "ToCopyBackward0", "TransposeBackward0", "TransposeBackward1", "UnbindBackward0", "UnfoldBackward0", "UnsafeSplitBackward0", "UnsafeSplitWithSizesBackward0", "UnsafeViewBackward0", "UnsqueezeBackward0", "UnsqueezeBackward1", "ViewAsComplexBackward0", "ViewAsRealBackward0", "ViewBackward0"] as const;
+
+/** Which way gradients flow in the drawing. */
+export type Direction = "down" | "right" | "up" | "left";
+
+/** A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings. */
+export type JsonNumber = number | string;
+
+/** Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor. */
+export type Values = JsonNumber | boolean | Values[];
+
+/** What a node stands for; only the first two are autograd nodes. */
+export type Kind = "leaf" | "op" | "constant" | "cut" | "outside";
+
+export type EdgeKind = "gradient" | "constant" | "cut";
+
+export type NodeState = "waiting" | "ready" | "running" | "done" | "not reached";
+
+/** An operand that needs no gradient: a `None` in `next_functions`. */
+export interface NoGradInput {
+  input_nr: number;
+  argument: string | null;
+}
+
+/** One node, as much of it as the drawing needs. The autograd nodes come first. */
+export interface NodeModel {
+  /** Position in `nodes`; breadth-first from the outputs. */
+  id: number;
+  /**
+   * The first two are autograd nodes, and come first. A constant is an operand that needs no grad; a
+   * cut is one that lost its gradient on the way; outside is the tensor of another graph that a cut
+   * began at.
+   */
+  kind: Kind;
+  /**
+   * The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut, how
+   * it was made, "x.detach()". User text.
+   */
+  op: string;
+  /** What to write on the node: its name if it has one, else its op. User text. */
+  label: string;
+  /** The name the user's program gives the tensor(s) this node made, or null. User text. */
+  name: string | null;
+  /** Shape of the first output (op) or of the tensor (leaf); null when torch does not tell. */
+  shape: number[] | null;
+  /** Operands that need no gradient: a `None` in `next_functions`. */
+  no_grad_inputs: NoGradInput[];
+  /**
+   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, null where it was
+   * not watched.
+   */
+  namespace: string | null;
+  /** The numbers of a small constant, "[1, 2.5]". */
+  value: string | null;
+  /**
+   * Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
+   * than watched.
+   */
+  inferred: boolean;
+}
+
+/**
+ * From a node to the producer of one of its inputs: the way gradients flow. Those along which
+ * gradients can flow come first. Of the others `input_nr` may be null.
+ */
+export interface EdgeModel {
+  source: number;
+  target: number;
+  /** Which forward input of the source this is, "self", "mat2"; null when torch does not tell. */
+  argument: string | null;
+  /** null where it is not known, which can be on an edge of another kind than "gradient". */
+  input_nr: number | null;
+  /** Which output of the target was that input. */
+  output_nr: number;
+  /**
+   * No gradient flows along the other two: from an operation to a constant, and from a cut to its
+   * source.
+   */
+  kind: EdgeKind;
+}
+
+/** One tensor handed to the widget. */
+export interface RootModel {
+  node: number;
+  output_nr: number;
+  name: string | null;
+}
+
+/** The classes of modules; `classes` has, per namespace, a place in `names`. */
+export interface ModulesModel {
+  namespaces: string[];
+  classes: number[];
+  names: string[];
+}
+
+/** What the browser draws. */
+export interface GraphModel {
+  /** Whether it is a static graph: written down before it runs, without gradients. */
+  static: boolean;
+  modules: ModulesModel;
+  nodes: NodeModel[];
+  edges: EdgeModel[];
+  roots: RootModel[];
+}
+
+/** The dtype of every node. */
+export interface DtypesModel {
+  /** Such as "float32". */
+  names: string[];
+  /** Per graph node, the place of its dtype in `names`; -1 where torch does not tell. */
+  nodes: number[];
+}
+
+/** What the widget has seen of backward. Changes while the graph stays. */
+export interface StateModel {
+  /** How many backward passes through this graph have been seen. */
+  runs: number;
+  /** Nodes that a gradient flowed into in the last of them. */
+  reached: number[];
+  /** Places in `edges` of those that a gradient was passed along then. */
+  flowed: number[];
+  /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
+  freed: number[];
+  /** One sentence for the status line. */
+  note: string;
+}
+
+/** One node's backward, in the engine's order. The trait `steps` is a list of these. */
+export interface StepModel {
+  step: number;
+  node: number;
+  op: string;
+  /** User text. */
+  name: string | null;
+  /** What this step adds to, "x.grad"; null when it stores nothing. User text. */
+  accumulated: string | null;
+  /** After how many steps all gradients of this node had arrived. */
+  ready: number;
+}
+
+/** The gradient that backward started from at one output. */
+export interface SeedModel {
+  node: number;
+  output_nr: number;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
+export interface GrownModel {
+  node: number;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** A node where something went wrong, and the sentence that says what. */
+export interface MarkModel {
+  node: number;
+  kind: "error" | "nan";
+  note: string;
+}
+
+/**
+ * What flowed in the backward pass whose steps are shown, in few numbers. `edges`, `values` and
+ * `norms` are aligned: one entry per edge that carried a gradient. `values` has the numbers of
+ * gradients of at most four, null of larger ones.
+ */
+export interface RunModel {
+  run: number;
+  ended: "done" | "stopped";
+  seeds: SeedModel[];
+  /** Places in `edges` of the graph. */
+  edges: number[];
+  /** Numbers of gradients of at most four, null of larger ones. */
+  values: (Values | null)[];
+  norms: (JsonNumber | null)[];
+  grads: GrownModel[];
+  marks: MarkModel[];
+}
+
+/** Whether travelling moves `.grad`, and what the bar has to say. */
+export interface TransportModel {
+  owned: boolean;
+  note: string | null;
+  /** Why no backward can be started; null when one can. */
+  blocked: string | null;
+}
+
+/** One of the graphs of a comparison. */
+export interface PaneModel {
+  /** User text. */
+  label: string;
+  graph: GraphModel;
+}
+
+/** What has been seen of backward through one of the graphs of a comparison. */
+export interface PassModel {
+  state: StateModel;
+  steps: StepModel[];
+  run: RunModel | null;
+  transport: TransportModel;
+}
+
+/** One step of several passes at once; `node` is a place in the trait `members`. */
+export interface MergedStepModel {
+  node: number;
+  /** The passes that run it in this step. */
+  passes: number[];
+}
+
+/** A gradient in few numbers: its values if it has at most four, and its norm. */
+export interface FewModel {
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** A leaf in one of the graphs; `node` is a place in `members`, null where it is not. */
+export interface LeafCellModel {
+  node: number | null;
+  requires_grad: boolean | null;
+  is_leaf: boolean | null;
+  /** The `.grad` before backward, if there was one. */
+  before: FewModel | null;
+  now: FewModel | null;
+}
+
+/** A leaf in all of the graphs. */
+export interface LeafRowModel {
+  /** User text. */
+  name: string | null;
+  cells: LeafCellModel[];
+}
+
+/** The leaves side by side; `total` counts also those that are left out. */
+export interface LeafTableModel {
+  rows: LeafRowModel[];
+  total: number;
+}
+
+/** A tensor in at most 64 numbers and its statistics. */
+export interface TensorSummary {
+  shape: number[];
+  dtype: string;
+  device: string;
+  numel: number;
+  /** At most 64 numbers, an evenly spread slice when the tensor has more; null when it holds none. */
+  values: Values | null;
+  truncated: boolean;
+  /** Which positions `values` shows along each dimension, when truncated. */
+  indices: number[][] | null;
+  min: JsonNumber | null;
+  max: JsonNumber | null;
+  mean: JsonNumber | null;
+  norm: JsonNumber | null;
+  /** Counts. */
+  nan: number | null;
+  inf: number | null;
+  zeros: number | null;
+  /** A sentence when something about this tensor needs saying (meta, sparse, not kept ...). */
+  note: string | null;
+}
+
+/** One output of the forward operation behind a node. */
+export interface OutputModel {
+  output_nr: number;
+  name: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
+  /** Whether this tensor is one of those handed to the widget. */
+  is_root: boolean;
+}
+
+/** One edge out of a node, seen from that node. */
+export interface InputModel {
+  input_nr: number;
+  argument: string | null;
+  node: number;
+  output_nr: number;
+  label: string;
+  shape: number[] | null;
+}
+
+/** One edge into a node, seen from that node. */
+export interface ConsumerModel {
+  node: number;
+  input_nr: number | null;
+  argument: string | null;
+  output_nr: number;
+  label: string;
+}
+
+/** Something a node keeps for backward: a tensor's summary, or a plain value. */
+export interface SavedModel {
+  name: string;
+  summary: TensorSummary | null;
+  /** A number, flag, text or list that is not a tensor. */
+  scalar: unknown;
+  freed: boolean;
+  note: string | null;
+}
+
+/** One consumer's share of the gradient that arrives at a node, and the sum so far. */
+export interface ContributionModel {
+  step: number;
+  /** null for the gradient that backward started from. */
+  consumer: number | null;
+  label: string;
+  input_nr: number | null;
+  argument: string | null;
+  output_nr: number;
+  grad: TensorSummary | null;
+  total: TensorSummary | null;
+}
+
+/** The derivative with respect to one input, as code; `source` says whose words they are. */
+export interface FormulaModel {
+  input_nr: number;
+  argument: string | null;
+  code: string;
+  /** The same with the numbers put in. */
+  numbers: string | null;
+  source: "gradwalk" | "torch";
+  note: string | null;
+}
+
+/** One edge of a path from an output to a leaf, and the derivative along it. */
+export interface FactorModel {
+  edge: number;
+  node: number;
+  target: number;
+  code: string;
+  value: Values | null;
+  note: string | null;
+}
+
+/** One way from an output to a leaf. */
+export interface PathModel {
+  factors: FactorModel[];
+  written: string | null;
+  product: Values | null;
+}
+
+/** The chain rule from the outputs to one leaf: a product along each path, summed over paths. */
+export interface ChainModel {
+  paths: PathModel[];
+  total_paths: JsonNumber;
+  written: string | null;
+  sum: Values | null;
+  note: string;
+}
+
+/** Why a gradient is not there, one sentence for each that is null. */
+export interface GradNotes {
+  grad: string | null;
+  grad_output: string | null;
+  grad_input: string | null;
+}
+
+/** A line of the user's program. */
+export interface SourceModel {
+  file: string;
+  line: number;
+  text: string;
+  function: string;
+}
+
+/** An operand that needs no grad and is drawn, seen from the node that takes it. */
+export interface ConstantModel {
+  node: number;
+  argument: string | null;
+  input_nr: number | null;
+  label: string;
+  shape: number[] | null;
+}
+
+/** Where gradient was lost on the way to an operand, and the node of the tensor before it. */
+export interface CutModel {
+  /** Such as "detach", "no_grad" or "integer cast". */
+  how: string;
+  node: number;
+  label: string;
+  line: SourceModel | null;
+  /** Where grad mode had been switched off. */
+  region: SourceModel | null;
+}
+
+/** A part of the details that could not be worked out, and a sentence why. */
+export interface FailedModel {
+  part: string;
+  sentence: string;
+}
+
+/**
+ * Everything the panel shows of the selected node. Every list is of the first 100; the counts are
+ * of all. `input_count` is that of `inputs`, `no_grad_inputs` and `constants` together.
+ */
+export interface DetailsModel {
+  id: number;
+  kind: Kind;
+  op: string;
+  name: string | null;
+  /** A sentence or two: what this node is. */
+  about: string;
+  /** The forward signature behind the node, as the installed torch declares it. */
+  forward: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
+  /** These two null where they are not known, in a static graph. */
+  requires_grad: boolean | null;
+  is_leaf: boolean | null;
+  outputs: OutputModel[];
+  output_count: number;
+  saved: SavedModel[];
+  saved_count: number;
+  inputs: InputModel[];
+  input_count: number;
+  no_grad_inputs: NoGradInput[];
+  /** The first 100. */
+  consumers: ConsumerModel[];
+  consumer_count: number;
+  /** What the tensor itself holds, for a leaf. */
+  value: TensorSummary | null;
+  grad: TensorSummary | null;
+  /** One per output of the node. */
+  grad_output: (TensorSummary | null)[] | null;
+  /** One per entry of `inputs`. */
+  grad_input: (TensorSummary | null)[] | null;
+  grad_note: GradNotes;
+  state: NodeState;
+  /** Each consumer's share of what arrives here, the first 100; null when no run is shown. */
+  contributions: ContributionModel[] | null;
+  contribution_count: number;
+  formula: FormulaModel[];
+  /** For a leaf. */
+  chain: ChainModel | null;
+  /** The line that made it, and below what else was watched. */
+  source: SourceModel | null;
+  /** Such as "encoder.layers.0.linear1"; of the outermost module its class name. User text. */
+  module: string | null;
+  /** The forward function, "torch.nn.functional.linear". User text. */
+  call: string | null;
+  inplace: boolean;
+  inferred: boolean;
+  /**
+   * The operands of an operation that are drawn as constants or cuts; `no_grad_inputs` has the
+   * others.
+   */
+  constants: ConstantModel[];
+  /** Of a cut. */
+  cuts: CutModel[];
+  /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
+  explained: string | null;
+  failed: FailedModel[];
+}
+
+/** What of a node's details changes when the cursor gets to `from_step`, and stays so. */
+export interface StageModel {
+  from_step: number;
+  /** Some of the fields of its `DetailsModel`. */
+  fields: Record<string, unknown>;
+}
+
+/** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
+export interface FindingModel {
+  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward";
+  severity: "error" | "warning" | "info";
+  nodes: number[];
+  /** Whole sentences, with the numbers they rest on. */
+  message: string;
+  numbers: NumberModel[];
+}
+
+/** A number that a finding rests on, and what it is. */
+export interface NumberModel {
+  name: string;
+  value: JsonNumber;
+}
+
+/**
+ * The bytes held for backward; nodes and namespaces that hold none are left out. `nodes` and
+ * `bytes` are aligned, and so are `namespaces` and `namespace_bytes`, which counts the nodes
+ * directly in a namespace. `unknown` is how many tensors have an unknown size.
+ */
+export interface MemoryModel {
+  nodes: number[];
+  /** One per entry of `nodes`. */
+  bytes: number[];
+  namespaces: string[];
+  /** One per entry of `namespaces`: of the nodes directly in it. */
+  namespace_bytes: number[];
+  total: number;
+  /** How many tensors have an unknown size. */
+  unknown: number;
+}
+
+/** One output of a saved node. */
+export interface SavedOutput {
+  output_nr: number;
+  name: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  device: string | null;
+}
+
+/** What the graph as a whole says. */
+export interface SavedRoot {
+  roots: number[][];
+  torch_version: string;
+}
+
+/** What a static graph says as a whole; see `gradwalk.capture_fx`. */
+export interface SavedStaticRoot extends SavedRoot {
+  root_names: (string | null)[];
+  static: boolean;
+  made_by: "torch.export" | "torch.fx";
+}
+
+/**
+ * What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`. Nodes and
+ * edges are checked one by one.
+ */
+export interface SavedNetwork {
+  graph: SavedStaticRoot | SavedRoot;
+  nodes: Record<string, unknown>[];
+  edges: Record<string, unknown>[];
+}
+
+/** Everything in the file. */
+export interface SavedGraph {
+  format: "gradwalk";
+  version: number;
+  graph: GraphModel;
+  network: SavedNetwork;
+  dtypes: DtypesModel;
+  watched: boolean;
+  memory: MemoryModel;
+  findings: FindingModel[];
+  direction: Direction;
+  constants: boolean;
+  selected: number | null;
+  cursor: number;
+  state: StateModel;
+  steps: StepModel[];
+  run: RunModel | null;
+  transport: TransportModel;
+  /** Of each node; null of one whose details were not saved. */
+  details: (StageModel[] | null)[];
+  /** What there is to say of the first node without details, and like it of the others. */
+  undetailed: DetailsModel | null;
+  /** Whether the details are true at every cursor, or only at the one saved. */
+  all_cursors: boolean;
+}

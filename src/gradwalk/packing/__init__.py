@@ -1,1 +1,0 @@
-"""The wire model as it travels: the same values in columns, a few bytes per node."""

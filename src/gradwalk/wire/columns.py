@@ -1,0 +1,106 @@
+"""How models travel and are kept: records as columns, in JSON, compressed with gzip.
+
+A list of records that have the same fields is written as one list per field, under an empty name:
+``[{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]`` as ``{"": {"id": 0, "op": ["a", "b"]}}``. What is
+alike then stands side by side, which is what a compressor needs. A first column that only counts
+the records is written as its first number. No field is named here, so a new one travels by itself.
+``js/wire/columns.ts`` reads the same.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+_GZIP = 31  # zlib's word for a gzip header and trailer; there is no time in it
+_NESTED = {list, dict}
+
+
+def encode(value: Any) -> bytes:
+    """Plain JSON values as they travel.
+
+    Args:
+        value: Dicts with names that are not empty, lists, texts, finite numbers, True, False, None.
+
+    Returns:
+        A gzip file of JSON; `decode` is the inverse.
+
+    Raises:
+        ValueError: A number is NaN or infinite.
+
+    Example::
+
+        >>> decode(encode([{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]))
+        [{'id': 0, 'op': 'a'}, {'id': 1, 'op': 'b'}]
+    """
+    text = json.dumps(_columns(value), allow_nan=False, separators=(",", ":"))
+    packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
+    return packer.compress(text.encode("ascii")) + packer.flush()
+
+
+def decode(data: bytes | memoryview, most: int | None = None) -> Any:
+    """The values again.
+
+    Args:
+        data: What `encode` gave.
+        most: Bytes of text to accept at most: a hostile file could be blown up to fill the memory.
+
+    Raises:
+        ValueError: It is damaged, cut off or too large; the message says which, in a few words.
+    """
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        text = unpacker.decompress(data, 0 if most is None else most + 1)
+    except zlib.error:
+        raise ValueError("it is not compressed as such a file is") from None
+    if most is not None and len(text) > most:
+        raise ValueError(
+            f"it holds more than {most // 2**20} MiB of text, more than gradwalk ever writes"
+        )
+    if not unpacker.eof:
+        raise ValueError("it is cut off: its end is missing")
+    try:
+        return _rows(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its text cannot be read ({str(error)[:80]})") from None
+
+
+def _columns(value: Any) -> Any:
+    """The records in a value turned into columns, at every depth."""
+    if isinstance(value, dict):
+        return {name: _columns(inner) for name, inner in value.items()}
+    if not isinstance(value, list):
+        return value
+    kinds = {*map(type, value)}
+    if kinds == {dict} and len(value) > 1 and len({*map(tuple, value)}) == 1 and value[0]:
+        columns = {name: [row[name] for row in value] for name in value[0]}
+        first, *others = columns.values()
+        counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(value))]
+        place = first[0] if others and counted else _columns(first)
+        return {"": dict(zip(columns, [place, *map(_columns, others)], strict=True))}
+    return [_columns(each) for each in value] if kinds & _NESTED else value
+
+
+def _rows(value: Any) -> Any:
+    """The columns in a value turned into records again."""
+    if isinstance(value, list):
+        return [_rows(each) for each in value] if {*map(type, value)} & _NESTED else value
+    if not isinstance(value, dict):
+        return value
+    if "" not in value:
+        return {name: _rows(inner) for name, inner in value.items()}
+    table = value[""]
+    if not isinstance(table, dict) or not table:
+        raise ValueError("a table has no columns")
+    first, *others = map(_rows, table.values())
+    if type(first) is int and others and isinstance(others[0], list):
+        first = [*range(first, first + len(others[0]))]
+    columns = [first, *others]
+    if not all(isinstance(column, list) and len(column) == len(first) for column in columns):
+        raise ValueError("the columns of a table are not lists of one length")
+    return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
