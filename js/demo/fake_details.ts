@@ -67,7 +67,11 @@ export function fakeDetails(
         is_root: graph.roots.some((root) => root.node === id),
       },
     ],
+    output_count: 1,
     saved,
+    saved_count: saved.length,
+    input_count: out.length,
+    failed: [],
     inputs: out.map((edge) => ({
       input_nr: edge.input_nr ?? 0,
       argument: edge.argument,
