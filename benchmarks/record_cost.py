@@ -70,7 +70,7 @@ def one_round(loss: Tensor) -> dict[str, float]:
     # A widget of its own: it would first have to free what the last pass kept.
     with closing(GraphWidget(loss, names={})) as widget:
         times["recorded"] = ms(loss, widget.backward)
-    with closing(GraphWidget(loss, names={}, budget=0)) as widget:
+    with closing(GraphWidget(loss, names={}, max_bytes=0)) as widget:
         times["statistics only"] = ms(loss, widget.backward)
     return times
 

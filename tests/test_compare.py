@@ -393,7 +393,7 @@ class TestClosing:
         saved = weakref.ref(k.grad_fn.next_functions[0][0].next_functions[0][0]._saved_other)
         widget = compare({"a": h, "b": k}, names={"x": x})
         widget.backward()
-        flowed = weakref.ref(widget._linked.followers["b"].observer.last)
+        flowed = weakref.ref(widget._linked.subjects["b"]._observer.last)
         widget.close()
         widget.close()
         del h, k
@@ -408,7 +408,7 @@ class TestClosing:
         x, w, b = leaves()
         h, k = linear(x, w, b), linear(x.exp(), w, b)
         widget = compare({"a": h, "b": k})
-        observers = [each.observer for each in widget._linked.followers.values()]
+        observers = [each._observer for each in widget._linked.subjects.values()]
         widget.close()
         h.backward()
         k.backward()

@@ -15,7 +15,7 @@ from torch.fx import Interpreter, symbolic_trace
 from torch.fx.node import map_arg
 from torch.fx.passes.shape_prop import ShapeProp
 
-from gradwalk import capture, capture_fx
+from gradwalk import capture
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),
@@ -72,7 +72,7 @@ def used_by(node):
 
 
 def test_nodes_and_edges_are_fxs_own(program):
-    graph = capture_fx(program)
+    graph = capture(program)
     nodes = {node.name: node for node in program.graph.nodes if node.op != "output"}
     called = {i: data["fx_name"] for i, data in graph.nodes(data=True)}
     assert list(graph.nodes) == list(range(len(nodes)))
@@ -103,14 +103,14 @@ def test_nodes_are_numbered_breadth_first_from_the_outputs(program):
     for name in wanted:
         wanted += [each for each in used_by(nodes[name]) if each not in wanted]
     wanted += [name for name in nodes if name not in wanted]
-    found = capture_fx(program).nodes.values()
+    found = capture(program).nodes.values()
     last = [data["fx_name"] for data in found if data["kind"] == "constant"]
     first = [name for name in wanted[1:] if name not in last]
     assert [data["fx_name"] for data in found] == [*first, *(n for n in wanted if n in last)]
 
 
 def test_they_say_in_which_order_they_run(program):
-    graph = capture_fx(program)
+    graph = capture(program)
     found = sorted(graph.nodes.values(), key=lambda data: data["sequence_nr"])
     wanted = [node.name for node in program.graph.nodes if node.op != "output"]
     assert [data["fx_name"] for data in found] == wanted
@@ -120,7 +120,7 @@ def test_calls_are_written_as_torch_writes_them(program):
     """Each call is in the code that torch makes of the graph, but for prefixes and spaces."""
     code = getattr(program, "graph_module", program).code
     code = re.sub(r"torch\.ops\.|\btorch\.|\s", "", code)
-    for _, data in capture_fx(program).nodes(data=True):
+    for _, data in capture(program).nodes(data=True):
         if data["op"].startswith("aten."):
             called = re.sub(r"torch\.|\s", "", data["called"])
             assert f"{data['fx_name']}={called};" in code
@@ -135,7 +135,7 @@ def test_a_buffer_that_is_returned_is_drawn_as_what_goes_in():
         def forward(self, x):
             return x + 1, self.table
 
-    graph = capture_fx(export(Returned(), (torch.ones(2),)))
+    graph = capture(export(Returned(), (torch.ones(2),)))
     (table,) = (data for _, data in graph.nodes(data=True) if data["op"] == "buffer")
     assert table["kind"] == "leaf"
 
@@ -181,7 +181,7 @@ def test_exported_metadata_is_what_running_it_gives(name):
     recorder = Recorder(exported.graph_module)
     inputs = lenet_input() if "lenet" in name else mixed_inputs()
     recorder.run(*inputs_of(exported, inputs))
-    graph = capture_fx(exported)
+    graph = capture(exported)
     assert_described(graph, recorder.results)
     assert all(data["device"] == "cpu" for _, data in graph.nodes(data=True))
 
@@ -192,12 +192,12 @@ def test_exported_metadata_is_what_running_it_gives(name):
 def test_traced_metadata_is_there_after_shape_propagation(module, inputs):
     traced = symbolic_trace(module)
     assert {
-        data["shape"] for _, data in capture_fx(traced).nodes(data=True) if not data["is_leaf"]
+        data["shape"] for _, data in capture(traced).nodes(data=True) if not data["is_leaf"]
     } == {None}
     ShapeProp(traced).propagate(*inputs)
     recorder = Recorder(traced)
     recorder.run(*inputs)
-    assert_described(capture_fx(traced), recorder.results)
+    assert_described(capture(traced), recorder.results)
 
 
 def called_input(edge):
@@ -208,7 +208,7 @@ def called_input(edge):
 @pytest.mark.parametrize("name", ["lenet exported", "mixed exported", "mixed decomposed"])
 def test_arguments_are_named_as_torch_normalizes_them(name):
     exported = PROGRAMS[name]()
-    graph = capture_fx(exported)
+    graph = capture(exported)
     nodes = {node.name: node for node in exported.graph.nodes}
     for i, data in graph.nodes(data=True):
         node = nodes[data["fx_name"]]
@@ -241,9 +241,7 @@ def test_leaves_say_what_they_are():
     module = Mixed()
     for program in (export(module, mixed_inputs()), symbolic_trace(module)):
         leaves = {
-            data["name"]: data
-            for _, data in capture_fx(program).nodes(data=True)
-            if data["is_leaf"]
+            data["name"]: data for _, data in capture(program).nodes(data=True) if data["is_leaf"]
         }
         assert leaves["x"]["op"] == leaves["unused"]["op"] == "placeholder"
         assert leaves["scale"]["op"] == "parameter"
@@ -257,7 +255,7 @@ def test_leaves_say_what_they_are():
 
 def test_parameters_of_an_exported_program_are_the_modules():
     module = LeNet()
-    graph = capture_fx(export(module, lenet_input()))
+    graph = capture(export(module, lenet_input()))
     found = {d["name"]: d for _, d in graph.nodes(data=True) if d["op"] == "parameter"}
     wanted = dict(module.named_parameters())
     assert {name: data["shape"] for name, data in found.items()} == {
@@ -267,17 +265,17 @@ def test_parameters_of_an_exported_program_are_the_modules():
 
 
 def test_modules_are_groups():
-    exported = capture_fx(export(Mixed(), mixed_inputs()))
+    exported = capture(export(Mixed(), mixed_inputs()))
     groups = {data["fx_name"]: data["namespace"] for _, data in exported.nodes(data=True)}
     assert groups["batch_norm"] == "norm/0"
     assert groups["cat"] is None
-    traced = capture_fx(symbolic_trace(Mixed()))
+    traced = capture(symbolic_trace(Mixed()))
     (norm,) = (data for _, data in traced.nodes(data=True) if data["op"] == "BatchNorm1d")
     assert (norm["name"], norm["namespace"]) == ("norm.0", "norm")
 
 
 def test_getitem_takes_one_of_several_outputs():
-    graph = capture_fx(export(Mixed(), mixed_inputs()))
+    graph = capture(export(Mixed(), mixed_inputs()))
     (split,) = (i for i, data in graph.nodes(data=True) if "split" in data["op"])
     assert len(graph.nodes[split]["outputs"]) == 3
     assert sorted(nr for _, _, nr in graph.in_edges(split, data="output_nr")) == [0, 1, 2]
@@ -289,13 +287,13 @@ def test_a_number_in_place_of_a_tensor_is_told():
             return (x * 2).flip(0)
 
     dynamic = capture(leaf(2).mul(2).flip(0))
-    exported = capture_fx(export(Doubled(), (torch.ones(2),)))
+    exported = capture(export(Doubled(), (torch.ones(2),)))
     # What an autograd graph knows to be no tensor with a gradient, a static one knows the value of.
     assert [
         [{"input_nr": n["input_nr"], "argument": n["argument"]} for n in data["numbers"]]
         for _, data in exported.nodes(data=True)
     ] == [data["no_grad_inputs"] for _, data in dynamic.nodes(data=True)]
-    for graph in (exported, capture_fx(symbolic_trace(Doubled()))):
+    for graph in (exported, capture(symbolic_trace(Doubled()))):
         values = [n["value"] for _, data in graph.nodes(data=True) for n in data["numbers"]]
         assert values == ["2"]
 
@@ -313,7 +311,7 @@ def test_methods_functions_and_modules_name_their_arguments():
                 b, d
             )
 
-    graph = capture_fx(symbolic_trace(Called()))
+    graph = capture(symbolic_trace(Called()))
     names = {
         data["op"]: [name for *_, name in graph.out_edges(i, data="argument")]
         for i, data in graph.nodes(data=True)
@@ -329,7 +327,7 @@ def test_sizes_that_may_vary_leave_the_shape_open():
     exported = export(
         nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes={"input": {0: Dim("batch")}}
     )
-    shapes = {d["name"]: d["shape"] for _, d in capture_fx(exported).nodes(data=True)}
+    shapes = {d["name"]: d["shape"] for _, d in capture(exported).nodes(data=True)}
     assert shapes == {None: None, "input": None, "weight": (4, 3), "bias": (4,)}
 
 
@@ -339,7 +337,7 @@ def test_subgraphs_are_constants():
             return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
     exported = export(Branch(), (torch.ones(2),))
-    graph = capture_fx(exported)
+    graph = capture(exported)
     ops = Counter(data["op"] for _, data in graph.nodes(data=True))
     assert ops["subgraph"] == 2
     assert {d["kind"] for _, d in graph.nodes(data=True) if d["op"] == "subgraph"} == {"constant"}
@@ -351,7 +349,7 @@ def test_dead_code_and_unused_inputs_come_last():
     a, b = graph.placeholder("a"), graph.placeholder("b")
     graph.call_method("add_", (b, 1))
     graph.output(graph.call_function(torch.relu, (a,)))
-    found = capture_fx(torch.fx.GraphModule(nn.Module(), graph))
+    found = capture(torch.fx.GraphModule(nn.Module(), graph))
     assert [data["fx_name"] for _, data in found.nodes(data=True)] == ["relu", "a", "b", "add_"]
     assert list(found.edges()) == [(0, 1), (3, 2)]
 
@@ -359,7 +357,7 @@ def test_dead_code_and_unused_inputs_come_last():
 def test_what_an_output_changes_is_told():
     module = nn.BatchNorm1d(3)
     exported = export(module.train(), (torch.randn(4, 3),)).run_decompositions()
-    graph = capture_fx(exported)
+    graph = capture(exported)
     wanted = [
         None if spec.kind.name == "USER_OUTPUT" else f"updated {spec.target}"
         for spec in exported.graph_signature.output_specs
@@ -370,7 +368,7 @@ def test_what_an_output_changes_is_told():
 
 def test_lines_are_those_of_the_program():
     exported = export(LeNet(), lenet_input())
-    lines = {data["source"] for _, data in capture_fx(exported).nodes(data=True) if data["source"]}
+    lines = {data["source"] for _, data in capture(exported).nodes(data=True) if data["source"]}
     file = LeNet.forward.__code__.co_filename
     first = LeNet.forward.__code__.co_firstlineno
     assert lines
@@ -386,19 +384,12 @@ def test_a_long_program():
     for _ in range(5_000):
         node = graph.call_function(torch.sin, (node,))
     graph.output(node)
-    found = capture_fx(torch.fx.GraphModule(nn.Module(), graph))
+    found = capture(torch.fx.GraphModule(nn.Module(), graph))
     assert list(found.edges()) == [(i, i + 1) for i in range(5_000)]
 
 
 def test_reading_changes_nothing(program):
     before, state = str(program.graph), torch.get_rng_state()
-    capture_fx(program)
+    capture(program)
     assert str(program.graph) == before
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_what_is_no_static_graph_is_refused():
-    with pytest.raises(TypeError, match=r"LeNet.*Trace the module first"):
-        capture_fx(LeNet())
-    with pytest.raises(TypeError, match="of type Tensor, which is no static graph"):
-        capture_fx(torch.ones(2))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradwalk import GraphWidget, save, watch
+from gradwalk import GraphWidget, load, save, watch
 from gradwalk.wire import ModulesModel
 
 
@@ -115,7 +115,7 @@ def test_they_are_saved_with_the_graph(tmp_path) -> None:
     model = Net()
     widget = GraphWidget(loss_of(model), names=model)
     save(widget, tmp_path / "net.gw.json.gz")
-    opened = GraphWidget.open(tmp_path / "net.gw.json.gz")
+    opened = load(tmp_path / "net.gw.json.gz")
     assert opened.graph["modules"] == widget.graph["modules"] != {}
     assert by_path(opened.graph["modules"])["encoder"] == "TransformerEncoderLayer"
     for each in (widget, opened):

@@ -76,7 +76,7 @@ def test_every_program_is_followed(name):
     leaves = [n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf"]
     for i in leaves:
         widget.selected = i
-        tensor = widget._follower.captured.nodes[i].variable
+        tensor = widget._subject.captured.nodes[i].variable
         assert (widget.details["grad"] is None) == (tensor.grad is None)
         assert (i in widget.state["reached"]) == (tensor.grad is not None)
     widget.close()
@@ -216,12 +216,12 @@ def test_beyond_the_budget_only_summaries_are_kept():
     x = torch.ones(1000, requires_grad=True)
     y = (x * 2).exp().sum()
     nodes = [y.grad_fn, y.grad_fn.next_functions[0][0]]
-    observer = Observer(nodes, [False, False], lambda: None, budget=0)
+    observer = Observer(nodes, [False, False], lambda: None, max_bytes=0)
     y.backward()
     kept = observer.last.steps[1].grad_inputs[0]
     assert kept.tensor is None
     assert kept.summarise()["max"] == pytest.approx(float(torch.tensor(2.0).exp()))
-    assert "budget" in kept.summarise()["note"]
+    assert "max_bytes" in kept.summarise()["note"]
     observer.close()
 
 

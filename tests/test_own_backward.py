@@ -473,7 +473,7 @@ class TestWhereItStarts:
             del y
         widget.backward()
         assert same(x.grad, expected)
-        (step, *_) = widget._follower.recording.steps
+        (step, *_) = widget._subject.recording.steps
         assert same(step.contributions[0].grad, torch.ones(shape, dtype=dtype))
 
     def test_an_output_that_was_changed_in_place_is_the_one_that_was_drawn(self):
@@ -546,7 +546,7 @@ class TestWhosePassItIs:
 
         y.register_hook(run_others)
         widget.backward()
-        shown = widget._follower.recording
+        shown = widget._subject.recording
         assert widget.state["runs"] == 5
         assert shown.run.grads is not None
         assert [step.node for step in shown.steps] == [0, 1, 2]

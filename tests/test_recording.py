@@ -541,14 +541,14 @@ class TestBudget:
         x = torch.randn(200, requires_grad=True)
         y = x.exp()
         y.retain_grad()
-        recording = record((y * y).sum(), budget=0)
+        recording = record((y * y).sum(), max_bytes=0)
         (exp,) = [step for step in recording.steps if step.op == "ExpBackward0"]
         assert not exp.kept
         assert exp.grad_outputs == [None]
         (kept,) = recording.run.steps[exp.node].grad_outputs
         summary = kept.summarise()
         assert summary["values"] is None
-        assert "exceed the budget of 0 MiB" in summary["note"]
+        assert "exceed max_bytes, 0 MiB" in summary["note"]
         for key, expected in {
             "norm": y.grad.norm(),
             "min": y.grad.min(),
@@ -560,7 +560,7 @@ class TestBudget:
 
     def test_travelling_needs_no_budget(self):
         x = torch.randn(200, requires_grad=True)
-        recording = record((x * x).sum(), budget=0)
+        recording = record((x * x).sum(), max_bytes=0)
         after = x.grad.clone()
         recording.reset()
         recording.step(9)
@@ -568,10 +568,10 @@ class TestBudget:
 
     def test_nan_is_found_beyond_it(self):
         x = torch.zeros(200, requires_grad=True)
-        (mark,) = record((x.sqrt() * 2).sum(), budget=0).marks
+        (mark,) = record((x.sqrt() * 2).sum(), max_bytes=0).marks
         assert "200 Inf" in mark["note"]
 
-    @pytest.mark.parametrize(("budget", "error"), [(-1, ValueError), ("big", TypeError)])
-    def test_of_the_wrong_kind(self, budget, error):
-        with pytest.raises(error, match="budget was given"):
-            record(torch.ones((), requires_grad=True) * 2, budget=budget)
+    @pytest.mark.parametrize(("max_bytes", "error"), [(-1, ValueError), ("big", TypeError)])
+    def test_of_the_wrong_kind(self, max_bytes, error):
+        with pytest.raises(error, match="max_bytes was given"):
+            record(torch.ones((), requires_grad=True) * 2, max_bytes=max_bytes)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
 
-from gradwalk import GraphWidget, diagnose, save, watch
+from gradwalk import GraphWidget, diagnose, load, save, watch
 from gradwalk.wire import saved_graph as saved_file
 from gradwalk.wire.columns import decode, encode
 
@@ -64,7 +64,7 @@ def assert_same(opened: GraphWidget, widget: GraphWidget, cursors) -> None:
 def test_open_of_save_equals(name, tmp_path):
     widget = recorded(outputs_of(name))
     path = save(widget, tmp_path / "run.gw.json.gz")
-    opened = GraphWidget.open(path)
+    opened = load(path)
     total = len(widget.steps)
     cursors = [total, *sorted({0, 1, total // 3, total - 1} & set(range(total)))]
     assert_same(opened, widget, cursors if total < 100 else [total])
@@ -91,7 +91,7 @@ def grown(seed: int, size: int) -> torch.Tensor:
 def test_random_programs(tmp_path_factory, seed, size):
     widget = recorded([grown(seed, size)])
     path = tmp_path_factory.mktemp("saved") / "run.gw.json.gz"
-    opened = GraphWidget.open(save(widget, path))
+    opened = load(save(widget, path))
     assert_same(opened, widget, range(len(widget.steps) + 1))
     opened.close()
     widget.close()
@@ -102,7 +102,7 @@ def test_what_was_watched_is_saved(tmp_path):
         model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
         loss = model(torch.ones(1, 2)).sum()
     widget = recorded([loss])
-    opened = GraphWidget.open(save(widget, tmp_path / "run.gw.json.gz"))
+    opened = load(save(widget, tmp_path / "run.gw.json.gz"))
     assert_same(opened, widget, [0, len(widget.steps)])
 
 
@@ -114,7 +114,7 @@ def test_modules_memory_and_findings_are_saved(watched, tmp_path):
         loss = model(torch.ones(1, 8)).sum()
     widget = GraphWidget(loss, names=model)
     widget.backward()
-    opened = GraphWidget.open(save(widget, tmp_path / "run.gw.json.gz"))
+    opened = load(save(widget, tmp_path / "run.gw.json.gz"))
     assert opened.graph == widget.graph
     assert {node["namespace"] for node in opened.graph["nodes"]} >= {"0", "22"}
     for kind in ("memory", "diagnose"):
@@ -126,7 +126,7 @@ def test_modules_memory_and_findings_are_saved(watched, tmp_path):
     assert opened.findings == widget.findings
     assert [finding.kind for finding in diagnose(opened)] == ["vanishing", "memory"]
     assert diagnose(opened) == diagnose(widget)
-    again = GraphWidget.open(save(opened, tmp_path / "again.gw.json.gz"))
+    again = load(save(opened, tmp_path / "again.gw.json.gz"))
     assert diagnose(again) == diagnose(widget)
 
 
@@ -146,16 +146,16 @@ def test_saving_moves_nothing(tmp_path):
 def test_tensors_are_saved_with_their_names(tmp_path):
     weight = torch.ones(2, requires_grad=True)
     path = save((weight * 2).sum(), tmp_path / "run.gw.json.gz")
-    assert GraphWidget.open(path).graph["nodes"][2]["name"] == "weight"
+    assert load(path).graph["nodes"][2]["name"] == "weight"
     path = save({"out": weight * 2}, tmp_path / "other.gw.json.gz", names={"w": weight})
-    opened = GraphWidget.open(path)
+    opened = load(path)
     assert opened.graph["nodes"][1]["name"] == "w"
     assert opened.run is None
 
 
 def test_an_opened_widget_says_what_it_cannot_do(tmp_path):
     x = torch.tensor(3.0, requires_grad=True)
-    opened = GraphWidget.open(save(x * 2, tmp_path / "run.gw.json.gz"))
+    opened = load(save(x * 2, tmp_path / "run.gw.json.gz"))
     for ask in (opened.backward, opened.step, lambda: opened.run_to(0)):
         with pytest.raises(RuntimeError, match=r"opened from a file.*Make a new widget"):
             ask()
@@ -172,7 +172,7 @@ def test_an_opened_widget_steps_and_is_saved_again(tmp_path):
     x = torch.tensor(3.0, requires_grad=True)
     widget = GraphWidget(x**2 + x)
     widget.backward()
-    opened = GraphWidget.open(save(widget, tmp_path / "a.gw.json.gz"))
+    opened = load(save(widget, tmp_path / "a.gw.json.gz"))
     x.grad = None
     opened.reset()
     opened.step(2)
@@ -180,7 +180,7 @@ def test_an_opened_widget_steps_and_is_saved_again(tmp_path):
     opened.run_to("x")
     assert opened.cursor == 3
     assert x.grad is None
-    again = GraphWidget.open(save(opened, tmp_path / "b.gw.json.gz"))
+    again = load(save(opened, tmp_path / "b.gw.json.gz"))
     assert (again.graph, again.steps, again.cursor) == (opened.graph, opened.steps, 3)
     assert "PowBackward0" in opened.to_svg()
 
@@ -190,7 +190,7 @@ def test_a_large_graph_keeps_the_details_of_its_first_nodes(tmp_path):
     y = x
     for _ in range(2100):
         y = y * 1.5
-    opened = GraphWidget.open(save(y, tmp_path / "run.gw.json.gz"))
+    opened = load(save(y, tmp_path / "run.gw.json.gz"))
     opened.selected = 2
     assert opened.details["saved"]
     opened.selected = 2100
@@ -200,7 +200,7 @@ def test_a_large_graph_keeps_the_details_of_its_first_nodes(tmp_path):
 def test_it_opens_where_the_model_is_not(tmp_path):
     path = tmp_path / "run.gw.json.gz"
     save(torch.nn.Linear(2, 1)(torch.ones(1, 2)).sum(), path)
-    code = f"from gradwalk import GraphWidget; print(repr(GraphWidget.open({str(path)!r})))"
+    code = f"from gradwalk import load; print(repr(load({str(path)!r})))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("GraphWidget(")
 
@@ -346,9 +346,9 @@ def test_any_bytes_get_a_sentence(data):
 
 def test_bad_paths(tmp_path):
     with pytest.raises(FileNotFoundError, match="cannot be read"):
-        GraphWidget.open(tmp_path / "missing.gw.json.gz")
+        load(tmp_path / "missing.gw.json.gz")
     with pytest.raises(TypeError, match="Give the name of a file"):
-        GraphWidget.open(3.5)
+        load(3.5)
     x = torch.ones(1, requires_grad=True)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         save(x * 2, tmp_path / "missing" / "run.gw.json.gz")

@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import export
 from torch.fx import symbolic_trace
 
-from gradwalk import GraphWidget, capture, capture_fx, compare
+from gradwalk import GraphWidget, capture, compare
 from gradwalk.comparison.families import family, role, without_root
 from gradwalk.comparison.matching import match
 
@@ -27,7 +27,7 @@ def image():
 
 def paired(widget, *labels):
     """[(attributes of a node in the one graph, in the other)] of what both have."""
-    graphs = [widget._linked.followers[label].captured.drawn for label in labels]
+    graphs = [widget._linked.subjects[label].captured.drawn for label in labels]
     return [
         tuple(
             graph.nodes[node["nodes"][label]] for graph, label in zip(graphs, labels, strict=True)
@@ -38,7 +38,7 @@ def paired(widget, *labels):
 
 
 def unpaired(widget, label):
-    graph = widget._linked.followers[label].captured.drawn
+    graph = widget._linked.subjects[label].captured.drawn
     return sorted(
         graph.nodes[node["nodes"][label]]["op"]
         for node in widget.difference["nodes"]
@@ -237,7 +237,7 @@ def test_graphs_in_a_list_and_alone():
 
 def test_matching_is_symmetric_and_a_graph_is_itself(case):
     module, x, program, _ = case
-    static, dynamic = capture_fx(program), capture(module(x), names=module)
+    static, dynamic = capture(program), capture(module(x), names=module)
     there, back = match(dynamic, static), match(static, dynamic)
     assert back.pairs == {b: a for a, b in there.pairs.items()}
     assert match(static, static).pairs == {node: node for node in static}

@@ -7,21 +7,21 @@ from .files.dot import make_dot
 from .files.save import save
 from .files.tensorboard import to_tensorboard
 from .forward.watch import watch
-from .program.fx_graph import capture_fx
 from .reasons.explain import explain_grad
 from .subject.capture import capture
 from .subject.diagnose import diagnose
 from .widget.graph_widget import GraphWidget
+from .widget.load import load
 
 __all__ = [
     "CompareWidget",
     "GraphWidget",
     "Recording",
     "capture",
-    "capture_fx",
     "compare",
     "diagnose",
     "explain_grad",
+    "load",
     "make_dot",
     "record",
     "save",

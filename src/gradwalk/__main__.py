@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 
 from .files.text import text_tree
-from .widget.graph_widget import GraphWidget
+from .widget.load import load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> str | None:
     """Write the files that were asked for; the text to print, if any."""
-    widget = GraphWidget.open(given.file)
+    widget = load(given.file)
     try:
         if given.html is not None:
             widget.to_html(given.html, title=given.title)

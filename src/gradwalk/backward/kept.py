@@ -75,13 +75,13 @@ class Kept:
 class Keeper:
     """Keeps the gradients of one run."""
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         """Start with nothing kept.
 
         Args:
-            budget: Bytes of large gradients to keep alive.
+            max_bytes: Bytes of large gradients to keep alive.
         """
-        self._budget = budget
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._storages: set[int] = set()
         # One node's grad_input is the next one's grad_output: the same tensor, kept once.
@@ -134,7 +134,7 @@ class Keeper:
         storage = _storage_id(grad)
         if stays or (storage in self._storages and not copy):
             size = 0
-        if self._bytes + size > self._budget:
+        if self._bytes + size > self._max_bytes:
             return self._without_values(grad, alike)
         self._bytes += size
         norm = norm_of(grad) if alike is None else alike.norm
@@ -147,8 +147,8 @@ class Keeper:
     def _without_values(self, grad: torch.Tensor, alike: Kept | None) -> Kept:
         summary = frame_of(grad)
         summary["note"] = (
-            "Only statistics were kept: the gradients of this backward pass exceed the budget of "
-            f"{self._budget / 2**20:.4g} MiB."
+            "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
+            f"{self._max_bytes / 2**20:.4g} MiB."
         )
         if not has_norm(grad):
             return Kept(None, summary=summary)

@@ -94,7 +94,7 @@ class Observer:
         leaves: Sequence[bool],
         on_end: Callable[[], None],
         roots: Collection[int] = (),
-        budget: int = DEFAULT_BUDGET,
+        max_bytes: int = DEFAULT_BUDGET,
         *,
         on_begin: Callable[[], None] | None = None,
     ) -> None:
@@ -106,7 +106,7 @@ class Observer:
             on_end: Called when a pass has ended that touched the graph or one of its leaves. Held
                 weakly when it is a bound method.
             roots: The outputs. A pass that starts at a leaf among them is one through this graph.
-            budget: Bytes of large gradients to keep per run.
+            max_bytes: Bytes of large gradients to keep per run.
             on_begin: Called when a pass through the graph has begun, before it has changed the
                 ``.grad`` of anything but an output. Held like ``on_end``.
         """
@@ -116,7 +116,7 @@ class Observer:
         self.compiled = False
         self._leaves = leaves
         self._roots = roots
-        self._budget = budget
+        self._max_bytes = max_bytes
         self._on_end = _weakly(on_end)
         self._on_begin = _weakly(on_begin or _nothing)
         self._paused = False
@@ -139,7 +139,7 @@ class Observer:
 
     def own(self, grads: Grads, seeds: list[torch.Tensor], *, once: bool = False) -> Run:
         """A run for `owning`: the next one, started by gradwalk."""
-        return Run(Keeper(self._budget), grads=grads, seeds=seeds, once=once)
+        return Run(Keeper(self._max_bytes), grads=grads, seeds=seeds, once=once)
 
     @contextmanager
     def owning(self, run: Run) -> Iterator[None]:
@@ -208,7 +208,7 @@ class Observer:
 
     def _begin(self, task: int) -> Run:
         run = Run(
-            Keeper(self._budget),
+            Keeper(self._max_bytes),
             keeps_graph=torch._C._autograd._get_current_graph_task_keep_graph(),
         )
         self._running[task] = run

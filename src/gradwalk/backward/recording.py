@@ -158,7 +158,7 @@ def record(
     create_graph: bool = False,
     inputs: Any = None,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
-    budget: int = DEFAULT_BUDGET,
+    max_bytes: int = DEFAULT_BUDGET,
 ) -> Recording:
     """Run the real backward once and record every step of it.
 
@@ -171,7 +171,7 @@ def record(
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
         names: What to call tensors, as for `gradwalk.capture`.
-        budget: Bytes of gradients to keep; beyond that only their statistics are kept.
+        max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
 
     Returns:
         The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.
@@ -196,14 +196,14 @@ def record(
         >>> x.grad is None
         True
     """
-    budget = read_budget(budget)
+    max_bytes = read_max_bytes(max_bytes)
     captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
     observer = Observer(
         captured.nodes,
         [kind == "leaf" for _, kind in captured.graph.nodes(data="kind")],
         lambda: None,
         {node for node, _ in captured.graph.graph["roots"]},
-        budget,
+        max_bytes,
     )
     try:
         run = run_backward(
@@ -340,15 +340,15 @@ def read_count(n: Any, caller: str) -> int:
     return count
 
 
-def read_budget(budget: Any) -> int:
-    """A budget in bytes, checked."""
+def read_max_bytes(max_bytes: Any) -> int:
+    """A number of bytes to keep, checked."""
     try:
-        count = operator.index(budget)
+        count = operator.index(max_bytes)
     except TypeError:
         raise TypeError(
-            f"budget was given {budget!r}, of type {type(budget).__name__}. Give a whole number of "
-            "bytes, such as 256 * 2**20."
+            f"max_bytes was given {max_bytes!r}, of type {type(max_bytes).__name__}. Give a whole "
+            "number of bytes, such as 256 * 2**20."
         ) from None
     if count < 0:
-        raise ValueError(f"budget was given {count}. Give a number of bytes from 0.")
+        raise ValueError(f"max_bytes was given {count}. Give a number of bytes from 0.")
     return count

@@ -1,4 +1,4 @@
-"""What a user may hand to `compare`, checked, as labelled captures."""
+"""What a user may hand to `compare`, checked, as labelled graphs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..forward.annotate import Annotated, annotate, unannotated
+from ..forward.annotate import annotate, unannotated
 from ..graph.capture import MOST_NODES, capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
 from ..program.static_capture import StaticCapture, capture_static
+from ..subject.live import Live
+from ..subject.subject import Subject
+from ..subject.written import Written
 
 MOST_GRAPHS = 4
 """More do not fit side by side."""
@@ -21,7 +24,7 @@ MOST_WITH_CONSTANTS = 200
 """In larger graphs operands that need no grad are left out: they would hide the rest."""
 
 
-def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Annotated | StaticCapture]:
+def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Subject]:
     """Capture what was given, each under its label.
 
     Args:
@@ -32,7 +35,8 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Annotated | 
         found: Names to use when ``names`` is None.
 
     Returns:
-        Label -> capture, in the order given. Tensors in a list are labelled with their names.
+        Label -> graph, in the order given, not followed yet. Tensors in a list are labelled with
+        their names.
 
     Raises:
         TypeError: ``graphs`` or ``names`` is of the wrong kind, or a label is not a string.
@@ -62,15 +66,13 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Annotated | 
         for each, output, known in zip(given, outputs, called, strict=True)
     ]
     infer = all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in plain)
-    captures = [
-        captured
+    subjects: list[Subject] = [
+        Written(captured)
         if isinstance(captured, StaticCapture)
-        else annotate(captured, known, infer=True)
-        if infer
-        else unannotated(captured)
+        else Live(annotate(captured, known, infer=True) if infer else unannotated(captured), known)
         for captured, known in zip(plain, called, strict=True)
     ]
-    return dict(zip(_apart(names_found), captures, strict=True))
+    return dict(zip(_apart(names_found), subjects, strict=True))
 
 
 def _read_labels(graphs: Any) -> tuple[list[str | None], list[Any]]:

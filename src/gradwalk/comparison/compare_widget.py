@@ -9,13 +9,8 @@ from typing import Any
 
 import traitlets
 
-from ..backward.kept import DEFAULT_BUDGET
-from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept, unseen
-from ..program.static_capture import StaticCapture
-from ..subject.follower import Follower
-from ..subject.model import graph_model, run_model
-from ..subject.static_follower import StaticFollower
+from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
 from ..widget.traits import TRAVELS, Fresh
 from ..wire import DetailsModel, GraphModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
@@ -63,38 +58,34 @@ class CompareWidget(SteppingWidget):
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
     @grad_mode_kept
-    def __init__(self, captures: Mapping[str, Annotated | StaticCapture]) -> None:
+    def __init__(self, subjects: Mapping[str, Subject]) -> None:
         """Match the graphs and watch them.
 
         Args:
-            captures: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
+            subjects: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
         """
-        graphs = {label: captured.drawn for label, captured in captures.items()}
+        graphs = {label: subject.drawn for label, subject in subjects.items()}
         self.difference = difference(graphs)
         united = [node["nodes"] for node in self.difference["nodes"]]
         self._places: dict[str, dict[int, int]] = {
             label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
-            for label in captures
+            for label in subjects
         }
         self._rows = rows_shown(self.difference["leaves"], graphs)
         self._columns = {
-            label: LeafColumn(captured, [row["graphs"][label]["node"] for row in self._rows])
-            for label, captured in captures.items()
+            label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
+            for label, subject in subjects.items()
         }
-        followers = {
-            label: StaticFollower(captured)
-            if isinstance(captured, StaticCapture)
-            else Follower(captured, self._refresh, DEFAULT_BUDGET, self._columns[label].begin)
-            for label, captured in captures.items()
-        }
-        self._linked = linked = LinkedPasses(followers, self._places)
+        for label, subject in subjects.items():
+            subject.follow(self._refresh, self._columns[label].begin)
+        self._linked = linked = LinkedPasses(subjects, self._places)
 
         def fill() -> None:
-            self.set_trait("panes", [_pane(label, graph_model(graphs[label])) for label in graphs])
+            self.set_trait("panes", [_pane(label, each.model) for label, each in subjects.items()])
             self.set_trait("members", [list(node.values()) for node in united])
-            self.set_trait("details", [None] * len(captures))
-            self.set_trait("passes", [_pass(linked, label) for label in followers])
-            self._refresh_table(linked)
+            self.set_trait("details", [None] * len(subjects))
+            self.set_trait("passes", [_pass(linked, label) for label in subjects])
+            self._refresh_table()
 
         self._begin(fill)
 
@@ -155,7 +146,7 @@ class CompareWidget(SteppingWidget):
     def __repr__(self) -> str:
         if self._linked is None:
             return "CompareWidget(closed: make a new one to see the graphs, as in compare([a, b]))"
-        *first, last = map(repr, self._linked.followers)
+        *first, last = map(repr, self._linked.subjects)
         common = sum(None not in place for place in self.members)
         return (
             f"CompareWidget({', '.join(first)} and {last}: {common} "
@@ -206,7 +197,7 @@ class CompareWidget(SteppingWidget):
     def _started(self) -> bool:
         linked = self._open()
         self._refresh()
-        waiting = [label for label in linked.running if linked.followers[label].recording is None]
+        waiting = [label for label in linked.running if linked.subjects[label].recorded is None]
         if waiting:
             self._run(linked, waiting, None)
         return bool(waiting)
@@ -229,8 +220,8 @@ class CompareWidget(SteppingWidget):
         with self._lock:
             linked, self._linked = self._linked, None
             if linked is not None:  # else closed while we waited
-                for follower in linked.followers.values():
-                    follower.close()
+                for subject in linked.subjects.values():
+                    subject.close()
                 self._columns.clear()
                 getattr(self, "_stop_refreshing", lambda: None)()
                 self.set_trait("details", [None] * len(self.panes))
@@ -250,12 +241,12 @@ class CompareWidget(SteppingWidget):
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     self._refresh_passes(linked)
-                    self._part("The table", lambda: self._refresh_table(linked), None)
-                    nothing: list[DetailsModel | None] = [None] * len(linked.followers)
+                    self._part("The table", self._refresh_table, None)
+                    nothing: list[DetailsModel | None] = [None] * len(linked.subjects)
                     place = f"Place {self.selected}"
                     described = self._part(place, lambda: self._describe(linked), nothing)
                     self.set_trait("details", described)
-                    faults = [each.observer.fault for each in linked.followers.values()]
+                    faults = [each.fault for each in linked.subjects.values()]
                     self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
             finally:
                 self._refreshing = False
@@ -266,7 +257,7 @@ class CompareWidget(SteppingWidget):
             self._part(f"The pass of {label}", functools.partial(_pass, linked, label), known)
             if label in news
             else {**known, "transport": linked.transport(label)}
-            for label, known in zip(linked.followers, self.passes, strict=True)
+            for label, known in zip(linked.subjects, self.passes, strict=True)
         ]
         self.set_trait("passes", passes)
         if news:
@@ -276,19 +267,16 @@ class CompareWidget(SteppingWidget):
             self.set_trait("steps", steps)
         self.cursor = linked.cursor
 
-    def _refresh_table(self, linked: LinkedPasses) -> None:
-        cells = {
-            label: self._columns[label].cells(each) for label, each in linked.followers.items()
-        }
+    def _refresh_table(self) -> None:
+        cells = {label: column.cells() for label, column in self._columns.items()}
         total = len(self.difference["leaves"])
         self.set_trait("table", table_model(self._rows, total, cells, self._places))
 
     def _describe(self, linked: LinkedPasses) -> list[DetailsModel | None]:
+        chosen = None if self.selected is None else self.members[self.selected]
         return [
-            each.describe(None if self.selected is None else node)
-            for each, node in zip(
-                linked.followers.values(), self.members[self.selected or 0], strict=True
-            )
+            None if chosen is None or chosen[i] is None else subject.details(chosen[i])
+            for i, subject in enumerate(linked.subjects.values())
         ]
 
 
@@ -297,11 +285,10 @@ def _pane(label: str, graph: GraphModel) -> PaneModel:
 
 
 def _pass(linked: LinkedPasses, label: str) -> PassModel:
-    follower = linked.followers[label]
-    recording = follower.recording
+    subject = linked.subjects[label]
     return {
-        "state": follower.state(),
-        "steps": [] if recording is None else recording.models,
-        "run": None if recording is None else run_model(recording),
+        "state": subject.state(),
+        "steps": subject.steps,
+        "run": subject.run,
         "transport": linked.transport(label),
     }

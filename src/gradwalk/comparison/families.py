@@ -53,7 +53,7 @@ def in_shared_words(
     """Two graphs, with a static one among them in the words that they share.
 
     Args:
-        left: What `gradwalk.capture` or `gradwalk.capture_fx` gave.
+        left: What `gradwalk.capture` gave.
         right: The same of another program.
 
     Returns:

@@ -10,13 +10,9 @@ import torch
 
 from ..backward.grads import Timeline
 from ..backward.kept import Kept
-from ..forward.annotate import Annotated
-from ..graph.nodes import leaf_tensor
 from ..graph.words import label
-from ..program.static_capture import StaticCapture
-from ..subject.follower import Follower
 from ..subject.model import as_kept, few
-from ..subject.static_follower import StaticFollower
+from ..subject.subject import Subject
 from ..wire import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
 
 BeforeAndNow = tuple[FewModel | None, FewModel | None]
@@ -28,33 +24,33 @@ MOST_ROWS = 100
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
-    def __init__(self, captured: Annotated | StaticCapture, nodes: Iterable[int | None]) -> None:
+    def __init__(self, subject: Subject, nodes: Iterable[int | None]) -> None:
         """Look at the leaves as they are now.
 
         Args:
-            captured: The graph.
+            subject: The graph.
             nodes: The leaves; None for one that is in other graphs only.
         """
-        self._captured = captured
+        self._subject = subject
         self._nodes = [node for node in nodes if node is not None]
         self._before: dict[int, FewModel | None] = {}
-        self.begin()
+        self._begun = False
+        self._look()
 
     def begin(self) -> None:
         """A backward pass begins: remember every ``.grad``."""
+        self._begun = True
+        self._look()
+
+    def _look(self) -> None:
         self._before = _models({node: self._live(node) for node in self._nodes})
 
-    def cells(self, follower: Follower | StaticFollower) -> dict[int, BeforeAndNow]:
-        """For each leaf its ``.grad`` before backward, and now.
-
-        Args:
-            follower: What has been seen of backward through this graph.
-        """
-        if follower.observer.runs == 0:
-            self.begin()
-        recording = follower.recording
-        grads = None if recording is None else recording.run.grads
-        if recording is None or grads is None:
+    def cells(self) -> dict[int, BeforeAndNow]:
+        """For each leaf its ``.grad`` before backward, and now."""
+        if not self._begun:
+            self._look()
+        grads = self._subject.grads
+        if grads is None:
             now = _models({node: self._live(node) for node in self._nodes})
             return {node: (self._before[node], now[node]) for node in self._nodes}
         # A tensor that this pass does not accumulate into stays what it was, whatever other passes
@@ -65,25 +61,15 @@ class LeafColumn:
         if grads.fixed:
             now = _models({node: self._live(node) for node in self._nodes})
         else:
-            at = recording.cursor
+            at = self._subject.cursor
             now = {**before, **_models({node: _moment(known[node], at) for node in moved})}
         return {node: (before[node], now[node]) for node in self._nodes}
 
     def _live(self, node: int) -> Kept | None:
-        tensor = _tensor(self._captured, node)
+        tensor = self._subject.leaf(node)
         if tensor is None or tensor.grad is None:
             return None
         return Kept(tensor.grad.detach())
-
-
-def _tensor(captured: Annotated | StaticCapture, node: int) -> torch.Tensor | None:
-    """The leaf tensor that a node of the drawn graph stands for, while it lives."""
-    if isinstance(captured, StaticCapture):
-        return None  # the program may keep a tensor, but no ``.grad`` comes of the graph
-    if node < len(captured.nodes):
-        return leaf_tensor(captured.nodes[node])
-    tensor = captured.extra(node).tensor
-    return tensor if tensor is not None and tensor.is_leaf else None
 
 
 def _moment(timeline: Timeline, step: int) -> Kept | None:

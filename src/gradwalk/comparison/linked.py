@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 
-from ..backward.recording import Recording
-from ..graph.nodes import leaf_tensor
-from ..subject.follower import Follower
-from ..subject.static_follower import StaticFollower
+from ..subject.subject import Subject
 from ..wire import TransportModel
 from .merging import MergedStep, cursors, merge_steps
 
@@ -26,7 +23,7 @@ class LinkedPasses:
     that one gave.
 
     Attributes:
-        followers: Label -> graph.
+        subjects: Label -> graph.
         running: Labels of the graphs that backward runs through: all but static ones, unless there
             is nothing else.
         steps: The passes in one order.
@@ -37,25 +34,25 @@ class LinkedPasses:
 
     def __init__(
         self,
-        followers: Mapping[str, Follower | StaticFollower],
+        subjects: Mapping[str, Subject],
         places: Mapping[str, Mapping[int, int]],
     ) -> None:
         """Link some graphs.
 
         Args:
-            followers: Label -> graph.
+            subjects: Label -> graph.
             places: Label -> node of that graph -> its number in all graphs laid on each other.
         """
-        self.followers = dict(followers)
-        live = [label for label, each in followers.items() if not isinstance(each, StaticFollower)]
-        self.running = live or list(followers)
+        self.subjects = dict(subjects)
+        live = [label for label, each in subjects.items() if each.runs_backward]
+        self.running = live or list(subjects)
         self.steps: list[MergedStep] = []
         self.cursor = 0
         self.changed: set[str] = set()
         self.lent: dict[str, list[str]] = {}
         self._places = places
-        self._cursors = cursors([], len(followers))
-        self._shown: list[Recording | None] = [None] * len(followers)
+        self._cursors = cursors([], len(subjects))
+        self._shown: list[object | None] = [None] * len(subjects)
 
     def take_news(self) -> set[str]:
         """The graphs through which a backward pass has ended since the last call."""
@@ -65,14 +62,14 @@ class LinkedPasses:
 
     def notice(self) -> None:
         """Take note of passes that have ended, and put the cursor to where the passes stand."""
-        self.changed.update(label for label, each in self.followers.items() if each.notice())
-        shown = [each.recording for each in self.followers.values()]
-        if shown != self._shown:
+        self.changed.update(label for label, each in self.subjects.items() if each.notice())
+        shown = [each.recorded for each in self.subjects.values()]
+        if any(now is not before for now, before in zip(shown, self._shown, strict=True)):
             self._shown = shown
             self.steps = merge_steps(
                 [
-                    [] if each is None else [self._places[label][node] for node in each.run.steps]
-                    for label, each in zip(self.followers, shown, strict=True)
+                    [self._places[label][step["node"]] for step in each.steps]
+                    for label, each in self.subjects.items()
                 ]
             )
             self._cursors = cursors(self.steps, len(shown))
@@ -80,7 +77,7 @@ class LinkedPasses:
 
     def transport(self, label: str) -> TransportModel:
         """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""
-        transport = self.followers[label].transport()
+        transport = self.subjects[label].transport()
         if label not in self.running:  # it blocks nobody else
             return {"owned": False, "note": NO_PASS, "blocked": None}
         names = self.lent.get(label)
@@ -91,9 +88,8 @@ class LinkedPasses:
     def go(self, cursor: int) -> None:
         """Stand after so many steps; every ``.grad`` that the passes own moves along."""
         self.cursor = cursor
-        for recording, wanted in zip(self._shown, self._cursors[cursor], strict=True):
-            if recording is not None and recording.cursor != wanted:
-                recording.travel(wanted)
+        for subject, wanted in zip(self.subjects.values(), self._cursors[cursor], strict=True):
+            subject.travel(wanted)
 
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
         """Run the real backward of some of the graphs, and stand at the end.
@@ -107,34 +103,30 @@ class LinkedPasses:
             Exception: What a backward raises. The passes then stand at their start.
         """
         self.go(0)
-        shared = shared_tensors(self.followers.values())
+        shared = shared_tensors(self.subjects.values())
         done = False
         try:
-            for (label, follower), lent in zip(self.followers.items(), shared, strict=True):
+            for (label, subject), lent in zip(self.subjects.items(), shared, strict=True):
                 if label in labels:
                     start = gradient.get(label) if isinstance(gradient, Mapping) else gradient
                     self.changed.add(label)
-                    self.lent[label] = self._run_one(follower, lent, gradient=start, **asked)
+                    self.lent[label] = self._run_one(subject, lent, gradient=start, **asked)
             done = True
         finally:
             self.notice()
             self.go(len(self.steps) if done else 0)
 
-    def _run_one(
-        self, follower: Follower | StaticFollower, lent: Iterable[torch.Tensor], **asked: Any
-    ) -> list[str]:
+    def _run_one(self, subject: Subject, lent: Iterable[torch.Tensor], **asked: Any) -> list[str]:
         """Run one of them, back at its start afterwards; the names of what it leaves to others."""
         with ExitStack() as pauses:  # other graphs may hold some of the same nodes
-            for other in self.followers.values():
-                if other is not follower:
-                    pauses.enter_context(other.observer.paused())
-            follower.backward(**asked)
-        follower.notice()
-        recording = follower.recording
-        assert recording is not None
-        assert recording.run.grads is not None
-        recording.travel(0)
-        return [timeline.name for timeline in recording.run.grads.lend(lent)]
+            for other in self.subjects.values():
+                if other is not subject:
+                    pauses.enter_context(other.paused())
+            subject.backward(**asked)
+        subject.notice()
+        subject.travel(0)
+        assert subject.grads is not None
+        return [timeline.name for timeline in subject.grads.lend(lent)]
 
     def _where(self) -> int:
         """The step at which passes that are being travelled in stand; the end when there is none.
@@ -143,9 +135,9 @@ class LinkedPasses:
         """
         held = [
             (i, each.cursor)
-            for i, each in enumerate(self._shown)
-            if each is not None and each.run.grads is not None
-            if each.cursor < len(each.run.steps) or each.run.state == "stopped"
+            for i, each in enumerate(self.subjects.values())
+            if each.grads is not None
+            if each.cursor < len(each.steps) or _stopped(each)
         ]
         return max(
             number
@@ -164,21 +156,16 @@ def _about_lent(names: list[str]) -> str:
     )
 
 
-def shared_tensors(followers: Iterable[Follower | StaticFollower]) -> list[list[torch.Tensor]]:
+def _stopped(subject: Subject) -> bool:
+    return subject.run is not None and subject.run["ended"] == "stopped"
+
+
+def shared_tensors(subjects: Iterable[Subject]) -> list[list[torch.Tensor]]:
     """For each graph, the tensors that an earlier one accumulates into as well."""
     seen: set[int] = set()
     found: list[list[torch.Tensor]] = []
-    for follower in followers:
-        own = _accumulated(follower)
+    for subject in subjects:
+        own = subject.accumulated()
         found.append([tensor for tensor in own if id(tensor) in seen])
         seen.update(map(id, own))
     return found
-
-
-def _accumulated(follower: Follower | StaticFollower) -> Sequence[torch.Tensor]:
-    leaves = map(leaf_tensor, follower.captured.nodes)
-    others = (reference() for reference in follower.captured.tensors.values())
-    return [
-        *(tensor for tensor in leaves if tensor is not None),
-        *(tensor for tensor in others if tensor is not None and tensor.retains_grad),
-    ]

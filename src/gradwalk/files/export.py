@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from ..subject.shown import Showing, Shown
 from ..wire import GraphModel
 from ..wire.graph_json import graph_to_data
 from . import still
 from .plain_dot import dot_text
 from .write_file import read_path, write_file
-
-if TYPE_CHECKING:
-    from ..widget.graph_widget import GraphWidget
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
@@ -27,7 +25,7 @@ _Content = TypeVar("_Content", str, bytes)
 
 
 def to_svg(
-    widget: GraphWidget, path: Any = None, *, theme: Theme = "light", whole: bool = False
+    widget: Showing, path: Any = None, *, theme: Theme = "light", whole: bool = False
 ) -> str:
     """Draw what the widget draws, as SVG.
 
@@ -48,11 +46,11 @@ def to_svg(
     """
     if path is not None:
         read_path(path, "to_svg")
-    return _deliver(draw(widget, theme, whole), path, "to_svg")
+    return _deliver(draw(widget._shown(), theme, whole), path, "to_svg")
 
 
 def to_png(
-    widget: GraphWidget,
+    widget: Showing,
     path: Any = None,
     *,
     scale: float = 2,
@@ -82,7 +80,7 @@ def to_png(
     if path is not None:
         read_path(path, "to_png")
     resvg = still.need("resvg_py", "resvg-py", "to_png")
-    text = draw(widget, _still_theme(theme, "to_png"), whole)
+    text = draw(widget._shown(), _still_theme(theme, "to_png"), whole)
     width, height = _size(text)
     if width * height * scale * scale > _MOST_PIXELS:
         most = math.sqrt(_MOST_PIXELS / (width * height))
@@ -95,7 +93,7 @@ def to_png(
 
 
 def to_pdf(
-    widget: GraphWidget, path: Any = None, *, theme: Theme = "light", whole: bool = False
+    widget: Showing, path: Any = None, *, theme: Theme = "light", whole: bool = False
 ) -> bytes:
     """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
 
@@ -117,11 +115,11 @@ def to_pdf(
     if path is not None:
         read_path(path, "to_pdf")
     cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
-    text = draw(widget, _still_theme(theme, "to_pdf"), whole, fonts=_PLAIN_FONTS)
+    text = draw(widget._shown(), _still_theme(theme, "to_pdf"), whole, fonts=_PLAIN_FONTS)
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
-def to_json(widget: GraphWidget, path: Any = None) -> str:
+def to_json(widget: Showing, path: Any = None) -> str:
     """The graph as JSON that networkx reads.
 
     Args:
@@ -136,11 +134,11 @@ def to_json(widget: GraphWidget, path: Any = None) -> str:
         ValueError: The widget is closed.
         OSError: The file cannot be written.
     """
-    text = json.dumps(graph_to_data(widget._open().captured.drawn), ensure_ascii=False)
+    text = json.dumps(graph_to_data(widget._shown().subject.drawn), ensure_ascii=False)
     return _deliver(text, path, "to_json")
 
 
-def to_dot(widget: GraphWidget, path: Any = None) -> str:
+def to_dot(widget: Showing, path: Any = None) -> str:
     """The graph that is drawn, in Graphviz' DOT language; needs no package.
 
     Args:
@@ -154,45 +152,45 @@ def to_dot(widget: GraphWidget, path: Any = None) -> str:
         ValueError: The widget is closed.
         OSError: The file cannot be written.
     """
-    return _deliver(dot_text(shown_graph(widget), widget.direction), path, "to_dot")
+    shown = widget._shown()
+    return _deliver(dot_text(shown_graph(shown), shown.direction), path, "to_dot")
 
 
-def draw(widget: GraphWidget, theme: str, whole: bool, **more: Any) -> str:
+def draw(shown: Shown, theme: str, whole: bool, **more: Any) -> str:
     """The SVG of what a widget shows.
 
     Args:
-        widget: What to draw.
+        shown: What to draw.
         theme: "light", "dark" or "auto".
         whole: As for `to_svg`.
         **more: Further options of ``js/export/svg.ts``.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown, or the widget is closed.
+        ValueError: The theme is unknown.
     """
     if theme not in THEMES:
         raise ValueError(f"theme was given {theme!r}; it is one of {', '.join(map(repr, THEMES))}.")
-    widget._open()
+    subject = shown.subject
     return still.draw_svg(
-        widget.graph,
+        subject.model,
         theme=theme,
         whole=bool(whole),
-        direction=widget.direction,
-        constants=widget.constants,
-        selected=widget.selected,
-        state=widget.state,
-        steps=widget.steps,
-        run=widget.run,
-        cursor=widget.cursor,
+        direction=shown.direction,
+        constants=shown.constants,
+        selected=shown.selected,
+        state=subject.state(),
+        steps=subject.steps,
+        run=subject.run,
+        cursor=subject.cursor,
         **more,
     )
 
 
-def shown_graph(widget: GraphWidget) -> GraphModel:
+def shown_graph(shown: Shown) -> GraphModel:
     """The wire model of what is drawn: without constants and cuts where they are hidden."""
-    widget._open()
-    graph = widget.graph
-    if widget.constants:
+    graph = shown.subject.model
+    if shown.constants:
         return graph
     return {
         **graph,

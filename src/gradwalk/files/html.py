@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..bundle import bundle
+from ..subject.shown import Showing
 from ..wire.columns import encode
 from .save import saved_graph
 from .text import text_tree
 from .write_file import read_path, write_file
-
-if TYPE_CHECKING:
-    from ..widget.graph_widget import GraphWidget
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
 
@@ -49,7 +47,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) -> str:
+def to_html(widget: Showing, path: Any = None, *, title: str | None = None) -> str:
     """The widget as one HTML file that works offline: it zooms, selects, shows details and steps.
 
     Args:
@@ -67,7 +65,8 @@ def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) 
     """
     if path is not None:
         read_path(path, "to_html")
-    graph = widget._open().captured.graph
+    shown = widget._shown()
+    graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{nodes:,} node{'s' * (nodes != 1)}, {edges:,} edge{'s' * (edges != 1)}"
     kind = "Static" if graph.graph.get("static") else "Autograd"
@@ -79,7 +78,7 @@ def to_html(widget: GraphWidget, path: Any = None, *, title: str | None = None) 
         title=html.escape(title or f"{kind} graph of {counts}"),
         style=style,
         text=html.escape(text_tree(graph, most=_MOST_LINES)),
-        model=base64.b64encode(encode(saved_graph(widget))).decode("ascii"),
+        model=base64.b64encode(encode(saved_graph(shown))).decode("ascii"),
         script=script,
     )
     if path is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..subject.shown import Shown
 from . import export, still
 from .text import text_tree
-
-if TYPE_CHECKING:
-    from ..widget.graph_widget import GraphWidget
 
 MOST_LINES = 200
 """Lines of the text of a widget."""
@@ -19,37 +17,40 @@ MOST_DRAWN = 300
 _PLAIN, _SVG = "text/plain", "image/svg+xml"
 
 
-def text_of(widget: GraphWidget) -> str:
-    """A widget's graph as a tree of at most 200 lines, for a terminal or a screen reader."""
-    if widget._follower is None:
-        return repr(widget)
-    tree = text_tree(widget._open().captured.graph, most=MOST_LINES)
-    return f"{widget!r}\n{tree}"
+def text_of(title: str, shown: Shown) -> str:
+    """A graph as a tree of at most 200 lines, for a terminal or a screen reader.
+
+    Args:
+        title: The line above it.
+        shown: Whose graph.
+    """
+    return f"{title}\n{text_tree(shown.subject.graph, most=MOST_LINES)}"
 
 
-def with_fallbacks(widget: GraphWidget, bundle: Any) -> Any:
+def with_fallbacks(bundle: Any, title: str, shown: Shown) -> Any:
     """Add to a mime bundle what can be seen without a kernel.
 
     A notebook shows the richest kind that it knows, which is the widget itself while it is alive;
     GitHub, nbviewer and the like show the picture.
 
     Args:
-        widget: Whose bundle.
         bundle: Of kinds to contents, or a pair of that and metadata, or None.
+        title: The line above the tree.
+        shown: What the widget shows.
 
     Returns:
         The same, with a tree as text, and a picture where `gradwalk[export]` is installed and the
         graph has at most 300 nodes.
     """
     data = bundle[0] if isinstance(bundle, tuple) else bundle
-    if data is None or widget._follower is None:
+    if data is None:
         return bundle
-    data[_PLAIN] = text_of(widget)
-    if still.is_installed() and len(widget.graph["nodes"]) <= MOST_DRAWN:
+    data[_PLAIN] = text_of(title, shown)
+    if still.is_installed() and len(shown.subject.drawn) <= MOST_DRAWN:
         # Light, which is right wherever a page is white; "auto" would follow the reader's system
         # rather than the page.
         try:
-            data[_SVG] = export.draw(widget, "light", whole=True)
+            data[_SVG] = export.draw(shown, "light", whole=True)
         except (ImportError, RuntimeError) as error:
             data[_PLAIN] += f"\nThere is no picture: {error}"
     return bundle

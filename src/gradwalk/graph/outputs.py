@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -21,6 +21,33 @@ Program = GraphModule | ExportedProgram
 def is_program(value: Any) -> TypeGuard[Program]:
     """Whether a value is a static graph: what torch.export or torch.fx.symbolic_trace returned."""
     return isinstance(value, (ExportedProgram, GraphModule))
+
+
+def only_program(given: Sequence[Any], caller: str) -> Program | None:
+    """The static graph that was given, alone; None when something else was given.
+
+    Args:
+        given: The outputs that a user handed over.
+        caller: The public name to use in messages.
+
+    Raises:
+        TypeError: There is something else along with it.
+    """
+    programs = [value for value in given if is_program(value)]
+    if not programs:
+        return None
+    if len(given) > 1:
+        raise TypeError(
+            f"{caller}() was given {len(given)} values, and {_counted(len(programs))} among "
+            "them. It takes one static graph, or the autograd graph of tensors: give each its own "
+            "call, or draw them side by side with gradwalk.compare({'dynamic': loss, "
+            "'static': program})."
+        )
+    return programs[0]
+
+
+def _counted(count: int) -> str:
+    return "a static graph is" if count == 1 else f"{count} static graphs are"
 
 
 @dataclass(frozen=True)
@@ -184,7 +211,7 @@ def _wrong_kind_sentence(value: Any) -> str:
             f"{_with_article(type(value).__name__)}, a static graph, which is no autograd graph. "
             "Draw it alone, with gradwalk.GraphWidget(program), beside an autograd graph, with "
             "gradwalk.compare({'dynamic': loss, 'static': program}), or get it as a networkx graph "
-            "with gradwalk.capture_fx(program). For gradients run it, and pass what it returns."
+            "with gradwalk.capture(program). For gradients run it, and pass what it returns."
         )
     if isinstance(value, torch.nn.Module):
         return (

@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
+from ..graph.outputs import Program
 from .stack_trace import source_line
 
 _INPUTS = ("placeholder", "get_attr")
@@ -32,8 +33,8 @@ _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 _MOST_CHARACTERS = 500  # of a written call: lists of many tensors
 
 
-def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
-    """A static graph, of torch.fx or torch.export, as a networkx graph like `gradwalk.capture`'s.
+def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
+    """A static graph, of torch.fx or torch.export, as a networkx graph like that of tensors.
 
     There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
     Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
@@ -44,8 +45,9 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
         program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
 
     Returns:
-        A ``networkx.MultiDiGraph`` with the attributes that `gradwalk.capture` describes, read off
-        the graph alone, and None where it does not say:
+        A ``networkx.MultiDiGraph``, and the fx nodes: ``nodes[i]`` is node ``i`` of the graph. The
+        attributes are those that `gradwalk.capture` describes, read off the graph alone, and None
+        where it does not say:
 
         ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
         "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
@@ -67,21 +69,14 @@ def capture_fx(program: GraphModule | ExportedProgram) -> nx.MultiDiGraph:
         bn.running_mean", or None of what is returned; ``torch_version``; ``static``, which is True;
         and ``made_by``, "torch.export" or "torch.fx".
 
-    Raises:
-        TypeError: ``program`` is neither.
-
     Example::
 
         >>> from torch import nn
-        >>> graph = capture_fx(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 3), nn.ReLU())))
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> graph, _ = capture_program(torch.fx.symbolic_trace(net))
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
-    return capture_fx_nodes(program)[0]
-
-
-def capture_fx_nodes(program: GraphModule | ExportedProgram) -> tuple[nx.MultiDiGraph, list[Node]]:
-    """The same with the fx nodes behind it: ``nodes[i]`` is node ``i`` of the graph."""
     source = _read(program)
     roots = _root_nodes(source.graph)
     described = {node: _describe(node, source) for node in _breadth_first(source.graph, roots)}
@@ -144,18 +139,7 @@ def _read(program: Any) -> _Source:
             if spec.kind.name.endswith("_MUTATION")
         }
         return _Source(program.graph, program.graph_module, inputs, changes, "torch.export")
-    if isinstance(program, GraphModule):
-        return _Source(program.graph, program, {}, {}, "torch.fx")
-    advice = (
-        "Trace the module first, with torch.export.export(module, inputs) or "
-        "torch.fx.symbolic_trace(module)."
-        if isinstance(program, torch.nn.Module)
-        else "Pass what torch.export.export() or torch.fx.symbolic_trace() returned."
-    )
-    raise TypeError(
-        f"capture_fx() was given a value of type {type(program).__name__}, which is no static "
-        f"graph: neither a torch.fx.GraphModule nor a torch.export.ExportedProgram. {advice}"
-    )
+    return _Source(program.graph, program, {}, {}, "torch.fx")
 
 
 def _root_nodes(graph: Graph) -> list[Node]:

@@ -1,30 +1,6 @@
-"""Telling static graphs from tensors among what a user hands over."""
+"""What there is to say of all static graphs."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
-from ..graph.outputs import Program, is_program
-
-
-def only_program(given: Sequence[Any]) -> Program | None:
-    """The static graph that a widget was given, alone; None when it was given something else.
-
-    Raises:
-        TypeError: There is something else along with it.
-    """
-    programs = [value for value in given if is_program(value)]
-    if not programs:
-        return None
-    if len(given) > 1:
-        raise TypeError(
-            f"GraphWidget() was given {len(given)} values, and {_counted(len(programs))} among "
-            "them. It draws one static graph, or the autograd graph of tensors: give each its own "
-            "GraphWidget, or draw them side by side with gradwalk.compare({'dynamic': loss, "
-            "'static': program})."
-        )
-    return programs[0]
 
 
 def how_to_run(made_by: str) -> str:
@@ -47,7 +23,3 @@ def no_backward(made_by: str) -> str:
         "differentiate, so it has no backward. Run it and pass what it returns, for example "
         f"GraphWidget({how_to_run(made_by)})."
     )
-
-
-def _counted(count: int) -> str:
-    return "a static graph is" if count == 1 else f"{count} static graphs are"

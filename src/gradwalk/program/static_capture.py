@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from ..forward.source_line import SourceLine
 from ..graph.outputs import Program
-from .fx_graph import capture_fx_nodes
+from .fx_graph import capture_program
 from .stack_trace import source_line
 
 
@@ -23,7 +23,7 @@ class StaticCapture:
     """A static graph where a `gradwalk.graph.capture.Capture` would stand.
 
     Attributes:
-        graph: What `capture_fx` gives.
+        graph: What `gradwalk.capture` gives.
         drawn: The same with the numbers written into the program as nodes of their own, at the end.
         fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
         tensors_held: Node -> the parameter, buffer or constant that it stands for.
@@ -67,7 +67,7 @@ def capture_static(program: Program) -> StaticCapture:
     Returns:
         The graph; it keeps the program's parameters alive, and runs nothing.
     """
-    graph, nodes = capture_fx_nodes(program)
+    graph, nodes = capture_program(program)
     tensors: dict[int, torch.Tensor] = {}
     bodies: dict[int, GraphModule] = {}
     for i, data in graph.nodes(data=True):

@@ -11,7 +11,8 @@ import torch
 from ..forward.annotate import annotate
 from ..graph.capture import capture_nodes
 from ..graph.names import read_names
-from ..graph.outputs import read_outputs
+from ..graph.outputs import only_program, read_outputs
+from ..program.fx_graph import capture_program
 
 
 def capture(
@@ -25,7 +26,8 @@ def capture(
 
     Args:
         *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
-            ``Node``s, any number, also in lists, tuples and dicts.
+            ``Node``s, any number, also in lists, tuples and dicts. Or one static graph: what
+            ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
         names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
             parameters get dotted names), or one module.
 
@@ -56,6 +58,8 @@ def capture(
         "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
         ``input_nr`` of None.
 
+        A static graph has the attributes that `gradwalk.program.fx_graph.capture_program` lists.
+
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
         ``torch_version``.
 
@@ -73,6 +77,9 @@ def capture(
         >>> list(graph.edges(data="argument"))
         [(0, 1, 'self')]
     """
+    program = only_program(outputs, "capture")
+    if program is not None:
+        return capture_program(program)[0]
     given, called = read_outputs(outputs, "capture"), read_names(names, "capture")
     captured = annotate(capture_nodes(given, called), called, infer=False)
     return captured.drawn

@@ -7,24 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
-from traitlets import HasTraits
 
 from .. import notebook
-from ..backward.recording import Recording
-from ..findings.finding import Finding, finding_models, findings_from
-from ..findings.judge import Limits, judge
-from ..forward.annotate import Annotated, annotate
-from ..graph.capture import capture_nodes
+from ..findings.finding import Finding
+from ..findings.judge import Limits
 from ..graph.names import Names, names_among, read_names
-from ..graph.outputs import read_outputs
-from ..modules.namespaces import inferred_namespaces
 from ..program.kinds import no_backward
-from .static_follower import StaticFollower
+from .read import read_subject
+from .shown import Showing
+from .subject import Subject
 
 
 def diagnose(
-    what: Any,
-    *,
+    *outputs: Any,
     names: Mapping[str, Any] | nn.Module | None = None,
     vanishing: float = 1e-4,
     exploding: float = 1e4,
@@ -34,8 +29,8 @@ def diagnose(
     """Look for what commonly goes wrong with gradients. Runs no backward by itself.
 
     Args:
-        what: A ``GraphWidget`` (the backward pass that it shows is judged; of one that was opened
-            from a file, what was found when it was saved), a `Recording`, or outputs as for
+        *outputs: A ``GraphWidget`` (the backward pass that it shows is judged; of one that was
+            loaded from a file, what was found when it was saved), a `Recording`, or outputs as for
             `gradwalk.capture`, of which only the graph can be judged.
         names: What the program calls its parameters, as for `gradwalk.capture`; those of them that
             are not in the graph are found by it. By default the caller's variables.
@@ -49,7 +44,7 @@ def diagnose(
         The findings, the gravest first; a healthy net has none but the one about memory.
 
     Raises:
-        TypeError: ``what`` carries no graph.
+        TypeError: What was given carries no graph.
         ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
             a static graph.
 
@@ -66,38 +61,27 @@ def diagnose(
         called = names_among(notebook.caller_variables(sys._getframe(1)))
     else:
         called = read_names(names, "diagnose")
-    follower = getattr(what, "_follower", None)
-    if follower is not None and follower.captured.graph.graph.get("static"):
-        made_by = follower.captured.graph.graph["made_by"]
+    only = outputs[0] if len(outputs) == 1 else None
+    if isinstance(only, Showing):
+        subject = only._shown().subject
+    else:
+        subject = read_subject(outputs, called, "diagnose", infer=False)
+    return judged(subject, called, limits, is_explicit=names is not None)
+
+
+def judged(subject: Subject, called: Names, limits: Limits, *, is_explicit: bool) -> list[Finding]:
+    """What `diagnose` finds in what is shown.
+
+    Args:
+        subject: What is shown.
+        called: What the program calls its parameters.
+        limits: The thresholds.
+        is_explicit: Whether all that is called so belongs to the model.
+
+    Raises:
+        ValueError: It is a static graph.
+    """
+    made_by = subject.graph.graph.get("made_by")
+    if made_by is not None:
         raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
-    saved = getattr(follower, "findings", None)
-    if saved is not None:  # opened from a file: what was found where it was made
-        found = findings_from(saved())
-    else:
-        captured, recording, namespaces = _read(what, called)
-        is_explicit = names is not None
-        found = judge(
-            captured, recording, namespaces, called, limits=limits, is_explicit=is_explicit
-        )
-    if isinstance(what, HasTraits):
-        what.set_trait("findings", finding_models(found))  # the widget lists them
-    return found
-
-
-def _read(what: Any, called: Names) -> tuple[Annotated, Recording | None, Mapping[int, str]]:
-    """The graph, the pass to judge if there is one, and the modules of the nodes."""
-    from ..widget.graph_widget import GraphWidget  # noqa: PLC0415  the widget may show findings
-
-    if isinstance(what, GraphWidget):
-        what._refresh()
-        follower = what._open()
-        assert not isinstance(follower, StaticFollower)
-        return follower.captured, follower.recording, follower.namespaces
-    recording = what if isinstance(what, Recording) else None
-    if recording is not None:
-        plain = recording._captured
-    else:
-        plain = capture_nodes(read_outputs((what,), "diagnose"), called)
-    captured = annotate(plain, called, infer=False)
-    watched = {node: space for node, space in captured.drawn.nodes(data="namespace") if space}
-    return captured, recording, watched or inferred_namespaces(captured, called)
+    return subject.findings(called, limits, is_explicit=is_explicit)

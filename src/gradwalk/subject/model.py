@@ -27,9 +27,6 @@ from ..wire import (
     Values,
 )
 
-MOST_SHOWN = 200
-"""Nodes of a graph whose constants are drawn unasked."""
-
 _FEW = 4  # numbers that still fit on an edge
 
 

@@ -1,43 +1,44 @@
-"""What a widget shows of a static graph."""
+"""What a widget shows at one moment, for whatever is made of it."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
-from ..graph.outputs import Program
-from ..program.static_capture import capture_static
-from ..wire import GraphModel
-from .model import MOST_SHOWN, graph_model, modules_model
-from .static_follower import StaticFollower
+from ..wire import FindingModel
+from .subject import Subject
+
+MOST_SHOWN = 200
+"""Nodes of a graph whose constants are drawn unasked."""
 
 
-def shown_static(
-    program: Program, names: Any, direction: str | None, constants: bool | None
-) -> tuple[StaticFollower, GraphModel, dict[str, Any]]:
-    """What a widget shows of a static graph.
+@dataclass(frozen=True)
+class Shown:
+    """What a widget shows: pictures, pages and files are made of it.
 
-    Args:
-        program: What ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
-        names: What the user passed as ``names=``; a static graph takes none.
-        direction: Which way gradients would flow in the drawing; None is up, so that data flows
-            down.
-        constants: Whether buffers and constants are drawn; None draws them in small graphs.
-
-    Returns:
-        What stands in for a follower, the wire model, and the traits ``direction`` and
-        ``constants``.
-
-    Raises:
-        TypeError: There are names.
+    Attributes:
+        subject: The graph, its pass and its cursor.
+        direction: Which way gradients flow in the drawing.
+        constants: Whether operands that need no grad are drawn.
+        selected: The id of the selected node, or None.
+        findings: What was found when it was asked; None before that.
     """
-    if names is not None:
-        raise TypeError(
-            "GraphWidget() was given names along with a static graph, which has names of its own. "
-            "Leave them out."
-        )
-    captured = capture_static(program)
-    if constants is None:
-        constants = len(captured.drawn) <= MOST_SHOWN
-    shown = {"direction": direction or "up", "constants": constants}
-    model = graph_model(captured.drawn, modules=modules_model(captured.modules))
-    return StaticFollower(captured), model, shown
+
+    subject: Subject
+    direction: str
+    constants: bool
+    selected: int | None = None
+    findings: list[FindingModel] | None = None
+
+
+@runtime_checkable
+class Showing(Protocol):
+    """A widget that shows one graph."""
+
+    def _shown(self) -> Shown:
+        """What it shows, brought up to date.
+
+        Raises:
+            ValueError: It is closed.
+        """
+        ...

@@ -13,24 +13,19 @@ import traitlets
 
 from .. import notebook
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.recording import Recording, find_node, read_budget
+from ..backward.recording import find_node, read_max_bytes
 from ..files import export, mime
 from ..files.html import to_html
-from ..files.save import Opener
-from ..forward.annotate import MOST_INFERRED, annotate
-from ..graph.capture import MOST_NODES, Capture, capture_nodes, read_most
-from ..graph.collector import collector_paused
+from ..findings.finding import Finding, finding_models
+from ..findings.judge import Limits
+from ..graph.capture import MOST_NODES, read_most
 from ..graph.modes import grad_mode_kept, unseen
-from ..graph.names import Names, names_among, read_names
-from ..graph.outputs import read_outputs
-from ..modules.module_classes import classes_of_modules
-from ..modules.namespaces import inferred_namespaces
-from ..program.kinds import only_program
-from ..subject.diagnose import diagnose
-from ..subject.follower import Follower
-from ..subject.model import MOST_SHOWN, dtypes_model, graph_model, modules_model, run_model
-from ..subject.shown import shown_static
-from ..subject.static_follower import StaticFollower
+from ..graph.names import names_among, read_names
+from ..subject.diagnose import judged
+from ..subject.model import dtypes_model
+from ..subject.read import read_subject
+from ..subject.shown import MOST_SHOWN, Shown
+from ..subject.subject import Subject
 from ..wire import (
     DetailsModel,
     DtypesModel,
@@ -111,15 +106,15 @@ class GraphWidget(SteppingWidget):
     memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
-    _follower: Follower | StaticFollower | None = None  # None before the start and once closed
-    _shown: Recording | None = None  # the one that `steps`, `run` and `cursor` are of
+    _subject: Subject | None = None  # None before the start and once closed
+    _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
 
     def __init__(
         self,
         *outputs: Any,
         names: Mapping[str, Any] | torch.nn.Module | None = None,
         direction: str | None = None,
-        budget: int = DEFAULT_BUDGET,
+        max_bytes: int = DEFAULT_BUDGET,
         constants: bool | None = None,
         max_nodes: int | None = MOST_NODES,
     ) -> None:
@@ -133,7 +128,7 @@ class GraphWidget(SteppingWidget):
                 By default names are looked up among the caller's variables.
             direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
                 None is down; for a static graph up, so that its data flows down.
-            budget: Bytes of gradients to keep of each backward pass; beyond that only their
+            max_bytes: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.
             constants: Whether to draw operands that need no grad, and cuts: those that
                 `gradwalk.watch` saw, and those that can be inferred. None draws them in graphs of
@@ -143,70 +138,65 @@ class GraphWidget(SteppingWidget):
 
         Raises:
             TypeError: An output is of a kind that carries no autograd graph, ``names`` is not a
-                mapping or module, ``budget`` or ``max_nodes`` is no whole number, or ``constants``
-                is neither True, False nor None.
+                mapping or module, ``max_bytes`` or ``max_nodes`` is no whole number, or
+                ``constants`` is neither True, False nor None.
             ValueError: No output was given, one does not require grad, ``direction`` is unknown, or
                 the graph has more than ``max_nodes`` nodes.
         """
         if direction is not None:
             Direction().validate(self, direction)
-        budget = read_budget(budget)
+        max_bytes = read_max_bytes(max_bytes)
         max_nodes = read_most(max_nodes)
         if constants not in (True, False, None):
             raise TypeError(
                 f"constants was given {constants!r}. Give it True to draw operands that need no "
                 "grad, False to leave them out, or None to draw them in small graphs only."
             )
-        program = only_program(outputs)
-        if program is not None:
-            follower, model, shown = shown_static(program, names, direction, constants)
-            self._show(follower, model, **shown)
-            return
-        given = read_outputs(outputs, "GraphWidget")
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
-        with collector_paused(), unseen():
-            plain = capture_nodes(given, found, max_nodes)
-            self._show_captured(plain, found, direction, constants, budget)
-
-    @grad_mode_kept
-    def _show_captured(
-        self,
-        plain: Capture,
-        found: Names,
-        direction: str | None,
-        constants: bool | None,
-        budget: int,
-    ) -> None:
-        """Show the graph behind some tensors."""
-        infer = bool(constants) or len(plain.graph) <= MOST_INFERRED
-        captured = annotate(plain, found, infer=infer)
-        graph = captured.drawn
-        if constants is None:
-            constants = len(graph) <= MOST_SHOWN
-
-        namespaces = inferred_namespaces(captured, found)
-        modules = modules_model(classes_of_modules(captured, found, namespaces))
-        self._show(
-            Follower(captured, self._refresh, budget, namespaces=namespaces),
-            graph_model(graph, namespaces, modules),
-            direction=direction or "down",
-            constants=constants,
+        subject = read_subject(
+            outputs,
+            found,
+            "GraphWidget",
+            named=names is not None,
+            infer=constants or None,
+            max_bytes=max_bytes,
+            max_nodes=max_nodes,
         )
+        if constants is None:
+            constants = len(subject.drawn) <= MOST_SHOWN
+        self._show(subject, direction=direction or subject.direction, constants=constants)
 
-    def _show(self, follower: Follower | StaticFollower, graph: GraphModel, **shown: Any) -> None:
-        """Show a graph, and what its follower has seen."""
-        self._follower = follower
+    @classmethod
+    def _of(cls, subject: Subject, **shown: Any) -> GraphWidget:
+        """A widget of something that is there already."""
+        widget = cls.__new__(cls)
+        widget._show(subject, **shown)
+        return widget
+
+    def _show(self, subject: Subject, **shown: Any) -> None:
+        """Show a graph, and what has been seen of backward through it."""
+        self._subject = subject
 
         def fill() -> None:
-            self.set_trait("graph", graph)
-            self.set_trait("dtypes", dtypes_model(follower.captured.drawn))
-            self.set_trait("state", follower.state())
-            self.set_trait("transport", follower.transport())
+            self.set_trait("graph", subject.model)
+            self.set_trait("dtypes", dtypes_model(subject.drawn))
+            self.set_trait("state", subject.state())
+            self.set_trait("transport", subject.transport())
+            self.set_trait("steps", subject.steps)
+            self.set_trait("run", subject.run)
+            self._recorded = subject.recorded
 
+        subject.follow(self._refresh)
         self._begin(fill, **shown)
+        self.cursor = subject.cursor
+
+    def _shown(self) -> Shown:
+        """What is shown now; see `gradwalk.subject.shown.Showing`."""
+        self._refresh()
+        return Shown(self._open(), self.direction, self.constants, self.selected, self.findings)
 
     @grad_mode_kept
     def backward(
@@ -237,9 +227,9 @@ class GraphWidget(SteppingWidget):
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
-        follower = self._open()
+        subject = self._open()
         with self._own_pass():
-            follower.backward(
+            subject.backward(
                 gradient=gradient,
                 retain_graph=retain_graph,
                 create_graph=create_graph,
@@ -259,13 +249,13 @@ class GraphWidget(SteppingWidget):
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
             Exception: What `backward` raises.
         """
-        follower = self._open()
-        find_node(follower.captured.graph, node)
+        subject = self._open()
+        find_node(subject.graph, node)
         self._refuse_while_running("run_to()")
         with self.hold_sync():
             self._started()
-            if follower.recording is not None:  # None when the widget was closed meanwhile
-                self.cursor = follower.recording.find(node)
+            if subject.recorded is not None:  # None when the widget was closed meanwhile
+                self.cursor = subject.find(node)
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -276,7 +266,7 @@ class GraphWidget(SteppingWidget):
         Raises:
             ValueError: The widget is closed.
         """
-        return self._open().captured.watched()
+        return self._open().to_networkx()
 
     to_svg = export.to_svg
     to_png = export.to_png
@@ -284,12 +274,46 @@ class GraphWidget(SteppingWidget):
     to_html = to_html
     to_json = export.to_json
     to_dot = export.to_dot
-    open = Opener()
+
+    def diagnose(
+        self,
+        *,
+        names: Mapping[str, Any] | torch.nn.Module | None = None,
+        vanishing: float = 1e-4,
+        exploding: float = 1e4,
+        dead: float = 0.9,
+        largest: int = 5,
+    ) -> list[Finding]:
+        """Look for what commonly goes wrong with gradients, and list it under the picture.
+
+        Args:
+            names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
+                the caller's variables.
+            vanishing: As for `gradwalk.diagnose`, as are all that follow.
+            exploding: From which factor on a gradient explodes.
+            dead: From which share of zeros on a ReLU is dead.
+            largest: How many of the nodes that hold most memory to name.
+
+        Returns:
+            The findings, the gravest first; `findings` has them as plain values.
+
+        Raises:
+            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
+        """
+        if names is None:
+            called = names_among(notebook.caller_variables(sys._getframe(1)))
+        else:
+            called = read_names(names, "diagnose")
+        limits = Limits(vanishing, exploding, dead, largest)
+        subject = self._shown().subject
+        found = judged(subject, called, limits, is_explicit=names is not None)
+        self.set_trait("findings", finding_models(found))
+        return found
 
     def __repr__(self) -> str:
-        if self._follower is None:
+        if self._subject is None:
             return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
-        graph = self._follower.captured.graph
+        graph = self._subject.graph
         leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
         counts = [(len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")]
         if graph.graph.get("static"):
@@ -298,17 +322,20 @@ class GraphWidget(SteppingWidget):
         return f"GraphWidget({', '.join(_counted(*count) for count in counts)})"
 
     def __str__(self) -> str:
-        return mime.text_of(self)
+        return repr(self) if self._subject is None else mime.text_of(repr(self), self._shown())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return mime.with_fallbacks(self, super()._repr_mimebundle_(**kwargs))
+        found = super()._repr_mimebundle_(**kwargs)
+        if self._subject is None:
+            return found
+        return mime.with_fallbacks(found, repr(self), self._shown())
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> int | None:
         value = proposal["value"]
         if value is None:
             return None
-        total = len(self._open().captured.drawn)
+        total = len(self._open().drawn)
         try:
             node = operator.index(value)
         except TypeError:
@@ -323,45 +350,43 @@ class GraphWidget(SteppingWidget):
         return node
 
     def _started(self) -> bool:
-        follower = self._open()
+        subject = self._open()
         self._refresh()
-        if follower.recording is not None:
+        if subject.recorded is not None:
             return False
         self.backward()
         return True
 
     def _answer(self, asked: dict[str, Any]) -> None:
         if asked.get("kind") == "diagnose":
-            diagnose(self)
+            self.diagnose()
         elif asked.get("kind") == "memory":
             self.set_trait("memory", self._open().memory())
         else:
             super()._answer(asked)
 
     def _go(self, cursor: int) -> None:
-        recording = None if self._follower is None else self._follower.recording
-        if recording is not None and recording.cursor != cursor:
-            recording.travel(cursor)
+        if self._subject is not None:
+            self._subject.travel(cursor)
 
     def _stands_at(self) -> int:
-        recording = None if self._follower is None else self._follower.recording
-        return 0 if recording is None else recording.cursor
+        return 0 if self._subject is None else self._subject.cursor
 
-    def _open(self) -> Follower | StaticFollower:
-        if self._follower is None:
+    def _open(self) -> Subject:
+        if self._subject is None:
             raise ValueError(
                 "This GraphWidget is closed and has let go of its graph. Make a new one, for "
                 "example GraphWidget(loss)."
             )
-        return self._follower
+        return self._subject
 
     def _let_go(self) -> None:
-        if self._follower is None:
+        if self._subject is None:
             return
         with self._lock:
-            follower, self._follower, self._shown = self._follower, None, None
-            if follower is not None:  # else closed while we waited
-                follower.close()
+            subject, self._subject, self._recorded = self._subject, None, None
+            if subject is not None:  # else closed while we waited
+                subject.close()
                 getattr(self, "_stop_refreshing", lambda: None)()
                 self.set_trait("details", None)
                 self.set_trait("selected", None)
@@ -371,41 +396,42 @@ class GraphWidget(SteppingWidget):
         if self._refreshing:
             return
         with self._lock:
-            follower = self._follower
-            if follower is None:
+            subject = self._subject
+            if subject is None:
                 return
             self._refreshing = True
             self._part_fault = None
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
-                    self._refresh_run(follower)
-                    details = self._part(
-                        f"Node {self.selected}", lambda: follower.describe(self.selected), None
-                    )
-                    self.set_trait("details", details)
-                    self.set_trait("fault", follower.observer.fault or self._part_fault)
+                    self._refresh_run(subject)
+                    self.set_trait("details", self._describe(subject))
+                    self.set_trait("fault", subject.fault or self._part_fault)
             finally:
                 self._refreshing = False
 
-    def _refresh_run(self, follower: Follower | StaticFollower) -> None:
-        if follower.notice() or follower.recording is not self._shown:
-            self._show_pass(follower)
-        transport = self._part("What stepping does", follower.transport, self.transport)
+    def _describe(self, subject: Subject) -> DetailsModel | None:
+        node = self.selected
+        if node is None:
+            return None
+        return self._part(f"Node {node}", lambda: subject.details(node), None)
+
+    def _refresh_run(self, subject: Subject) -> None:
+        if subject.notice() or subject.recorded is not self._recorded:
+            self._show_pass(subject)
+        transport = self._part("What stepping does", subject.transport, self.transport)
         self.set_trait("transport", transport)
 
-    def _show_pass(self, follower: Follower | StaticFollower) -> None:
+    def _show_pass(self, subject: Subject) -> None:
         """Show what is new: a pass that has ended, whether or not we go to it."""
-        self.set_trait("state", self._part("What has flowed", follower.state, self.state))
+        self.set_trait("state", self._part("What has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
         if self.memory is not None:
-            self.set_trait("memory", self._part("The memory held", follower.memory, None))
-        recording = follower.recording
-        if recording is not None and recording is not self._shown:
-            self.set_trait("steps", recording.models)
-            self.cursor = recording.cursor
-            run = self._part("What flowed", lambda: run_model(recording), None)
-            self.set_trait("run", run)
-        self._shown = recording
+            self.set_trait("memory", self._part("The memory held", subject.memory, None))
+        if subject.recorded is not None and subject.recorded is not self._recorded:
+            self.set_trait("steps", subject.steps)
+            self.cursor = subject.cursor
+            self.set_trait("run", self._part("What flowed", lambda: subject.run, None))
+        self._recorded = subject.recorded
 
 
 def _counted(count: int, noun: str) -> str:

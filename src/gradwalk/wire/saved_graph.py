@@ -52,7 +52,7 @@ class SavedRoot(TypedDict):
 
 
 class SavedStaticRoot(SavedRoot):
-    """What a static graph says as a whole; see `gradwalk.capture_fx`."""
+    """What a static graph says as a whole; see `gradwalk.capture`."""
 
     root_names: list[str | None]
     static: bool
@@ -173,7 +173,7 @@ def read_saved(path: Any) -> SavedGraph:
         file = Path(path).expanduser()
     except TypeError:
         raise TypeError(
-            f"open() was given {path!r}, of type {type(path).__name__}. Give the name of a file "
+            f"load() was given {path!r}, of type {type(path).__name__}. Give the name of a file "
             "that gradwalk.save() wrote."
         ) from None
     try:

@@ -1,0 +1,345 @@
+"""A graph of tensors that are alive, followed through its backward passes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ..backward.grads import Grads
+from ..backward.kept import DEFAULT_BUDGET
+from ..backward.observe import Observer, Run
+from ..backward.recording import Recording, find_node
+from ..backward.run_backward import run_backward
+from ..findings.finding import Finding
+from ..findings.judge import Limits, judge
+from ..findings.memory import memory_model, saved_memory
+from ..forward.annotate import Annotated
+from ..graph.adjacency import predecessors
+from ..graph.guarded import could_not
+from ..graph.modes import grad_mode_kept, unseen
+from ..graph.names import Names
+from ..graph.nodes import leaf_tensor
+from ..graph.saved import is_freed
+from ..modules.module_classes import classes_of_modules
+from ..modules.namespaces import inferred_namespaces
+from ..reasons import why
+from ..wire import (
+    DetailsModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
+from .blank import blank_details
+from .details import details
+from .model import as_kept, graph_model, modules_model, run_model, state_model
+from .saved import replayed
+
+
+class Live:
+    """A graph of tensors that are alive; see `gradwalk.subject.subject.Subject`.
+
+    Attributes:
+        captured: The graph.
+        freed: Ids of the nodes whose saved tensors are gone.
+        recording: The pass that is shown; None before any.
+    """
+
+    runs_backward = True
+    direction = "down"
+
+    def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
+        """Look at a graph; `follow` watches it.
+
+        Args:
+            captured: The graph.
+            names: What the user calls tensors and modules.
+            max_bytes: Of gradients to keep of each pass.
+        """
+        self.captured = captured
+        self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
+        self.recording: Recording | None = None
+        self._names = names
+        self._max_bytes = max_bytes
+        self._observer: Observer | None = None
+        self._seen: Run | None = None
+        self._run: tuple[Recording | None, RunModel | None] = None, None
+        self._told_compiled = False
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The autograd nodes alone."""
+        return self.captured.graph
+
+    @property
+    def drawn(self) -> nx.MultiDiGraph:
+        """With constants and cuts."""
+        return self.captured.drawn
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether `watch` saw any of the nodes made."""
+        return bool(self.captured.annotations)
+
+    @functools.cached_property
+    def namespaces(self) -> Mapping[int, str]:
+        """The modules of the nodes, watched or inferred."""
+        watched = {node: space for node, space in self.drawn.nodes(data="namespace") if space}
+        return self._inferred or watched
+
+    @functools.cached_property
+    def _inferred(self) -> Mapping[int, str]:
+        return inferred_namespaces(self.captured, self._names)
+
+    @functools.cached_property
+    def model(self) -> GraphModel:
+        """What is drawn."""
+        classes = classes_of_modules(self.captured, self._names, self._inferred)
+        return graph_model(self.drawn, self._inferred, modules_model(classes))
+
+    @property
+    def recorded(self) -> object | None:
+        """The recording."""
+        return self.recording
+
+    @property
+    def steps(self) -> list[StepModel]:
+        """Those of the recording."""
+        return [] if self.recording is None else self.recording.models
+
+    @property
+    def run(self) -> RunModel | None:
+        """What flowed in the recording."""
+        if self._run[0] is not self.recording:
+            shown = self.recording
+            self._run = shown, None if shown is None else run_model(shown)
+        return self._run[1]
+
+    @property
+    def cursor(self) -> int:
+        """That of the recording."""
+        return 0 if self.recording is None else self.recording.cursor
+
+    @property
+    def grads(self) -> Grads | None:
+        """Those of a pass that gradwalk ran."""
+        return None if self.recording is None else self.recording.run.grads
+
+    @property
+    def fault(self) -> str | None:
+        """What went wrong within a hook."""
+        return None if self._observer is None else self._observer.fault
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Put a hook on every node."""
+        self._observer = Observer(
+            self.captured.nodes,
+            [kind == "leaf" for _, kind in self.graph.nodes(data="kind")],
+            changed,
+            {node for node, _ in self.graph.graph["roots"]},
+            self._max_bytes,
+            on_begin=begun,
+        )
+
+    def close(self) -> None:
+        """Remove every hook and let go of what was recorded."""
+        self.recording = self._seen = None
+        self._run = None, None
+        if self._observer is not None:
+            self._observer.close()
+
+    def backward(self, **asked: Any) -> None:
+        """Run the real backward; `notice` then finds it.
+
+        Args:
+            **asked: As for `gradwalk.backward.run_backward.run_backward`.
+
+        Raises:
+            RuntimeError: Tensors that backward needs were freed by an earlier one.
+            Exception: What `gradwalk.backward.run_backward.run_backward` raises.
+        """
+        if self.freed:
+            raise RuntimeError(why.freed(self.captured, self.freed))
+        run_backward(self.captured, self._observing, **asked)
+
+    def notice(self) -> bool:
+        """Take note of a pass that has ended.
+
+        It is shown from now on, unless the user stands within a pass of gradwalk's own, not to be
+        taken elsewhere.
+
+        Returns:
+            Whether there was one since the last call.
+        """
+        observer = self._observer
+        if observer is None:
+            return False
+        last = observer.last
+        compiled = observer.compiled and not self._told_compiled
+        self._told_compiled = observer.compiled
+        if last is None or last is self._seen or last.state == "running":
+            return compiled
+        self._seen = last
+        if not last.keeps_graph:
+            self.freed.update(i for i in last.steps if is_freed(self.captured.nodes[i]))
+        if not self._is_travelling(last):
+            self.recording = Recording(self.captured, last)
+        return True
+
+    def _is_travelling(self, last: Run) -> bool:
+        shown = self.recording
+        return (
+            last.grads is None
+            and shown is not None
+            and shown.run.grads is not None
+            and shown.cursor < len(shown.run.steps)
+        )
+
+    @property
+    def _observing(self) -> Observer:
+        if self._observer is None:
+            self.follow(lambda: None)
+        assert self._observer is not None
+        return self._observer
+
+    def state(self) -> StateModel:
+        """What has been seen of backward."""
+        return state_model(self._observing, self.freed, self.graph)
+
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes hold for backward."""
+        return memory_model(saved_memory(self.captured, self.namespaces))
+
+    @grad_mode_kept
+    def findings(
+        self, called: Names, limits: Limits | None = None, *, is_explicit: bool = False
+    ) -> list[Finding]:
+        """What may be wrong with the graph and the pass that is shown."""
+        return judge(
+            self.captured,
+            self.recording,
+            self.namespaces,
+            called,
+            limits=limits or Limits(),
+            is_explicit=is_explicit,
+        )
+
+    def transport(self) -> TransportModel:
+        """Whether travelling moves ``.grad``, and why not."""
+        shown = self.recording
+        return {
+            "owned": shown is not None and shown.owned,
+            "note": None if shown is None else shown.note,
+            "blocked": why.freed(self.captured, self.freed) if self.freed else self._missing,
+        }
+
+    @functools.cached_property
+    def _missing(self) -> str | None:
+        """Why backward cannot start by itself, whatever was freed."""
+        return why.blocked(self.captured)
+
+    def reopened(self) -> TransportModel:
+        """That it moves nothing, and what there is to say about the pass."""
+        shown = self.recording
+        return replayed(self.graph, shown is not None, None if shown is None else shown.note)
+
+    @grad_mode_kept
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        """What the panel shows of a node; where a part cannot be made, a sentence says so."""
+        # A click can be handled on another thread, in whatever grad mode that thread is in.
+        with unseen(), torch.no_grad():
+            try:
+                found = self._details(node, cursor)
+            except Exception as error:  # the picture and every other node still work
+                sentence = could_not("details", error)
+                found = blank_details(self.drawn, node, sentence, sentence)
+        if found["module"] is None and self.namespaces.get(node):
+            found["module"] = self.namespaces[node].replace("/", ".")
+        return found
+
+    def _details(self, node: int, cursor: int | None) -> DetailsModel:
+        if self.recording is None or cursor is None:
+            return details(self.captured, node, self.recording)
+        elsewhere = Recording(self.captured, self.recording.run)
+        elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
+        found = details(self.captured, node, elsewhere)
+        if elsewhere.owned:
+            self._put_grad(node, elsewhere, found)
+        return found
+
+    def _put_grad(self, node: int, recording: Recording, found: DetailsModel) -> None:
+        """Put in what ``.grad`` is at the cursor of a pass that moves it."""
+        run = recording.run
+        assert run.grads is not None
+        for timeline in run.grads.timelines:
+            tensor = timeline.tensor()
+            if timeline.node != node or tensor is None:
+                continue
+            moment = timeline.moments[timeline.at(recording.cursor)]
+            missing = moment.grad is None
+            if missing != (tensor.grad is None):
+                found["explained"] = None  # it is about the `.grad` that is there now
+            found["grad"] = None if missing else as_kept(moment).summarise()
+            state = recording.state(node)
+            found["grad_note"]["grad"] = (
+                why.no_grad(self.graph, node, tensor, run, state) if missing else None
+            )
+            return
+
+    def changes(self, node: int) -> list[int]:
+        """Where the node runs, where something arrives at it, where its ``.grad`` changes."""
+        recording = self.recording
+        if recording is None or node >= len(self.captured.nodes):
+            return [0]
+        run = recording.run
+        found = {0}
+        own = run.numbers.get(node)
+        if own is not None:
+            found |= {own, own + 1}
+        takers = predecessors(self.graph)[node]
+        found |= {run.numbers[source] for source in takers if source in run.numbers}
+        for timeline in run.grads.timelines if run.grads is not None else ():
+            if timeline.node == node:
+                found |= {moment.step for moment in timeline.moments}
+        return sorted(cursor for cursor in found if cursor <= len(run.steps))
+
+    def travel(self, cursor: int) -> None:
+        """Move the cursor of the recording."""
+        if self.recording is not None and self.recording.cursor != cursor:
+            self.recording.travel(cursor)
+
+    def find(self, node: int | str) -> int:
+        """After which step of the recording a node has just run."""
+        found = find_node(self.graph, node)
+        return 0 if self.recording is None else self.recording.find(found)
+
+    def leaf(self, node: int) -> torch.Tensor | None:
+        """The leaf tensor of an AccumulateGrad, or of a constant, a cut or a cut's source."""
+        if node < len(self.captured.nodes):
+            return leaf_tensor(self.captured.nodes[node])
+        tensor = self.captured.extra(node).tensor
+        return tensor if tensor is not None and tensor.is_leaf else None
+
+    def accumulated(self) -> list[torch.Tensor]:
+        """The leaves, and the tensors that retain their gradient."""
+        leaves = map(leaf_tensor, self.captured.nodes)
+        others = (reference() for reference in self.captured.tensors.values())
+        return [
+            *(tensor for tensor in leaves if tensor is not None),
+            *(tensor for tensor in others if tensor is not None and tensor.retains_grad),
+        ]
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Within it the hooks see nothing."""
+        return self._observing.paused()
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The graph with what `watch` saw, and without what was inferred; a copy."""
+        return self.captured.watched()

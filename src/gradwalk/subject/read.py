@@ -1,0 +1,70 @@
+"""What a user hands over, as something that can be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backward.kept import DEFAULT_BUDGET
+from ..backward.recording import Recording
+from ..forward.annotate import MOST_INFERRED, annotate
+from ..graph.capture import capture_nodes
+from ..graph.collector import collector_paused
+from ..graph.modes import grad_mode_kept, unseen
+from ..graph.names import Names
+from ..graph.outputs import only_program, read_outputs
+from ..program.static_capture import capture_static
+from .live import Live
+from .subject import Subject
+from .written import Written
+
+
+@grad_mode_kept
+def read_subject(
+    given: tuple[Any, ...],
+    called: Names,
+    caller: str,
+    *,
+    named: bool = False,
+    infer: bool | None = None,
+    max_bytes: int = DEFAULT_BUDGET,
+    max_nodes: int | None = None,
+) -> Subject:
+    """Capture what was given.
+
+    Args:
+        given: As for `gradwalk.GraphWidget`; or one `Recording`.
+        called: What the user calls tensors and modules.
+        caller: The public name to use in messages.
+        named: Whether the user gave the names.
+        infer: Whether to infer constants and cuts that nobody watched; None does so in graphs of up
+            to 2,000 nodes.
+        max_bytes: Of gradients to keep of each pass.
+        max_nodes: The most autograd nodes; None for any number.
+
+    Returns:
+        The graph, not followed yet; a recording's with its pass.
+
+    Raises:
+        TypeError: Something is of a kind that carries no graph, or stands beside a static one; or
+            names were given with a static graph.
+        ValueError: Nothing was given, an output does not require grad, or there are too many nodes.
+    """
+    program = only_program(given, caller)
+    if program is not None:
+        if named:
+            raise TypeError(
+                f"{caller}() was given names along with a static graph, which has names of its own."
+                " Leave them out."
+            )
+        return Written(capture_static(program))
+    recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
+    with collector_paused(), unseen():
+        if recording is not None:
+            plain = recording._captured
+        else:
+            plain = capture_nodes(read_outputs(given, caller), called, max_nodes)
+        if infer is None:
+            infer = len(plain.graph) <= MOST_INFERRED
+        subject = Live(annotate(plain, called, infer=infer), called, max_bytes)
+    subject.recording = recording
+    return subject

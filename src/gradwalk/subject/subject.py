@@ -1,0 +1,203 @@
+"""`Subject`: what can be shown, whatever stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import networkx as nx
+import torch
+
+from ..backward.grads import Grads
+from ..findings.finding import Finding
+from ..findings.judge import Limits
+from ..graph.names import Names
+from ..wire import (
+    DetailsModel,
+    GraphModel,
+    MemoryModel,
+    RunModel,
+    StateModel,
+    StepModel,
+    TransportModel,
+)
+
+
+class Subject(Protocol):
+    """A graph that can be shown, and what is known of backward through it.
+
+    Three stand behind it: a graph of tensors that are alive (`gradwalk.subject.live.Live`), a
+    program written down (`gradwalk.subject.written.Written`), and a file
+    (`gradwalk.subject.saved.Saved`). Nobody who shows one asks which it is.
+
+    Attributes:
+        graph: The graph, as `gradwalk.capture` gives it.
+        drawn: The same with what is known beyond it: constants, cuts, numbers.
+        is_watched: Whether `gradwalk.watch` saw the program that made it.
+        runs_backward: Whether backward can run through it, if nothing was freed.
+        direction: Which way its gradients flow in a drawing, unless somebody chooses.
+        model: What is drawn, as plain values.
+        recorded: The pass that is shown, to tell it from another; None before any.
+        steps: What ran in that pass, in the engine's order.
+        run: What flowed in it, in few numbers; None before any.
+        cursor: After how many of the steps we stand.
+        grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
+            none.
+        fault: A sentence when watching went wrong, or None.
+    """
+
+    @property
+    def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102  described above, as all of these
+    @property
+    def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    @property
+    def is_watched(self) -> bool: ...  # noqa: D102
+    @property
+    def runs_backward(self) -> bool: ...  # noqa: D102
+    @property
+    def direction(self) -> str: ...  # noqa: D102
+    @property
+    def model(self) -> GraphModel: ...  # noqa: D102
+    @property
+    def recorded(self) -> object | None: ...  # noqa: D102
+    @property
+    def steps(self) -> list[StepModel]: ...  # noqa: D102
+    @property
+    def run(self) -> RunModel | None: ...  # noqa: D102
+    @property
+    def cursor(self) -> int: ...  # noqa: D102
+    @property
+    def grads(self) -> Grads | None: ...  # noqa: D102
+    @property
+    def fault(self) -> str | None: ...  # noqa: D102
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Watch what runs through the graph from now on.
+
+        Args:
+            changed: Called when a pass that someone else started has ended. Held weakly when it is
+                a bound method.
+            begun: Called when any pass has begun, before a leaf's ``.grad`` has changed. Held
+                likewise.
+        """
+
+    def notice(self) -> bool:
+        """Take note of a pass that has ended; whether there is news since the last call."""
+        ...
+
+    def state(self) -> StateModel:
+        """What has been seen of backward."""
+        ...
+
+    def transport(self) -> TransportModel:
+        """Whether travelling moves ``.grad``, and why not."""
+        ...
+
+    def reopened(self) -> TransportModel:
+        """What a copy opened from a file will say of travelling."""
+        ...
+
+    def memory(self) -> MemoryModel:
+        """The bytes that the nodes hold for backward."""
+        ...
+
+    def findings(
+        self, called: Names, limits: Limits | None = None, *, is_explicit: bool = False
+    ) -> list[Finding]:
+        """What may be wrong with it.
+
+        Args:
+            called: What the program calls its parameters.
+            limits: The thresholds; None for the usual ones.
+            is_explicit: Whether all that is called so belongs to the model.
+        """
+        ...
+
+    def details(self, node: int, cursor: int | None = None) -> DetailsModel:
+        """What the panel shows of a node.
+
+        Args:
+            node: Which node of ``drawn``.
+            cursor: After how many steps of the pass; None for where we stand. Nothing is moved.
+        """
+        ...
+
+    def changes(self, node: int) -> list[int]:
+        """The cursors at which the details of a node may become others, 0 the first."""
+        ...
+
+    def backward(self, **asked: Any) -> None:
+        """Run the real backward; `notice` then finds it.
+
+        Args:
+            **asked: As for `gradwalk.backward.run_backward.run_backward`.
+
+        Raises:
+            RuntimeError: It cannot run, and why.
+            Exception: What the pass raises.
+        """
+
+    def travel(self, cursor: int) -> None:
+        """Stand after so many steps; every ``.grad`` that the pass owns moves along."""
+
+    def find(self, node: int | str) -> int:
+        """After which step a node has just run.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+        """
+        ...
+
+    def leaf(self, node: int) -> torch.Tensor | None:
+        """The leaf tensor that a node of ``drawn`` stands for, while it lives."""
+        ...
+
+    def accumulated(self) -> list[torch.Tensor]:
+        """The tensors whose ``.grad`` backward adds to."""
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Within it nothing is watched: a pass runs that is none of this graph's."""
+        ...
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """The graph, as `gradwalk.capture` gives it; a copy."""
+        ...
+
+    def close(self) -> None:
+        """Remove every hook, and let go of what was recorded."""
+
+
+class Still:
+    """What is the same of all subjects through which no backward runs."""
+
+    runs_backward = False
+    grads: Grads | None = None
+    fault: str | None = None
+
+    def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
+        """Nothing runs through it."""
+
+    def notice(self) -> bool:
+        """No pass ends here."""
+        return False
+
+    def leaf(self, node: int) -> torch.Tensor | None:  # noqa: ARG002
+        """No tensor gets a ``.grad`` of it."""
+        return None
+
+    def accumulated(self) -> list[torch.Tensor]:
+        """Nor does any grow."""
+        return []
+
+    def paused(self) -> AbstractContextManager[None]:
+        """There is nothing to pause."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing is held."""
