@@ -60,7 +60,7 @@ class SavedRecording:
     models: list[StepModel]
     cursor: int
 
-    def go(self, cursor: int) -> None:
+    def travel(self, cursor: int) -> None:
         """Move the cursor."""
         self.cursor = cursor
 
