@@ -66,12 +66,31 @@ export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {
   send(message: Message, done?: () => void): void;
 }
 
-/** The channel to Python. This file is the only one that knows anywidget. */
+/** What is said of a picture whose kernel was restarted or has ended: nobody is there to move a `.grad`. */
+export const GONE =
+  "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
+  "recorded and moves no .grad. Run the cell again for a new picture.";
+
+/** Jupyter's hosts tell the model, and mark the view, once nobody in a kernel is behind it any more. */
+const LIVENESS = "comm_live_update";
+const DISCONNECTED = ".jupyter-widgets-disconnected";
+
+/**
+ * The channel to Python. This file is the only one that knows anywidget.
+ *
+ * Where `el` is in a view whose kernel has gone, no pass owns a `.grad`. A host that does not tell is believed to
+ * have its kernel.
+ */
 export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
+  el?: Element,
 ): Channel<T, Settable & keyof T> {
+  const isGone = () => el?.closest(DISCONNECTED) != null;
   return {
-    get: (trait) => opened(model.get(trait)),
+    get: (trait) => {
+      const value = opened(model.get(trait));
+      return isGone() ? withoutKernel(trait, value) : value;
+    },
     raw: (trait) => model.get(trait),
     set(trait, value) {
       if (model.get(trait) === value) return;
@@ -83,10 +102,28 @@ export function channelOf<T extends object = Traits>(
       const callback = () => changed();
       const event = `change:${String(trait)}` as `change:${keyof T & string}`;
       model.on(event, callback);
-      return () => model.off(event, callback);
+      if (!TELLS_OWNER.has(trait)) return () => model.off(event, callback);
+      const live = LIVENESS as typeof event;
+      model.on(live, callback);
+      return () => {
+        model.off(event, callback);
+        model.off(live, callback);
+      };
     },
     send: (message, done) => model.send(message, done && callbacks(done)),
   };
+}
+
+/** The traits that say whether stepping moves `.grad`: of one graph, and of several. */
+const TELLS_OWNER: ReadonlySet<unknown> = new Set(["transport", "passes"]);
+
+/** The value of a trait as it is true once the kernel has gone. */
+function withoutKernel<V>(trait: unknown, value: V): V {
+  const transport: TransportModel = { owned: false, note: null, blocked: GONE };
+  if (trait === "transport") return transport as V;
+  if (trait === "passes" && Array.isArray(value))
+    return value.map((pass: object) => ({ ...pass, transport })) as V;
+  return value;
 }
 
 /** What was in bytes that came, by these bytes: whoever asks again gets the same. */

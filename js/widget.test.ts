@@ -1,7 +1,9 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { channelOf, type Traits } from "./channel";
+import { channelOf, GONE, type Traits } from "./channel";
+import type { CompareTraits } from "./compare/traits";
 import { MODELS } from "./demo/models";
+import { element } from "./dom/element";
 import { fakeBrowser, nextFrame } from "./testing/browser";
 import widget from "./widget";
 
@@ -31,7 +33,10 @@ function fakeModel(traits: Partial<Traits>) {
     send: (message: unknown) => saved.push(JSON.stringify(message)),
     save_changes: () => saved.push(JSON.stringify([values.selected, values.direction])),
   };
-  return { model: model as never, set: model.set, listeners, saved };
+  const tell = (told: string) => {
+    for (const [event, call] of [...listeners]) if (event === told) call();
+  };
+  return { model: model as never, set: model.set, tell, listeners, saved };
 }
 
 beforeEach(() => {
@@ -66,6 +71,34 @@ describe("channelOf", () => {
     set("state", {});
     expect(heard).toHaveBeenCalledTimes(1);
     expect(listeners).toHaveLength(0);
+  });
+
+  it("knows that the kernel has gone, and says that nothing moves .grad", () => {
+    const transport = { owned: true, note: null, blocked: null };
+    const { model, tell, listeners } = fakeModel({ transport });
+    const outer = element("div", {}, element("div", {}));
+    const channel = channelOf(model, outer.firstElementChild as Element);
+    const heard = vi.fn();
+    const stop = channel.on("transport", heard);
+    expect(channel.get("transport")).toEqual(transport);
+    outer.className = "jupyter-widgets-disconnected"; // as Jupyter does when a kernel restarts
+    tell("comm_live_update");
+    expect(heard).toHaveBeenCalledTimes(1);
+    expect(channel.get("transport")).toEqual({ owned: false, note: null, blocked: GONE });
+    outer.className = ""; // and when it has found the kernel again
+    tell("comm_live_update");
+    expect(channel.get("transport")).toEqual(transport);
+    stop();
+    expect(listeners).toHaveLength(0);
+  });
+
+  it("says so of every graph that is compared", () => {
+    const passes = [1, 2].map(() => ({ transport: { owned: true, note: null, blocked: null } }));
+    const { model } = fakeModel({ passes } as never);
+    const gone = element("div", { class: "jupyter-widgets-disconnected" });
+    const found = channelOf<CompareTraits>(model, gone).get("passes");
+    expect(found.map((pass) => pass.transport.owned)).toEqual([false, false]);
+    expect(found.map((pass) => pass.transport.blocked)).toEqual([GONE, GONE]);
   });
 });
 

@@ -16,8 +16,8 @@ function render({ model, el, signal }: RenderProps<AnyTraits>): () => void {
   let end = () => {};
   try {
     end = isComparison(model)
-      ? createComparison(el, channelOf<CompareTraits>(model))
-      : createView(el, channelOf(model as AnyModel<Traits>), workersOf(model));
+      ? createComparison(el, channelOf<CompareTraits>(model, el))
+      : createView(el, channelOf(model as AnyModel<Traits>, el), workersOf(model));
   } catch (error) {
     // anywidget shows errors only in the console.
     el.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));

@@ -352,7 +352,7 @@ def test_a_refresh_that_fails_leaves_steps_whole(monkeypatch):
     x, y = squares()
     widget = GraphWidget(y, names={"x": x, "y": y})
     widget.selected = 1
-    monkeypatch.setattr(follower, "details", fail)
+    monkeypatch.setattr(follower.Follower, "describe", fail)
     widget.step(2)
     assert (widget.cursor, x.grad) == (2, None)
     assert "made to fail" in widget.fault
