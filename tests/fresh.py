@@ -1,4 +1,4 @@
-"""Running a few lines in a process of their own: what kills the kernel, or depends on a first use."""
+"""Running lines in a process of their own: what may kill it, or depends on a first use."""
 
 from __future__ import annotations
 
