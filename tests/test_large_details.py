@@ -83,7 +83,8 @@ def test_a_node_of_many_inputs_is_listed_in_part_and_counted_in_full(count):
     with closing(GraphWidget(torch.stack([*(x * 2).unbind(), *frozen]).sum())) as widget:
         widget.backward()
         found = {}
-        for widget.selected in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.graph["nodes"])):
+            widget.selected = node
             found[widget.details["op"]] = widget.details
         stack, unbind = found["StackBackward0"], found["UnbindBackward0"]
         listed = min(count, 100)
@@ -102,7 +103,8 @@ def test_many_outputs_of_one_node(count):
     x = torch.ones(count, requires_grad=True)
     with closing(GraphWidget(*(x * 2).unbind())) as widget:
         assert len(widget.graph["roots"]) == count
-        for widget.selected in range(3):
+        for node in range(3):
+            widget.selected = node
             assert widget.details["failed"] == []
         assert widget.transport["blocked"] is None
 

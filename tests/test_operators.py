@@ -75,7 +75,8 @@ def check(unit, folder):
 
 
 def look(widget):
-    for widget.selected in range(len(widget.graph["nodes"])):
+    for node in range(len(widget.graph["nodes"])):
+        widget.selected = node
         assert widget.details["failed"] == []
         assert widget.fault is None
     assert widget.state is not None

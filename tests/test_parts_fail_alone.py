@@ -30,9 +30,10 @@ def test_formulas_run_in_a_process_where_nothing_ran_before(written):
         y = {written}
         widget = GraphWidget(y)
         widget.backward()
-        for widget.selected in range(len(widget.graph["nodes"])):
+        for node in range(len(widget.graph["nodes"])):
+            widget.selected = node
             assert widget.details["failed"] == [] and widget.fault is None
-        for node in [y.grad_fn, *(child for child, _ in y.grad_fn.next_functions)]:
+        for node in filter(None, [y.grad_fn, *(child for child, _ in y.grad_fn.next_functions)]):
             grad = torch.ones_like(y) if node is y.grad_fn else None
             for formula in formulas(node):
                 if grad is not None and formula["source"] == "gradwalk":
@@ -67,7 +68,8 @@ def test_formulas_run_under_modes_of_the_users():
                 node = y.grad_fn.next_functions[0][0]
                 formula, = formulas(node)
                 assert evaluate(formula, node, [torch.ones(2)]).tolist() == [3.0, 3.0]
-                for widget.selected in range(len(widget.graph["nodes"])):
+                for node in range(len(widget.graph["nodes"])):
+                    widget.selected = node
                     assert widget.details["failed"] == []
         """
     )
@@ -81,7 +83,8 @@ def looked_at(*outputs, run=True):
             widget.backward()
         for cursor in {0, widget.cursor}:
             widget.cursor = cursor
-            for widget.selected in range(len(widget.graph["nodes"])):
+            for node in range(len(widget.graph["nodes"])):
+                widget.selected = node
                 assert widget.details["failed"] == []
                 assert widget.fault is None
             assert widget.state is not None
@@ -137,7 +140,7 @@ def test_sizes_that_are_symbols():
         symbolic_context=Context([DimDynamic.DYNAMIC, DimDynamic.STATIC]),
     )
     with closing(looked_at((x * 2).sum(), run=False)) as widget:
-        assert {None} <= {n["shape"] and tuple(n["shape"]) for n in widget.graph["nodes"]}
+        assert None in [node["shape"] for node in widget.graph["nodes"]]
 
 
 def test_a_class_that_refuses_to_tell():
@@ -153,8 +156,9 @@ def test_a_class_that_refuses_to_tell():
 
     x = torch.ones(3).as_subclass(Shy).requires_grad_()
     with closing(GraphWidget((x * 2).sum())) as widget:
-        for widget.selected in range(len(widget.graph["nodes"])):
-            assert widget.details["id"] == widget.selected
+        for node in range(len(widget.graph["nodes"])):
+            widget.selected = node
+            assert widget.details["id"] == node
 
 
 def test_a_variable_whose_key_cannot_be_written():
@@ -177,12 +181,14 @@ def test_whatever_fails_takes_nothing_with_it(part, monkeypatch, tmp_path):
     with closing(GraphWidget((x * 2) ** 2)) as widget:
         whole = {}
         widget.backward()
-        for widget.selected in range(3):
+        for node in range(3):
+            widget.selected = node
             whole[widget.selected] = widget.details
         monkeypatch.setattr(details_module, part, fails)
         widget.selected = None
         missing = set()
-        for widget.selected in range(3):
+        for node in range(3):
+            widget.selected = node
             found = widget.details
             for failed in found["failed"]:
                 missing.add(failed["part"])
