@@ -76,7 +76,7 @@ def test_what_many_share_is_listed_in_part_and_counted_in_full():
         assert len(widget.details["contributions"]) == widget.details["contribution_count"] == 20
 
 
-@pytest.mark.parametrize("count", [1, 100, 101, 1_000, 100_000])
+@pytest.mark.parametrize("count", [1, 100, 101, 1_000, 10_000])
 def test_a_node_of_many_inputs_is_listed_in_part_and_counted_in_full(count):
     x = torch.ones(count, 2, requires_grad=True)
     frozen = [torch.ones(2)] * (count // 2)
@@ -113,10 +113,10 @@ def test_many_outputs_of_one_node(count):
 def test_lists_nested_deep(inside):
     y = torch.ones(1, requires_grad=True) * 2
     given = [y]
-    for _ in range(50_000):
+    for _ in range(20_000):
         given = {"k": given, "y": y} if inside is dict else inside([given, y])
     graph = capture(given)
-    assert len(graph.graph["roots"]) == 50_001
+    assert len(graph.graph["roots"]) == 20_001
     with pytest.raises(TypeError) as told:
         capture([given, "no tensor"])
     assert len(str(told.value)) < 1_000
