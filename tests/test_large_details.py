@@ -76,6 +76,69 @@ def test_what_many_share_is_listed_in_part_and_counted_in_full():
         assert len(widget.details["contributions"]) == widget.details["contribution_count"] == 20
 
 
+@pytest.mark.parametrize("count", [1, 100, 101, 1_000, 10_000])
+def test_a_node_of_many_inputs_is_listed_in_part_and_counted_in_full(count):
+    x = torch.ones(count, 2, requires_grad=True)
+    frozen = [torch.ones(2)] * (count // 2)
+    with closing(GraphWidget(torch.stack([*(x * 2).unbind(), *frozen]).sum())) as widget:
+        widget.backward()
+        found = {}
+        for node in range(len(widget.graph["nodes"])):
+            widget.selected = node
+            found[widget.details["op"]] = widget.details
+        stack, unbind = found["StackBackward0"], found["UnbindBackward0"]
+        listed = min(count, 100)
+        assert stack["input_count"] == count + count // 2
+        assert [each["input_nr"] for each in stack["inputs"]] == list(range(listed))
+        assert [each["input_nr"] for each in stack["formula"]] == list(range(listed))
+        assert len(stack["grad_input"]) == len(unbind["outputs"]) == listed
+        assert len(stack["no_grad_inputs"]) == min(count // 2, 100)
+        assert unbind["output_count"] == unbind["consumer_count"] == count
+        assert len(unbind["grad_output"]) == listed
+        assert all(each["failed"] == [] for each in found.values())
+
+
+@pytest.mark.parametrize("count", [1, 200, 20_000])
+def test_many_outputs_of_one_node(count):
+    x = torch.ones(count, requires_grad=True)
+    with closing(GraphWidget(*(x * 2).unbind())) as widget:
+        assert len(widget.graph["roots"]) == count
+        for node in range(3):
+            widget.selected = node
+            assert widget.details["failed"] == []
+        assert widget.transport["blocked"] is None
+
+
+@pytest.mark.parametrize("inside", [list, tuple, dict])
+def test_lists_nested_deep(inside):
+    y = torch.ones(1, requires_grad=True) * 2
+    given = [y]
+    for _ in range(20_000):
+        given = {"k": given, "y": y} if inside is dict else inside([given, y])
+    graph = capture(given)
+    assert len(graph.graph["roots"]) == 20_001
+    with pytest.raises(TypeError) as told:
+        capture([given, "no tensor"])
+    assert len(str(told.value)) < 1_000
+
+
+def test_a_graph_of_too_many_nodes_is_refused_with_what_to_do():
+    x = y = torch.ones(1, requires_grad=True)
+    for _ in range(300):
+        y = y + 1
+    with pytest.raises(ValueError, match=r"more than 300 nodes.* max_nodes") as told:
+        GraphWidget(y, max_nodes=300)
+    assert str(told.value).endswith(".")
+    for most in (302, None):
+        with closing(GraphWidget(y, max_nodes=most)) as widget:
+            assert len(widget.graph["nodes"]) == len(capture(y)) == 301
+    for wrong in ("many", 1.5):
+        with pytest.raises(TypeError, match="max_nodes"):
+            GraphWidget(y, max_nodes=wrong)
+    with pytest.raises(ValueError, match="max_nodes"):
+        GraphWidget(x * 2, max_nodes=0)
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_collector_is_as_it_was(enabled):
     before = gc.isenabled()

@@ -122,10 +122,10 @@ def test_a_list_of_tensors_is_numbered():
 def test_a_custom_functions_tensors_before_and_after():
     x, b = torch.ones(2, requires_grad=True), torch.full((2,), 4.0, requires_grad=True)
     y = MultiplyAdd.apply(2.0, x, b)
-    values = [s["summary"]["values"] for s in saved_models(y.grad_fn)]
+    values = [s["summary"]["values"] for s in saved_models(y.grad_fn, 100)[0]]
     assert values == [[1.0, 1.0], [4.0, 4.0]]
     y.sum().backward()
-    (gone,) = saved_models(y.grad_fn)
+    (gone,) = saved_models(y.grad_fn, 100)[0]
     assert gone["freed"]
     assert gone["summary"] is None
     assert gone["note"].startswith("Freed by the last backward")
@@ -155,8 +155,8 @@ class KeepsNone(torch.autograd.Function):
 def test_a_custom_function_that_saves_nothing_or_none():
     x = torch.ones(2, requires_grad=True)
     nothing, none = KeepsNothing.apply(x), KeepsNone.apply(x)
-    assert saved_models(nothing.grad_fn) == []
-    assert [s["name"] for s in saved_models(none.grad_fn)] == ["saved_tensors[1]"]
+    assert saved_models(nothing.grad_fn, 100)[0] == []
+    assert [s["name"] for s in saved_models(none.grad_fn, 100)[0]] == ["saved_tensors[1]"]
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -172,11 +172,11 @@ def test_looking_never_recomputes_a_checkpoint(reentrant):
     before = len(calls)
     for node in nodes_of([y]):
         list(read_saved(node))
-        saved_models(node)
+        saved_models(node, 100)[0]
     assert len(calls) == before
     y.backward()
     for node in nodes_of([y]):
-        saved_models(node)
+        saved_models(node, 100)[0]
     assert len(calls) == before + 1
 
 
@@ -198,7 +198,7 @@ def test_saved_tensors_of_every_kind(dtype):
 
     kept = torch.ones(3).to(dtype)
     y = Keeps.apply(torch.ones(3, requires_grad=True), kept)
-    (saved,) = saved_models(y.grad_fn)
+    (saved,) = saved_models(y.grad_fn, 100)[0]
     assert saved["summary"]["dtype"] == str(dtype)
     assert len(saved["summary"]["values"]) == 3
 
@@ -207,7 +207,7 @@ def test_reading_what_is_saved_changes_nothing():
     x = torch.randn(3, requires_grad=True)
     y = x.exp()
     version = y._version
-    saved_models(y.grad_fn)
+    saved_models(y.grad_fn, 100)[0]
     assert y._version == version
     y.sum().backward()
     assert torch.equal(x.grad, y.detach())

@@ -70,8 +70,7 @@ export function fakeDetails(
     output_count: 1,
     saved,
     saved_count: saved.length,
-    input_count: out.length,
-    failed: [],
+    input_count: out.length + graph.nodes[id].no_grad_inputs.length,
     inputs: out.map((edge) => ({
       input_nr: edge.input_nr ?? 0,
       argument: edge.argument,
@@ -108,6 +107,7 @@ export function fakeDetails(
         ? "A leaf is where gradients end: it adds them to .grad and passes nothing on."
         : why,
     },
+    failed: [],
     ...fakeStepDetails(graph, id, progress),
     ...fakeWatched(graph, id),
   };

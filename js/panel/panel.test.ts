@@ -88,6 +88,37 @@ describe("Panel", () => {
     expect(text()).toContain(EVIL);
   });
 
+  it("says how many there are of what it lists in part", () => {
+    const { panel, text } = mounted();
+    const details = fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 });
+    const listed = details.inputs.length + details.no_grad_inputs.length + details.constants.length;
+    panel.update(graph, 1, {
+      ...details,
+      outputs: [0, 1].map((output_nr) => ({ ...details.outputs[0], output_nr })),
+      input_count: listed + 900,
+      output_count: 802,
+      saved_count: details.saved.length + 700,
+    });
+    for (const section of ["inputs", "formula", "grad_input"])
+      expect(panel.element.querySelector(`[data-section=${section}]`)?.textContent).toContain(
+        "and 900 more",
+      );
+    expect(text()).toContain("and 800 more");
+    expect(text()).toContain("and 700 more");
+  });
+
+  it("says why a part is missing, in its place", () => {
+    const { panel } = mounted();
+    const details = fakeDetails(graph, 1, { ...NOT_RUN, runs: 1 });
+    for (const part of ["formula", "saved", "chain", "contributions"] as const) {
+      const empty = { ...details, formula: [], saved: [], chain: null, contributions: null };
+      panel.update(graph, 1, { ...empty, failed: [{ part, sentence: `No ${part}: ${EVIL}` }] });
+      const shown = panel.element.querySelector(`[data-section=${part}]`);
+      expect(shown?.textContent).toContain(`No ${part}: ${EVIL}`);
+      expect(panel.element.querySelector("img")).toBeNull();
+    }
+  });
+
   it("keeps closed sections, scrolling and focus while one node's details change", () => {
     const { panel } = mounted();
     panel.update(graph, 1, fakeDetails(graph, 1, NOT_RUN));

@@ -150,7 +150,7 @@ def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  #
             found = alike.get(key)
         except (RuntimeError, ValueError):  # a nested tensor, several outputs, or none
             found = None
-        except TypeError:  # sizes that are symbols cannot be looked up
+        except Exception:  # sizes that are symbols, a class that refuses to tell: never alike
             key = found = None
         if found is None:
             found = _describe(node, key), node_class(cls).arguments
@@ -229,9 +229,11 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
         outputs = [_output(0, *only[1:])]
     else:
         described = [node.variable] if is_leaf else node._input_metadata
-        outputs = [
-            _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
-        ]
+        with torch._C.DisableTorchFunctionSubclass():  # a subclass may refuse to tell
+            outputs = [
+                _output(nr, _shape(each), each.dtype, each.device)
+                for nr, each in enumerate(described)
+            ]
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
         "kind": "leaf" if is_leaf else "op",
@@ -251,8 +253,8 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
 def _shape(like: Any) -> tuple[Any, ...] | None:
     try:
         return tuple(like.shape)
-    except RuntimeError:
-        return None  # a nested tensor has no one shape
+    except Exception:  # a nested tensor has no one shape, a class of the user's may refuse
+        return None
 
 
 def _output(

@@ -18,6 +18,8 @@ PART = 2**20
 
 _MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again and again
 
+_PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 _FREED = (
@@ -121,7 +123,8 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
             )
         )
         offset = torch.Tensor.storage_offset(tensor)
-        return int(there), int((offset + last + 1) * torch.Tensor.element_size(tensor))
+        needed = (offset + last + 1) * torch.Tensor.element_size(tensor)
+        return int(there), -(-needed // _PER_BYTE.get(tensor.dtype, 1))
     except Exception:  # without a storage (MKL-DNN, wrappers): torch reads it in its own way
         return 0, 0
 

@@ -1,0 +1,96 @@
+"""Over torch's own operator database: nothing that is shown of a graph can fail."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from contextlib import closing, suppress
+
+import pytest
+import torch
+
+from gradwalk import GraphWidget, save
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = (torch.float64, torch.complex128)
+EACH = 29  # of so many operators the default run takes one; `-m full` takes all
+SMALL = 400  # numbers
+
+
+def differentiable(dtype):
+    return [op for op in op_db if dtype in op.supported_backward_dtypes("cpu")]
+
+
+UNITS = [(op, dtype) for dtype in DTYPES for op in differentiable(dtype)]
+
+
+def called(unit):
+    op, dtype = unit
+    return f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}"
+
+
+def outputs(op, dtype):
+    """What the first two small samples of an operator give that has a graph."""
+    torch.manual_seed(0)
+    samples = op.sample_inputs("cpu", dtype, requires_grad=True)
+    found = []
+    for sample in itertools.islice(samples, 8):
+        if not isinstance(sample.input, torch.Tensor) or sample.input.numel() > SMALL:
+            continue
+        try:
+            given = op(sample.input, *sample.args, **sample.kwargs)
+        except Exception:  # torch refuses its own sample without a CUDA device, for example
+            continue
+        several = given if isinstance(given, (tuple, list)) else [given]
+        tensors = [t for t in several if isinstance(t, torch.Tensor) and t.requires_grad]
+        if tensors:
+            found.append(tensors)
+    return found[:2]
+
+
+def check(unit, folder):
+    for tensors in outputs(*unit):
+        sizes = [torch.ones_like(each) for each in tensors]
+        number = sum((each.abs() if each.is_complex() else each).sum() for each in tensors)
+        for given, gradient in ((tensors, sizes), ([number], None)):
+            with closing(GraphWidget(given)) as widget:
+                look(widget)
+                ran = False
+                with suppress(Exception):  # what torch's own backward raises
+                    widget.backward(gradient=gradient)
+                    ran = True
+                look(widget)
+                if ran:
+                    widget.reset()
+                    look(widget)
+                    widget.step()
+                    widget.step(999)
+                    assert widget.cursor == len(widget.steps)
+        with closing(GraphWidget(number)) as widget:
+            widget.to_html(folder / "page.html")
+            save(number, folder / "run.gw.json.gz")
+
+
+def look(widget):
+    for node in range(len(widget.graph["nodes"])):
+        widget.selected = node
+        assert widget.details["failed"] == []
+        assert widget.fault is None
+    assert widget.state is not None
+    assert widget.transport is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("unit", UNITS[::EACH], ids=called)
+def test_a_share_of_the_operators(unit, tmp_path):
+    check(unit, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("unit", UNITS, ids=called)
+def test_every_operator(unit, tmp_path):
+    check(unit, tmp_path)
