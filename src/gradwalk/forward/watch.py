@@ -44,7 +44,7 @@ class _Watcher(TorchFunctionMode):
         """Call ``func`` as if nobody watched, and note the call."""
         kwargs = kwargs or {}
         # The compiler must find nothing to compile here, and the tracer nothing to name values by.
-        if is_compiling() or torch.jit.is_tracing():
+        if is_compiling() or _is_tracing():
             return func(*args, **kwargs)
         before = next_number()
         result = func(*args, **kwargs)
@@ -70,6 +70,8 @@ class _Watcher(TorchFunctionMode):
 _push: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
 _pop: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
 _top: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
+
+_is_tracing: Callable[[], bool] = torch._C._is_tracing
 
 _local = threading.local()
 _hooks_lock = threading.Lock()
@@ -138,7 +140,7 @@ def _before(module: nn.Module, inputs: Any) -> None:
     watcher = _running()
     if watcher is not None:
         watcher.session.modules.enter(module)
-        if torch.jit.is_tracing() or (isinstance(module, _FUSED) and _may_fuse(module, inputs)):
+        if _is_tracing() or (isinstance(module, _FUSED) and _may_fuse(module, inputs)):
             watcher.pause(module)
 
 
