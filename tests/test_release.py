@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 import weakref
 
 import pytest
@@ -12,8 +13,8 @@ import torch
 from programs import Fails, MultiplyAdd
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from gradwalk import GraphWidget, capture
-from gradwalk.graph import release
+from gradwalk import GraphWidget, capture, make_dot, record, watch
+from gradwalk.graph.collector import collector_paused
 
 
 def test_after_close_and_del_tensors_and_nodes_are_gone():
@@ -71,8 +72,6 @@ def test_a_widget_whose_backward_failed_lets_go_too():
 
 
 def test_widgets_made_in_a_loop_are_gone_too():
-    gc.collect()
-    held = len(release._held)
     refs = []
     for _ in range(3):
         x = torch.ones(100, requires_grad=True)
@@ -87,7 +86,6 @@ def test_widgets_made_in_a_loop_are_gone_too():
     del x, y, loss, widget
     gc.collect()
     assert [ref() for ref in refs] == [None] * 6
-    assert len(release._held) == held
 
 
 def test_the_gradients_seen_are_freed_with_the_widget():
@@ -127,67 +125,184 @@ def test_closing_removes_every_hook():
     assert observer.last is None
 
 
-def test_nothing_is_held_once_everything_is_gone():
-    gc.collect()
-    before = len(release._held)
-    for _ in range(3):
-        x = torch.ones(3, requires_grad=True)
-        y = MultiplyAdd.apply(2.0, x * x, x)
-        capture(y, (x * 3).sum())
-        del x, y
-    gc.collect()
-    assert len(release._held) == before
+def look_not(output):
+    pass
 
 
-def test_an_intermediate_that_lives_on_keeps_only_its_own_part():
-    gc.collect()
-    before = len(release._held)
-    y = x = torch.ones(1, requires_grad=True)
-    for i in range(10):
-        y = y * 1.0
-        if i == 4:
-            middle = y
+def look_with_a_widget(output):
+    GraphWidget(output, names={}).close()
+
+
+def look_while_watching(output):
+    with watch():
+        capture(output * 2)
+
+
+LOOKS = [capture, record, make_dot, look_with_a_widget, look_while_watching]
+
+
+@pytest.mark.parametrize("operations", [3, 1_000])
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_graph_is_gone_as_soon_as_its_output_is(look, operations):
+    x = torch.ones(3, requires_grad=True)
+    lowest = y = x.exp()
+    for _ in range(operations):
+        y = y * lowest
+    y = y.sum()
+    saved = weakref.ref(lowest)
+    gc.disable()
+    try:
+        look(y)
+        del lowest, y
+        assert saved() is None
+    finally:
+        gc.enable()
+    x.data, x.grad = torch.ones(5), None  # torch remembers a shape as long as a graph lives
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("operations", [3, 1_000])
+def test_a_part_that_is_still_held_lives_on_and_nothing_else(operations):
+    def some(y):
+        for _ in range(operations):
+            y = y * 1.0
+        return y
+
+    x = torch.ones(1, requires_grad=True)
+    low = x.exp()
+    middle = some(low * low)
+    high = middle.exp()
+    y = some(high * high)
     capture(y)
-    assert len(release._held) == before + 11
+    low, high = weakref.ref(low), weakref.ref(high)
     del y
+    assert (low() is None, high() is None) == (False, True)
+    middle.backward()
+    assert torch.isfinite(x.grad)
+    del middle
+    assert low() is None
+
+
+class Notes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.notes = {}
+        Notes.last = ctx
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def in_a_hook(y):
+    node = y.grad_fn
+    node.register_hook(lambda *_: node and None)
+    return y
+
+
+def in_a_context(y):
+    y = Notes.apply(y)
+    Notes.last.notes["out"] = y
+    del Notes.last
+    return y
+
+
+@pytest.mark.parametrize("operations", [3, 1_000])
+@pytest.mark.parametrize("cycle", [in_a_hook, in_a_context])
+@pytest.mark.parametrize("look", [look_not, *LOOKS])
+def test_a_graph_in_a_reference_cycle_is_collected(look, cycle, operations):
+    def made():
+        x = torch.ones(3, requires_grad=True)
+        y = x
+        for _ in range(operations):
+            y = y * 1.0
+        look(cycle(y.sum()))
+        return weakref.ref(x)
+
+    x = made()
     gc.collect()
-    assert len(release._held) == before + 6  # five multiplications and the leaf
-    del middle, x
     gc.collect()
-    assert len(release._held) == before
+    assert x() is None
 
 
 _DEEP = """
-import gc, sys, threading, torch
-from gradwalk import GraphWidget, capture
+import gc, sys, threading, weakref, torch
+from gradwalk import GraphWidget, capture, make_dot, record, watch
+look, kind, depth = {look!r}, {kind!r}, {depth}
 
-def chain(depth):
-    y = x = torch.ones(1, requires_grad=True)
+class Same(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 1
+    @staticmethod
+    def backward(ctx, grad): return grad
+
+class Stop(BaseException): pass
+
+def chain(y):
     for _ in range(depth):
-        y = y * 1.0
-    return x, y
+        y = Same.apply(y) if kind == "function" else y * 1.0
+    return y
 
-def run(order):
-    x, y = chain({depth})
-    graph = capture(y)
-    widget = GraphWidget(y, names={{}})
-    y.backward()
-    widget.selected = 3
-    assert widget.details["grad_output"][0]["values"] == [1.0]
-    assert x.grad.item() == 1.0
-    if order == "close first":
-        widget.close(); del widget; del y
-    elif order == "delete first":
-        del y; widget.close(); del widget
-    elif order == "leave open":
-        globals().update(y=y, widget=widget)
-    gc.collect()
+def run():
+    x = torch.ones(1, requires_grad=True)
+    lowest = x.exp()
+    y = lowest * lowest
+    saved = weakref.ref(lowest)
+    del lowest
+    if look == "watch":
+        with watch():
+            y = chain(y)
+    else:
+        y = chain(y)
+    gc.disable()
+    if look == "capture":
+        capture(y)
+    elif look == "record":
+        record(y)
+    elif look == "make_dot":
+        make_dot(y)
+    elif look == "widget closed":
+        GraphWidget(y, names={{}}, max_nodes=None).close()
+    elif look == "widget closed last":
+        widget = GraphWidget(y, names={{}}, max_nodes=None)
+        y.backward()
+        del y
+        y = None
+        widget.close()
+        del widget
+    elif look == "exception":
+        from gradwalk.graph import capture as file
+        walk = file._walk
+        def half(graph, ids, most):
+            walk(graph, ids, depth * 9 // 10)
+            raise Stop
+        file._walk = half
+        try:
+            capture(y)
+        except Stop:
+            print("stopped")
+    elif look == "collector":
+        cycle = [y]
+        cycle.append(cycle)
+        capture(y)
+        del y, cycle
+        y = None
+        gc.collect()
+    elif look == "exit":
+        globals().update(kept=y, widget=GraphWidget(y, names={{}}, max_nodes=None))
+        return
+    del y
+    assert saved() is None
 
-if {threaded}:
-    thread = threading.Thread(target=run, args=({order!r},))
-    thread.start(); thread.join()
+if {stack}:
+    threading.stack_size({stack} * 1024)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
 else:
-    run({order!r})
+    run()
 print("reached the end")
 """
 
@@ -199,81 +314,88 @@ def in_another_process(code):
     return done.stdout
 
 
-@pytest.mark.parametrize("order", ["close first", "delete first", "leave open"])
-@pytest.mark.parametrize("threaded", [False, True], ids=["main", "worker"])
-def test_a_hundred_thousand_deep_chain_is_freed_without_a_crash(order, threaded):
-    code = _DEEP.format(depth=100_000, order=order, threaded=threaded)
+_WAYS = (
+    "capture",
+    "record",
+    "watch",
+    "make_dot",
+    "widget closed",
+    "widget closed last",
+    "exception",
+    "collector",
+    "exit",
+)
+
+
+@pytest.mark.parametrize("look", _WAYS)
+@pytest.mark.parametrize(
+    ("kind", "depth", "stack"),
+    [("operation", 100_000, 0), ("operation", 20_000, 512), ("function", 20_000, 512)],
+    ids=["main", "small stack", "functions on a small stack"],
+)
+def test_a_deep_graph_is_freed_at_once_and_without_a_crash(look, kind, depth, stack):
+    code = _DEEP.format(look=look, kind=kind, depth=depth, stack=stack)
     assert "reached the end" in in_another_process(code)
 
 
-_PARTS = """
-import gc, threading, torch
-from gradwalk import capture
-from gradwalk.graph import release
+def test_six_hundred_thousand_in_a_row():
+    code = _DEEP.format(look="capture", kind="operation", depth=600_000, stack=0)
+    assert "reached the end" in in_another_process(code)
 
-def leaf():
-    return torch.ones(1, requires_grad=True)
 
-def chain(start):
-    for _ in range(20_000):
-        start = start * 1.0
-    return start
+class Holder:
+    pass
 
-def the_middle_outlives_the_end():
-    #   x ─► 20,000 ─► middle ─┬─► 20,000 ─► y
-    #                          └─► 20,000 ─► again, which nobody captured yet
-    middle = chain(x := leaf())
-    y = chain(middle)
-    capture(y)
-    del y
-    again = chain(middle)
-    capture(middle)
-    del middle
-    capture(again)
-    again.mul_(2.0)  # one more node, which Python never touched
-    del x, again
 
-def only_the_collector_frees_the_end():
-    cycle = [chain(leaf())]
-    cycle.append(cycle)
-    capture(cycle[0])
-    del cycle
+@pytest.mark.parametrize("look", [look_not, capture, record, look_with_a_widget])
+def test_the_users_garbage_is_collected_while_gradwalk_is_called_in_a_loop(look):
+    x = torch.ones(3, requires_grad=True)
+    alive = weakref.WeakSet()
+    most = 0
     gc.collect()
-
-def a_node_is_all_that_was_given():
-    y = chain(leaf())
-    capture(y.grad_fn)
-    del y
-
-threading.stack_size(512 * 1024)  # as on macOS
-parts = the_middle_outlives_the_end, only_the_collector_frees_the_end, a_node_is_all_that_was_given
-for part in parts:
-    thread = threading.Thread(target=part)
-    thread.start()
-    thread.join()
-gc.collect()
-print("held:", len(release._held))
-"""
+    for _ in range(1_200):
+        holder = Holder()
+        holder.me = holder
+        alive.add(holder)
+        look((x * 2).sum())
+        _ = [[i] for i in range(300)]
+        most = max(most, len(alive))
+    assert most < 600
 
 
-def test_deep_chains_of_which_a_part_lives_on():
-    assert in_another_process(_PARTS).strip() == "held: 0"
+def interrupted():
+    with collector_paused():
+        with collector_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise KeyboardInterrupt
 
 
-def test_a_deep_chain_of_custom_functions():
-    code = """
-import gc, torch
-from gradwalk import capture
-class Same(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x): return x * 1
-    @staticmethod
-    def backward(ctx, grad): return grad
-y = torch.ones(1, requires_grad=True)
-for _ in range(30_000): y = Same.apply(y)
-capture(y)
-del y
-gc.collect()
-print("reached the end")
-"""
-    assert "reached the end" in in_another_process(code)
+def test_the_collector_is_as_it_was_whatever_happens_within():
+    before = gc.get_threshold()
+    for was in (True, False):
+        (gc.enable if was else gc.disable)()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                interrupted()
+            assert gc.isenabled() == was
+        finally:
+            gc.enable()
+    assert gc.get_threshold() == before
+
+
+def test_threads_that_pause_the_collector_leave_it_on():
+    together = threading.Barrier(8)
+
+    def run():
+        together.wait()
+        for _ in range(200):
+            with collector_paused():
+                assert not gc.isenabled()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gc.isenabled()

@@ -656,3 +656,51 @@ def test_a_backward_with_create_graph_is_annotated():
     with watch():
         (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     assert seen(slope).forward == "torch.autograd.grad"
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("cut", [False, True])
+def test_parameters_can_be_swapped_afterwards(frozen, cut):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    with watch():
+        model[0].requires_grad_(not frozen)
+        out = model(torch.ones(1, 2)).sum()
+        if cut:
+            weight = model[1].weight
+            cuts = weight.detach(), weight.data, weight.sum().item(), (weight * 1).detach()
+            (source,) = cuts_of(cuts[0])
+            assert source.source() is weight
+    out.backward()
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.double()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(before)
+    assert {each.dtype for each in model.parameters()} == {torch.float64}
+
+
+def test_a_module_is_traced_as_if_nobody_watched():
+    code = (
+        "import re, sys, torch\n"
+        "from gradwalk import watch\n"
+        "torch.manual_seed(0)\n"
+        "model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())\n"
+        "model, x = torch.nn.Sequential(model, torch.nn.Linear(4, 1)), torch.randn(2, 3)\n"
+        "def function(a, b):\n"
+        "    c = torch.sin(a * b) + a\n"
+        "    return torch.cat([c, b]).sum()\n"
+        "def text(traced):\n"
+        "    return re.sub(r'___torch_mangle_\\d+\\.|#.*', '', str(traced.inlined_graph))\n"
+        "plain = torch.jit.trace(model, x)\n"
+        "with watch():\n"
+        "    watched, called = torch.jit.trace(model, x), torch.jit.trace(function, (x, x + 1))\n"
+        "    w = torch.ones(1, requires_grad=True)\n"
+        "    after = w * 2\n"
+        "assert text(watched) == text(plain)\n"
+        "assert torch.equal(called(x + 1, x), function(x + 1, x))\n"
+        "print('traced')\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "traced\n"), done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..graph.nodes import op_name
 from ..graph.words import short_value
 from .annotations import Annotation, find_source
 from .cut_words import ALIAS, how_made
+from .module_path import TensorRef
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
 from .records import Constant, Cut
 
@@ -37,7 +37,7 @@ class Extra:
 
     kind: str
     constant: Constant | None
-    source: weakref.ref[torch.Tensor] | None
+    source: TensorRef | None
     inferred: bool
     sources: tuple[int, ...] = ()
 

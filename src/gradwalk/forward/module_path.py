@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 # A module that is shared more often than this has enough names.
@@ -32,6 +35,44 @@ class ModuleCall:
     running: tuple[tuple[str, str], ...]
 
 
+TensorRef = Callable[[], torch.Tensor | None]
+"""Gives a tensor while it lives, then None; keeps it alive no longer."""
+
+
+@dataclass(frozen=True)
+class ParameterRef:
+    """A parameter, as long as it stands in its module.
+
+    Attributes:
+        module: The module.
+        name: The parameter's name there.
+        key: Its ``id``.
+    """
+
+    module: weakref.ref[nn.Module]
+    name: str
+    key: int
+
+    def __call__(self) -> torch.Tensor | None:
+        """The parameter; None once it or its module is gone."""
+        module = self.module()
+        found = None if module is None else module._parameters.get(self.name)
+        return found if id(found) == self.key else None
+
+
+def owners_of_parameters(
+    root: nn.Module, known: Mapping[int, ParameterRef]
+) -> dict[int, ParameterRef]:
+    """Where each parameter below ``root`` stands, by its ``id``, beside those that are known."""
+    found = dict(known)
+    for module in root.modules():
+        for name, parameter in module._parameters.items():
+            key = id(parameter)
+            if parameter is not None and (key not in found or found[key]() is not parameter):
+                found[key] = ParameterRef(weakref.ref(module), name, key)
+    return found
+
+
 class ModuleStack:
     """The modules whose forward is running in one thread."""
 
@@ -40,6 +81,7 @@ class ModuleStack:
         self._names: dict[int, list[str]] | None = None
         self._calls: dict[tuple[int, str], int] = {}
         self._root: nn.Module | None = None
+        self._owners: dict[int, ParameterRef] = {}
 
     @property
     def current(self) -> ModuleCall | None:
@@ -52,6 +94,7 @@ class ModuleStack:
         if not self._running:
             self._root, self._names = module, None
             self._calls = {}
+            self._owners = owners_of_parameters(module, self._owners)
             call = ModuleCall("", name, name, 0, (("", name),))
         else:
             call = self._below(self._running[-1][1], module)
@@ -65,6 +108,20 @@ class ModuleStack:
                 break
         if not self._running:
             self._root = self._names = None  # a finished forward keeps no module alive
+
+    def reference(self, tensor: torch.Tensor) -> TensorRef:
+        """A tensor, while it lives.
+
+        That of a module's parameter is no weak reference to the tensor itself: torch refuses to
+        swap the contents of tensors that have one (`torch.utils.swap_tensors`, and by way of it
+        ``module.double()`` where parameters are swapped).
+        """
+        return self._owners[id(tensor)] if self.is_parameter(tensor) else weakref.ref(tensor)
+
+    def is_parameter(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is a parameter of a module whose forward began in this watch."""
+        owned = self._owners.get(id(tensor))
+        return owned is not None and owned() is tensor
 
     def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
         if self._names is None and self._root is not None:

@@ -23,7 +23,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.release import empty
-from .module_path import ModuleCall
+from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
 next_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
@@ -56,10 +56,10 @@ class Cut:
     where: SourceLine | None
     region: SourceLine | None
     shape: tuple[int, ...]
-    source: weakref.ref[torch.Tensor]
+    source: TensorRef
     made_by: weakref.ref[Record] | None
     output_nr: int
-    leaves: tuple[weakref.ref[torch.Tensor], ...]
+    leaves: tuple[TensorRef, ...]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Constant:
     shape: tuple[int, ...]
     dtype: str
     values: Any
-    tensor: weakref.ref[torch.Tensor] | None
+    tensor: TensorRef | None
     origin: Origin | None
     argument: str | None = None
     input_nr: int | None = None
@@ -164,7 +164,7 @@ class Record:
         self.module: ModuleCall | None = None
         self.inplace = False
         self.constants: tuple[Constant, ...] = ()
-        self.leaves: tuple[weakref.ref[torch.Tensor], ...] = ()
+        self.leaves: tuple[TensorRef, ...] = ()
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
 
@@ -176,11 +176,11 @@ class Record:
             _empty(held)
 
 
-def leaves_below(record: Record) -> tuple[weakref.ref[torch.Tensor], ...]:
+def leaves_below(record: Record) -> tuple[TensorRef, ...]:
     """The leaves that a call's output was computed from, nearest first, of the nearest calls."""
     order = [record]
     seen = {id(record)}
-    leaves: dict[int, weakref.ref[torch.Tensor]] = {}
+    leaves: dict[int, TensorRef] = {}
     for each in order:  # grows while we walk
         leaves.update({id(leaf): leaf for leaf in each.leaves})
         for parent in each.parents:

@@ -14,7 +14,7 @@ import torch
 
 from ..graph.reading import why_unreadable
 from . import records, weak_facts
-from .module_path import ModuleStack
+from .module_path import ModuleStack, TensorRef
 from .operands import (
     DETACH,
     SET_GRAD,
@@ -94,11 +94,11 @@ class Session:
             record.inplace = inplace
             if len(outputs) == 1:
                 record.output = _shape(made[0]), made[0].dtype
-            _note_all(made, record)
+            self._note_all(made, record)
         for output in free:
             how = how_cut(name, output)
             origin = self._origin(name, how, going_in, output, name in DETACH)
-            _note_all([output], origin)
+            self._note_all([output], origin)
 
     def finish(self) -> None:
         """End the watch: see to it that what was noted lives as long as the graph."""
@@ -120,7 +120,7 @@ class Session:
     def _record(self, function: Any, going_in: list[Operand], numbers: tuple[int, int]) -> Record:
         parents: list[Record] = []
         constants: list[Constant] = []
-        leaves: list[weakref.ref[torch.Tensor]] = []
+        leaves: list[TensorRef] = []
         needed: list[bool] = []
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
@@ -135,9 +135,9 @@ class Session:
                 parents.append(made_by)
             elif not value.requires_grad:
                 origin = weak_facts.fact(value) or self._read(value)
-                constants.append(_constant(position, value, origin))
+                constants.append(self._constant(position, value, origin))
             elif value.is_leaf:
-                leaves.append(weakref.ref(value))
+                leaves.append(self.modules.reference(value))
         record = Record(self._records, numbers, tuple(parents), function)
         record.source = self._lines.here()
         record.module = self.modules.current
@@ -207,10 +207,10 @@ class Session:
             where=where,
             region=self._region if how == "no_grad" else None,
             shape=_shape(source),
-            source=weakref.ref(source),
+            source=self.modules.reference(source),
             made_by=weakref.ref(made_by) if made_by is not None else None,
             output_nr=source.output_nr,
-            leaves=leaves_below(made_by) if made_by is not None else _itself_if_leaf(source),
+            leaves=leaves_below(made_by) if made_by is not None else self._itself_if_leaf(source),
         )
 
     def _saw_no_tensor(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
@@ -269,6 +269,40 @@ class Session:
         self._records.last, self._last_was_used = record, False
         return True
 
+    def _itself_if_leaf(self, tensor: torch.Tensor) -> tuple[TensorRef, ...]:
+        return (self.modules.reference(tensor),) if tensor.is_leaf else ()
+
+    def _is_no_news(self, output: torch.Tensor, noted: Record | Origin) -> bool:
+        """Whether to leave a parameter alone (see `ModuleStack.reference`)."""
+        if not isinstance(output, torch.nn.Parameter):
+            return False
+        return self.modules.is_parameter(output) or (isinstance(noted, Origin) and not noted.cuts)
+
+    def _note_all(self, outputs: list[torch.Tensor], noted: Record | Origin) -> None:
+        for output in outputs:
+            if not self._is_no_news(output, noted):
+                weak_facts.note(output, noted)
+            if output._base is not None and isinstance(noted, Record) and noted.inplace:
+                # Writing into a view gives the whole tensor a new node.
+                weak_facts.note(output._base, noted)
+
+    def _constant(
+        self, position: int | str, tensor: torch.Tensor, origin: Origin | None
+    ) -> Constant:
+        values = None
+        small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
+        if type(tensor) in _PLAIN and small and why_unreadable(tensor) is None:
+            with contextlib.suppress(RuntimeError):  # some layouts cannot be listed
+                values = tensor.tolist()
+        return Constant(
+            position,
+            _shape(tensor),
+            _text(tensor.dtype),
+            values,
+            self.modules.reference(tensor),
+            origin,
+        )
+
 
 def _function_frame() -> FrameType | None:
     """The outermost running ``autograd.Function.apply`` of this thread."""
@@ -279,29 +313,6 @@ def _function_frame() -> FrameType | None:
             found = frame
         frame = frame.f_back
     return found
-
-
-def _itself_if_leaf(tensor: torch.Tensor) -> tuple[weakref.ref[torch.Tensor], ...]:
-    return (weakref.ref(tensor),) if tensor.is_leaf else ()
-
-
-def _note_all(outputs: list[torch.Tensor], noted: Record | Origin) -> None:
-    for output in outputs:
-        weak_facts.note(output, noted)
-        if output._base is not None and isinstance(noted, Record) and noted.inplace:
-            # Writing into a view gives the whole tensor a new node.
-            weak_facts.note(output._base, noted)
-
-
-def _constant(position: int | str, tensor: torch.Tensor, origin: Origin | None) -> Constant:
-    values = None
-    small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
-    if type(tensor) in _PLAIN and small and why_unreadable(tensor) is None:
-        with contextlib.suppress(RuntimeError):  # some layouts cannot be listed
-            values = tensor.tolist()
-    return Constant(
-        position, _shape(tensor), _text(tensor.dtype), values, weakref.ref(tensor), origin
-    )
 
 
 def _number(position: int | str, value: Any, origin: Origin) -> Constant:

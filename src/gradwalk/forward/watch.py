@@ -43,7 +43,8 @@ class _Watcher(TorchFunctionMode):
     ) -> Any:
         """Call ``func`` as if nobody watched, and note the call."""
         kwargs = kwargs or {}
-        if is_compiling():  # the compiler must find nothing to compile here
+        # The compiler must find nothing to compile here, and the tracer nothing to name values by.
+        if is_compiling() or _is_tracing():
             return func(*args, **kwargs)
         before = next_number()
         result = func(*args, **kwargs)
@@ -53,9 +54,9 @@ class _Watcher(TorchFunctionMode):
             self.session.saw(func, args, kwargs, result, numbers)
         return result
 
-    def pause(self, module: nn.Module, inputs: Any) -> None:
-        """Step aside while a module runs that would compute with other kernels when watched."""
-        if self.paused_by is None and _top() is self and _may_fuse(module, inputs):
+    def pause(self, module: nn.Module) -> None:
+        """Step aside while a module runs that would compute otherwise, or be traced otherwise."""
+        if self.paused_by is None and _top() is self:
             self.paused_by = module
             _pop()
 
@@ -69,6 +70,8 @@ class _Watcher(TorchFunctionMode):
 _push: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
 _pop: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
 _top: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
+
+_is_tracing: Callable[[], bool] = torch._C._is_tracing
 
 _local = threading.local()
 _hooks_lock = threading.Lock()
@@ -137,8 +140,8 @@ def _before(module: nn.Module, inputs: Any) -> None:
     watcher = _running()
     if watcher is not None:
         watcher.session.modules.enter(module)
-        if isinstance(module, _FUSED):
-            watcher.pause(module, inputs)
+        if _is_tracing() or (isinstance(module, _FUSED) and _may_fuse(module, inputs)):
+            watcher.pause(module)
 
 
 def _after(module: nn.Module, _: Any, __: Any) -> None:
