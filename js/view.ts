@@ -4,15 +4,14 @@ import { legendEntries } from "./bars/legend";
 import { createProgress } from "./bars/progress";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
+import { Shell } from "./bars/shell";
 import { createToolbar } from "./bars/toolbar";
 import { createTransportBar } from "./bars/transport_bar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel } from "./channel";
-import { Cleanup, element } from "./dom/element";
-import { faultBox, messageOf } from "./dom/fault";
+import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
-import { followTheme } from "./dom/theme";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
 import { Drawing } from "./interact/drawing";
@@ -39,14 +38,14 @@ export function createView(
   channel: Channel,
   startWorker: StartWorker = () => null,
 ): () => void {
-  const cleanup = new Cleanup();
+  const shell = new Shell(channel);
+  const { root, cleanup } = shell;
   /** All of it, its autograd nodes alone, and what of it is drawn. */
   let graph: GraphModel | null = null;
   let autograd: GraphModel | null = null;
   let shown: GraphModel | null = null;
   /** What can be drawn of the graph: without and with its constants. */
   let drawable: GraphModel[] = [];
-  let legendOpen = true;
 
   const measure = browserMeasure();
   const drawing = new Drawing(
@@ -72,7 +71,7 @@ export function createView(
       channel.set("direction", kept.direction);
       channel.set("constants", kept.source.constants);
     },
-    failed: showFault,
+    failed: (error) => shell.showFault(error),
   });
   const modules = new ModuleSelection(drawing, folder, channel);
   const searchBox = createSearchBox({
@@ -89,7 +88,7 @@ export function createView(
     left: () => drawing.focus(),
   });
   const saving = createSaveMenu(
-    () => liveSvg(drawing.still, root, `Autograd graph of ${counts.textContent}`),
+    () => liveSvg([drawing.still()], root, `Autograd graph of ${counts.textContent}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
   const toolbar = createToolbar(
@@ -99,7 +98,7 @@ export function createView(
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
-      toggleLegend: () => setLegend(!legendOpen),
+      toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
       togglePanel: () => setPanel(!arrangement.isPanelOpen),
     },
     saving,
@@ -127,41 +126,26 @@ export function createView(
     (node) => (graph ? labelInModule(graph.nodes[node]) : `node ${node}`),
   );
   const stepper = new Stepper(channel, showStepping);
-  const bar = createTransportBar({
-    toStart: () => stepper.toStart(),
-    toEnd: () => stepper.toEnd(),
-    by: (steps) => stepper.by(steps),
-    go: (cursor) => stepper.go(cursor),
-    togglePlay: () => stepper.togglePlay(),
-    show(node) {
-      select(node);
-      folder.reveal(node, true);
-    },
+  const bar = createTransportBar(stepper, (node) => {
+    select(node);
+    folder.reveal(node, true);
   });
-  const legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
-  const note = element("span", { class: "gw-note-text" });
   const counts = element("span", { class: "gw-counts" });
-  const faults = element("div", { class: "gw-faults" });
   const arrangement = new Arrangement(drawing, panel.element);
   drawing.element.append(progress.element);
-  const root = element(
-    "div",
-    { class: "gradwalk" },
-    element(
-      "div",
-      { class: "gw-frame" },
-      toolbar.element,
-      viewBar.element,
-      faults,
-      arrangement.body,
-      bar.element,
-      findings.element,
-      legend,
-      element("div", { class: "gw-status", role: "status" }, note, counts),
-      arrangement.bottom,
-    ),
+  shell.status.append(counts);
+  shell.fill(
+    host,
+    toolbar.element,
+    viewBar.element,
+    shell.faults,
+    arrangement.body,
+    bar.element,
+    findings.element,
+    shell.legend,
+    shell.status,
+    arrangement.bottom,
   );
-  host.append(root);
   arrangement.follow(root, cleanup);
 
   function select(id: number | null, module: readonly string[] | null = null): void {
@@ -187,28 +171,8 @@ export function createView(
     arrangement.setPanel(open);
   }
 
-  function setLegend(open: boolean): void {
-    legendOpen = open;
-    legend.hidden = !open;
-    toolbar.setLegend(open);
-  }
-
-  function showFault(error: unknown): void {
-    faults.replaceChildren(faultBox(messageOf(error)));
-  }
-
-  function update(part: () => void): () => void {
-    return () => {
-      try {
-        part();
-      } catch (error) {
-        showFault(error);
-      }
-    };
-  }
-
-  const redraw = update(() => {
-    showPythonFault();
+  const redraw = shell.guarded(() => {
+    shell.showPythonFault();
     const given = channel.get("graph");
     const constants = channel.get("constants");
     if (given !== graph) modules.select(null);
@@ -232,7 +196,7 @@ export function createView(
     searchBox.refresh();
   });
 
-  const mark = update(() => {
+  const mark = shell.guarded(() => {
     const state = channel.get("state");
     const ran = (state?.runs ?? 0) > 0;
     drawing.mark({
@@ -241,7 +205,7 @@ export function createView(
       flowed: new Set(state?.flowed ?? []),
       freed: new Set(state?.freed ?? []),
     });
-    note.textContent = state?.note ?? "";
+    shell.note.textContent = state?.note ?? "";
     showLegend();
   });
 
@@ -261,12 +225,12 @@ export function createView(
     if (before && progress && running !== null) drawing.follow(running);
   }
 
-  const showSteps = update(() => stepper.read(autograd));
+  const showSteps = shell.guarded(() => stepper.read(autograd));
 
   function showLegend(): void {
     if (!shown || !autograd) return;
     const state = channel.get("state");
-    legend.replaceChildren(
+    shell.legend.replaceChildren(
       ...legendEntries({
         isStatic: shown.static,
         stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
@@ -281,7 +245,7 @@ export function createView(
     );
   }
 
-  const showDetails = update(() => {
+  const showDetails = shell.guarded(() => {
     if (graph)
       panel.update(
         graph,
@@ -292,7 +256,7 @@ export function createView(
       );
   });
 
-  const showSelected = update(() => {
+  const showSelected = shell.guarded(() => {
     const selected = channel.get("selected");
     if (selected !== null && !arrangement.isPanelOpen) setPanel(true);
     if (selected !== null) modules.select(null);
@@ -301,54 +265,45 @@ export function createView(
     if (selected !== null) folder.reveal(selected);
   });
 
-  const showFindings = update(() => {
+  const showFindings = shell.guarded(() => {
     viewBar.answered();
     findings.update(channel.get("findings") ?? null);
   });
 
-  const showPythonFault = update(() => {
-    const fault = channel.get("fault");
-    faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
-  });
-
-  cleanup.add(() => root.remove());
-  cleanup.add(followTheme(root));
   cleanup.add(() => drawing.destroy());
   cleanup.add(() => folder.destroy());
   cleanup.add(() => stepper.destroy());
   cleanup.add(() => panel.destroy());
-  const subscribe = (trait: Parameters<Channel["on"]>[0], changed: () => void) =>
-    cleanup.add(channel.on(trait, changed));
-  subscribe("graph", () => {
+  shell.on("graph", () => {
     redraw();
     mark();
     showSelected();
   });
-  subscribe("direction", redraw);
-  subscribe("constants", redraw);
-  subscribe("state", () => {
+  shell.on("direction", redraw);
+  shell.on("constants", redraw);
+  shell.on("state", () => {
     stepper.answered();
     mark();
   });
-  subscribe("steps", showSteps);
-  subscribe("run", showSteps);
-  subscribe("cursor", () => stepper.follow());
-  subscribe("transport", () => {
+  shell.on("steps", showSteps);
+  shell.on("run", showSteps);
+  shell.on("cursor", () => stepper.follow());
+  shell.on("transport", () => {
     stepper.answered();
     showStepping(stepper.state);
   });
-  subscribe("selected", showSelected);
-  subscribe("details", showDetails);
-  subscribe("memory", () => {
+  shell.on("selected", showSelected);
+  shell.on("details", showDetails);
+  shell.on("memory", () => {
     viewBar.update();
     showDetails();
   });
-  subscribe("dtypes", () => viewBar.update());
-  subscribe("findings", showFindings);
-  subscribe("fault", () => {
+  shell.on("dtypes", () => viewBar.update());
+  shell.on("findings", showFindings);
+  shell.on("fault", () => {
     stepper.answered();
     viewBar.answered();
-    showPythonFault();
+    shell.showPythonFault();
   });
 
   ownKeys(

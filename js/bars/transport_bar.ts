@@ -1,19 +1,11 @@
 import { button, element, icon, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
-import type { Stepping } from "../steps/stepping";
+import type { Stepper, Stepping } from "../steps/stepping";
 import { position, positionText } from "../steps/words";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, TransportModel } from "../wire";
 
-interface TransportBarEvents {
-  toStart(): void;
-  toEnd(): void;
-  by(steps: number): void;
-  go(cursor: number): void;
-  togglePlay(): void;
-  /** Brings a node into view and selects it. */
-  show(node: number): void;
-}
+type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay">;
 
 interface TransportBar {
   element: HTMLElement;
@@ -23,27 +15,30 @@ interface TransportBar {
 /** More marked nodes than this are counted. */
 const MOST_MARKS = 3;
 
-/** The row of buttons and the slider that step through a backward pass, and what there is to say about it. */
-export function createTransportBar(events: TransportBarEvents): TransportBar {
+/**
+ * The row of buttons and the slider that step through a backward pass, and what there is to say about it. `show` brings a
+ * node into view and selects it.
+ */
+export function createTransportBar(stepper: Stepped, show: (node: number) => void): TransportBar {
   const start = button(
     {
       label: "To the start",
       title: "To the start, before the first step (Home)",
       icon: ICONS.first,
     },
-    events.toStart,
+    () => stepper.toStart(),
   );
   const back = button(
     { label: "One step back", title: "One step back (←)", icon: ICONS.back },
-    () => events.by(-1),
+    () => stepper.by(-1),
   );
-  const play = button({ label: "Play", icon: ICONS.play }, events.togglePlay);
+  const play = button({ label: "Play", icon: ICONS.play }, () => stepper.togglePlay());
   const step = button({ label: "One step", title: "One step (→)", icon: ICONS.forward }, () =>
-    events.by(1),
+    stepper.by(1),
   );
   const end = button(
     { label: "To the end", title: "To the end, after the last step (End)", icon: ICONS.last },
-    events.toEnd,
+    () => stepper.toEnd(),
   );
   const slider = element("input", {
     type: "range",
@@ -55,7 +50,7 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
     title: "Drag through the steps of backward",
     ...KEEP_KEYS,
   });
-  slider.addEventListener("input", () => events.go(Number(slider.value)));
+  slider.addEventListener("input", () => stepper.go(Number(slider.value)));
   const before = element("span", {});
   const running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
   const after = element("span", {});
@@ -77,14 +72,14 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
   );
   let runningNode: number | null = null;
   running.addEventListener("click", () => {
-    if (runningNode !== null) events.show(runningNode);
+    if (runningNode !== null) show(runningNode);
   });
   bar.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    if (event.key === "ArrowRight") events.by(1);
-    else if (event.key === "ArrowLeft") events.by(-1);
-    else if (event.key === "Home") events.toStart();
-    else if (event.key === "End") events.toEnd();
+    if (event.key === "ArrowRight") stepper.by(1);
+    else if (event.key === "ArrowLeft") stepper.by(-1);
+    else if (event.key === "Home") stepper.toStart();
+    else if (event.key === "End") stepper.toEnd();
     else return;
     event.preventDefault();
   });
@@ -150,11 +145,11 @@ export function createTransportBar(events: TransportBarEvents): TransportBar {
     const parts = [
       ...marks.slice(0, MOST_MARKS).map((mark) => {
         const label = graph?.nodes[mark.node]?.label ?? "";
-        const show = button(
+        const link = button(
           { label: `Show ${oneLine(label)}`, text: "show", class: "gw-link" },
-          () => events.show(mark.node),
+          () => show(mark.node),
         );
-        return note(mark.note, true, show);
+        return note(mark.note, true, link);
       }),
       ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
       ...[transport?.note ?? null, transport?.blocked ?? null]

@@ -1,19 +1,19 @@
 import type { Work } from "../interact/folder";
 import { formatCount } from "../text/number";
-import type { Stage } from "../worker/messages";
+import type { Doing } from "../worker/messages";
 import type { Progress } from "./progress";
 
-const DOING: Record<Stage, (nodes: string) => string> = {
+const WORDS: Record<Doing, (nodes: string) => string> = {
   layout: (nodes) => `Laying out ${nodes} nodes…`,
   wrapping: (nodes) => `Wrapping ${nodes} nodes into columns…`,
-  packing: (nodes) => `Drawing ${nodes} nodes…`,
+  drawing: (nodes) => `Drawing ${nodes} nodes…`,
 };
 
 /** Says what a picture that is being made waits for; null when none is. */
 export function showWork(progress: Progress, work: Work | null, cancel: () => void): void {
   if (!work) progress.hide();
   else {
-    const text = DOING[work.stage](formatCount(work.nodes));
+    const text = WORDS[work.doing](formatCount(work.nodes));
     progress.show(text, work.blocks ? null : cancel, work.blocks);
   }
 }

@@ -1,5 +1,5 @@
 import { element } from "../dom/element";
-import { Drawing } from "../interact/drawing";
+import { Drawing, type Still } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
@@ -91,6 +91,12 @@ export class PaneGrid {
 
   get first(): Drawing | undefined {
     return this.shown[0]?.drawing;
+  }
+
+  /** All pictures, each under its label. */
+  get stills(): (Still | null)[] {
+    const label = (p: number) => oneLine(this.united?.panes[p].label ?? "");
+    return this.drawings.map((drawing, p) => drawing.still(label(p)));
   }
 
   get hasFocus(): boolean {

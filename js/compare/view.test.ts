@@ -88,6 +88,21 @@ describe("the comparison", () => {
     expect(channel.get("selected")).toBe(4);
   });
 
+  it("can save and copy all pictures as one", async () => {
+    const { one, click } = await view();
+    vi.stubGlobal("URL", { createObjectURL: () => "blob:x", revokeObjectURL: () => {} });
+    const files: string[] = [];
+    one(".gw-toolbar").addEventListener("click", (event) => {
+      const link = (event.target as Element).closest("a");
+      if (link) files.push(link.download);
+      if (link) event.preventDefault();
+    });
+    await click(one('[aria-label="Save picture"]'));
+    await click(one("[role=menuitem]"));
+    await vi.waitFor(() => expect(files).not.toEqual([]));
+    expect(files).toEqual([expect.stringMatching(/clone.*\.svg$/)]);
+  });
+
   it("hovers in all panes at once", async () => {
     const { node } = await view();
     node(0, 1).dispatchEvent(new MouseEvent("pointermove", { bubbles: true }));

@@ -1,14 +1,15 @@
 import { legendEntries } from "../bars/legend";
 import { search } from "../bars/search";
 import { createSearchBox } from "../bars/searchbox";
+import { Shell } from "../bars/shell";
 import { createToolbar } from "../bars/toolbar";
 import { createTransportBar } from "../bars/transport_bar";
-import { Cleanup, element } from "../dom/element";
-import { faultBox, messageOf } from "../dom/fault";
+import { element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { ownKeys } from "../dom/own_keys";
-import { followTheme } from "../dom/theme";
 import { whenResized } from "../dom/when_resized";
+import { liveSvg } from "../export/live";
+import { createSaveMenu } from "../export/save_menu";
 import { asDirection } from "../layout/direction";
 import { isAutograd } from "../scene/shown_graph";
 import { runningAt } from "../steps/recording";
@@ -26,7 +27,7 @@ import {
   stepperChannel,
   transportOf,
 } from "./stepping";
-import type { CompareChannel, CompareTraits } from "./traits";
+import type { CompareChannel } from "./traits";
 import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
@@ -35,10 +36,10 @@ const isStaticPane = ({ graph }: Pane) => graph.static;
 
 /** Fills an element with a comparison: toolbar, a pane per graph, bar, tables. Returns what takes it all away again. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
-  const cleanup = new Cleanup();
+  const shell = new Shell(channel, "gradwalk gw-comparison");
+  const { root, cleanup } = shell;
   let united: United | null = null;
   let tablesOpen = true;
-  let legendOpen = true;
   /** What the reader dragged, px; NaN for the default. */
   let height = Number.NaN;
 
@@ -57,30 +58,31 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     go: (place) => grid.showHit(place),
     left: () => grid.focus(),
   });
-  const toolbar = createToolbar(searchBox, {
-    direction: (direction) => channel.set("direction", direction),
-    zoom: (factor) => grid.first?.zoomBy(factor),
-    fit: () => grid.first?.fit(),
-    toggleLegend: () => setLegend(!legendOpen),
-    togglePanel: () => setTables(!tablesOpen),
-    toggleConstants: () => {},
-  });
+  const saving = createSaveMenu(
+    () => liveSvg(grid.stills, root, "Autograd graphs side by side"),
+    () => united?.panes.map(({ label }) => label) ?? [],
+  );
+  const toolbar = createToolbar(
+    searchBox,
+    {
+      direction: (direction) => channel.set("direction", direction),
+      zoom: (factor) => grid.first?.zoomBy(factor),
+      fit: () => grid.first?.fit(),
+      toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
+      togglePanel: () => setTables(!tablesOpen),
+      toggleConstants: () => {},
+    },
+    saving,
+  );
   const stepper = new Stepper(
     stepperChannel(channel, () => united),
     showStepping,
   );
-  const bar = createTransportBar({
-    toStart: () => stepper.toStart(),
-    toEnd: () => stepper.toEnd(),
-    by: (steps) => stepper.by(steps),
-    go: (cursor) => stepper.go(cursor),
-    togglePlay: () => stepper.togglePlay(),
-    show(step) {
-      const place = channel.get("steps")[step]?.node;
-      if (place === undefined) return;
-      select(place);
-      grid.reveal(place, true);
-    },
+  const bar = createTransportBar(stepper, (step) => {
+    const place = channel.get("steps")[step]?.node;
+    if (place === undefined) return;
+    select(place);
+    grid.reveal(place, true);
   });
   const recordings = new PaneRecordings();
   const nodeTable = createNodeTable();
@@ -88,9 +90,6 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     select(place);
     grid.reveal(place);
   });
-  const legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
-  const note = element("span", { class: "gw-note-text" });
-  const faults = element("div", { class: "gw-faults" });
   const tables = element("div", { class: "gw-tables" }, leafTable.element, nodeTable.element);
   const bottom = resizeHandle({
     label: "Resize the graphs",
@@ -103,34 +102,22 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
       arrange();
     },
   });
-  const root = element(
-    "div",
-    { class: "gradwalk gw-comparison" },
-    element(
-      "div",
-      { class: "gw-frame" },
-      toolbar.element,
-      faults,
-      grid.element,
-      bottom.element,
-      bar.element,
-      legend,
-      tables,
-      element("div", { class: "gw-status", role: "status" }, note),
-    ),
+  shell.fill(
+    host,
+    toolbar.element,
+    shell.faults,
+    grid.element,
+    bottom.element,
+    bar.element,
+    shell.legend,
+    tables,
+    shell.status,
   );
-  host.append(root);
 
   function setTables(open: boolean): void {
     tablesOpen = open;
     tables.hidden = !open;
     toolbar.setPanel(open);
-  }
-
-  function setLegend(open: boolean): void {
-    legendOpen = open;
-    legend.hidden = !open;
-    toolbar.setLegend(open);
   }
 
   function arrange(): void {
@@ -140,18 +127,8 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     bottom.update();
   }
 
-  function update(part: () => void): () => void {
-    return () => {
-      try {
-        part();
-      } catch (error) {
-        faults.replaceChildren(faultBox(messageOf(error)));
-      }
-    };
-  }
-
-  const redraw = update(() => {
-    showPythonFault();
+  const redraw = shell.guarded(() => {
+    shell.showPythonFault();
     united = unite(channel.get("panes"), channel.get("members"));
     const direction = asDirection(channel.get("direction"));
     toolbar.setDirection(direction);
@@ -161,11 +138,11 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     searchBox.refresh();
   });
 
-  const showPasses = update(() => {
+  const showPasses = shell.guarded(() => {
     if (!united) return;
     const passes = channel.get("passes");
     grid.markStates(passes.map((pass) => pass.state));
-    note.textContent = sentencesOf(
+    shell.note.textContent = sentencesOf(
       united.panes,
       passes.map((pass) => pass.state.note),
     );
@@ -173,13 +150,13 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   });
 
   /** The merged steps changed, or what flowed in them. */
-  const readSteps = update(() => {
+  const readSteps = shell.guarded(() => {
     if (united) stepper.read(stepGraph(united, channel.get("steps")));
     showPasses();
   });
 
   function showStepping(stepping: Stepping): void {
-    update(() => followStepping(stepping))();
+    shell.guarded(() => followStepping(stepping))();
   }
 
   /** Follows the stepper: all pictures at once, and what runs stays in view. */
@@ -208,7 +185,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     if (!united) return;
     const passes = channel.get("passes");
     const ran = passes.some((pass) => pass.state.runs > 0);
-    legend.replaceChildren(
+    shell.legend.replaceChildren(
       ...compareEntries(united.members.some((of) => of.includes(null))),
       ...legendEntries({
         isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
@@ -229,12 +206,12 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     );
   }
 
-  const showNode = update(() => {
+  const showNode = shell.guarded(() => {
     if (united)
       nodeTable.update(united, channel.get("selected"), channel.get("details"), grid.progress);
   });
 
-  const showTable = update(() => {
+  const showTable = shell.guarded(() => {
     if (!united) return;
     const total = channel.get("steps").length;
     const cursor = stepper.state.progress?.cursor ?? 0;
@@ -249,7 +226,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     );
   });
 
-  const showSelected = update(() => {
+  const showSelected = shell.guarded(() => {
     const selected = channel.get("selected");
     grid.markSelected(selected);
     leafTable.select(selected);
@@ -257,31 +234,22 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     if (selected !== null) grid.reveal(selected);
   });
 
-  const showPythonFault = update(() => {
-    const fault = channel.get("fault");
-    faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
-  });
-
-  cleanup.add(() => root.remove());
-  cleanup.add(followTheme(root));
   cleanup.add(() => grid.destroy());
   cleanup.add(() => stepper.destroy());
-  const subscribe = (trait: keyof CompareTraits, changed: () => void) =>
-    cleanup.add(channel.on(trait, changed));
-  subscribe("panes", redraw);
-  subscribe("direction", redraw);
-  subscribe("passes", () => {
+  shell.on("panes", redraw);
+  shell.on("direction", redraw);
+  shell.on("passes", () => {
     stepper.answered();
     readSteps();
   });
-  subscribe("steps", readSteps);
-  subscribe("cursor", () => stepper.follow());
-  subscribe("table", showTable);
-  subscribe("selected", showSelected);
-  subscribe("details", showNode);
-  subscribe("fault", () => {
+  shell.on("steps", readSteps);
+  shell.on("cursor", () => stepper.follow());
+  shell.on("table", showTable);
+  shell.on("selected", showSelected);
+  shell.on("details", showNode);
+  shell.on("fault", () => {
     stepper.answered();
-    showPythonFault();
+    shell.showPythonFault();
   });
 
   ownKeys(

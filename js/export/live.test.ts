@@ -16,14 +16,16 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
+const PLAIN = { gradients: [], under: [], over: [], label: null };
+
 function picture(graph: GraphModel, css = "", marks: Partial<Marks> = {}) {
   const root = document.body.appendChild(document.createElement("div"));
   root.className = "gradwalk";
   const style = document.head.appendChild(document.createElement("style"));
   style.textContent = css;
   const scene = firstScene(graph, "down", estimate, true);
-  const still = { scene, marks: { ...NO_MARKS, ...marks }, gradients: [] };
-  const file = liveSvg(still, root, "Autograd graph");
+  const still = { ...PLAIN, scene, marks: { ...NO_MARKS, ...marks } };
+  const file = liveSvg([still], root, "Autograd graph");
   const read = new DOMParser().parseFromString(file.text, "image/svg+xml");
   root.remove();
   style.remove();
@@ -97,11 +99,40 @@ describe("a saved picture", () => {
     expect(read.querySelector("title")?.textContent).toBe("Autograd graph");
   });
 
+  it("of several graphs has them side by side, each under its label and with what lies over and under it", () => {
+    const root = document.body.appendChild(document.createElement("div"));
+    const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
+    const part = (name: string) => {
+      const element = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      element.id = name;
+      return element;
+    };
+    const still = (label: string) => ({
+      ...PLAIN,
+      scene,
+      marks: NO_MARKS,
+      label,
+      under: [part(`under-${label.length}`)],
+      over: [part(`over-${label.length}`)],
+    });
+    const alone = liveSvg([still("one")], root, "");
+    const both = liveSvg([still("one"), still("<b>\u0000&")], root, "");
+    expect(both.width).toBeGreaterThan(2 * alone.width);
+    expect(both.height).toBe(alone.height);
+    const read = new DOMParser().parseFromString(both.text, "image/svg+xml");
+    expect(read.querySelector("parsererror")).toBeNull();
+    const texts = [...read.querySelectorAll("text")].map((text) => text.textContent);
+    expect(texts).toEqual(expect.arrayContaining(["one", readable("<b>\u0000&")]));
+    for (const name of ["under-3", "over-3", "under-5", "over-5"])
+      expect(read.querySelectorAll(`#${name}`)).toHaveLength(1);
+    expect(root.childElementCount).toBe(0);
+  });
+
   it("leaves nothing in the page, also when it fails", () => {
     const root = document.body.appendChild(document.createElement("div"));
-    expect(() => liveSvg(null, root, "")).toThrow(/not drawn yet/);
+    expect(() => liveSvg([null], root, "")).toThrow(/not drawn yet/);
     const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
-    liveSvg({ scene, marks: NO_MARKS, gradients: [] }, root, "");
+    liveSvg([{ ...PLAIN, scene, marks: NO_MARKS }], root, "");
     expect(root.childElementCount).toBe(0);
   });
 

@@ -14,28 +14,34 @@ export interface SvgFile {
 
 const EVERYWHERE = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
 
+/** Between pictures side by side, and the room for a label above each, px. */
+const BETWEEN = 24;
+const LABEL = 24;
+
 /**
- * The whole picture as a widget with this root shows it: drawn once more by the same painter, with what the style sheets
- * make of it written down. The title is for who cannot see it, and no user text.
+ * The whole pictures as a widget with this root shows them, side by side: drawn once more by the same painter, with what
+ * the style sheets make of it written down. The title is for who cannot see it, and no user text.
  */
-export function liveSvg(still: Still | null, root: Element, title: string): SvgFile {
-  if (!still) throw new Error("The picture is not drawn yet. Choose again when it is.");
-  const { scene, marks, gradients } = still;
-  const ground = groundOf(scene, gradients);
-  const { x, y, width, height } = ground;
-  const frames = new FrameLayer();
-  const beacons = new Beacons();
-  const layer = svgElement(
-    "g",
-    {},
-    svgElement("rect", { class: "gw-ground", ...ground }),
-    frames.element,
-  );
-  new SvgPainter(layer).draw(scene, scene.nodes, scene.edges, marks, gradients);
-  frames.draw(scene, EVERYWHERE, 1, marks.module);
-  beacons.show(scene, marks);
-  beacons.place({ k: 1, x: 0, y: 0 }, false);
-  layer.append(frames.heads, beacons.element);
+export function liveSvg(stills: readonly (Still | null)[], root: Element, title: string): SvgFile {
+  const layer = svgElement("g");
+  let right = 0;
+  let height = 0;
+  for (const still of stills) {
+    if (!still) throw new Error("The picture is not drawn yet. Choose again when it is.");
+    const ground = groundOf(still.scene, still.gradients);
+    const above = still.label === null ? 0 : LABEL;
+    const left = right > 0 ? right + BETWEEN : 0;
+    const at = `translate(${left - ground.x},${above - ground.y})`;
+    layer.append(svgElement("g", { transform: at }, ...pictureOf(still, ground)));
+    if (still.label !== null) {
+      const text = svgElement("text", { class: "gw-still-label", x: left + 4, y: LABEL - 8 });
+      text.textContent = still.label;
+      layer.append(text);
+    }
+    right = left + ground.width;
+    height = Math.max(height, above + ground.height);
+  }
+  const width = right;
 
   // Unseen, and below the root: there the style sheets apply.
   const holder = svgElement("svg", { hidden: true }, layer);
@@ -53,12 +59,25 @@ export function liveSvg(still: Still | null, root: Element, title: string): SvgF
   const style = Array.from(rules, ([css, name]) => `.${scope} .${name}{${css}}`).join("");
   const text =
     `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" width="${width}" height="${height}" ` +
-    `viewBox="${[x, y, width, height].join(" ")}"><title>${title}</title><style>${style}</style>` +
+    `viewBox="0 0 ${width} ${height}"><title>${title}</title><style>${style}</style>` +
     `${new XMLSerializer().serializeToString(layer)}</svg>`;
   // User text can hold characters that XML does not allow, and that a browser writes nonetheless.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what XML forbids.
   const forbidden = /[\0-\x08\v\f\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu;
   return { text: text.replace(forbidden, "\ufffd"), width, height };
+}
+
+function pictureOf(still: Still, ground: ReturnType<typeof groundOf>): SVGElement[] {
+  const { scene, marks, gradients, under, over } = still;
+  const frames = new FrameLayer();
+  const beacons = new Beacons();
+  const nodes = svgElement("g");
+  new SvgPainter(nodes).draw(scene, scene.nodes, scene.edges, marks, gradients);
+  frames.draw(scene, EVERYWHERE, 1, marks.module);
+  beacons.show(scene, marks);
+  beacons.place({ k: 1, x: 0, y: 0 }, false);
+  const back = svgElement("rect", { class: "gw-ground", ...ground });
+  return [back, frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
 }
 
 const SHAPE =

@@ -37,6 +37,11 @@ export interface Still {
   scene: Scene;
   marks: Marks;
   gradients: readonly GradientLabel[];
+  /** What lies under and over it that is not the drawing's own. */
+  under: SVGElement[];
+  over: SVGElement[];
+  /** What to write above it, if anything. User text. */
+  label: string | null;
 }
 
 /** The drawn graph: one focusable element with an SVG that can be zoomed, clicked and walked. */
@@ -382,11 +387,13 @@ export class Drawing {
   }
 
   /** All that is drawn, as it is near and without what the pointer and the keyboard are on; null before the first picture. */
-  get still(): Still | null {
+  still(label: string | null = null): Still | null {
     const { scene } = this;
     if (!scene) return null;
     const marks = { ...this.marks, hovered: null, focused: null };
-    return { scene, marks, gradients: this.painting.gradients.at(scene, marks.progress) };
+    const gradients = this.painting.gradients.at(scene, marks.progress);
+    const copy = (part: SVGGElement) => [part.cloneNode(true) as SVGElement];
+    return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
   }
 
   /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */

@@ -17,7 +17,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import type { Hold } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import type { GraphSource, Stage } from "../worker/messages";
+import type { Doing, GraphSource } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
 import { holdMiddle, topOf } from "./hold";
@@ -33,7 +33,7 @@ const PAINTED_MS = 50;
 export interface Work {
   /** About how many nodes it will show. */
   nodes: number;
-  stage: Stage;
+  doing: Doing;
   /** Whether the page itself does it, and answers to nothing until it is done. */
   blocks: boolean;
 }
@@ -129,7 +129,7 @@ export class Folder {
       return;
     }
     // The page has had enough to do with the graph itself.
-    this.working({ nodes, stage: "layout", blocks: false });
+    this.working({ nodes, doing: "layout", blocks: false });
     this.timer = window.setTimeout(start);
   }
 
@@ -245,15 +245,15 @@ export class Folder {
       this.drawHere(next, hold);
       return;
     }
-    this.working({ nodes, stage: "layout", blocks: false });
+    this.working({ nodes, doing: "layout", blocks: false });
     this.events.changed();
     const order = { folding, direction, wraps };
     this.maker.make(next.source, order, {
-      stage: (stage) => this.working({ nodes, stage, blocks: false }),
+      doing: (doing) => this.working({ nodes, doing, blocks: false }),
       made: (scene, wraps) => this.place({ ...(this.wanted ?? next), wraps }, scene, hold),
       failed: (error) => this.fail(error),
       unavailable: () => {
-        this.working({ nodes, stage: "layout", blocks: true });
+        this.working({ nodes, doing: "layout", blocks: true });
         this.timer = window.setTimeout(() => this.drawHere(next, hold), PAINTED_MS);
       },
     });

@@ -9,8 +9,12 @@ const PLACES = [0.62, 0.55, 0.7, 0.48, 0.4, 0.78];
 
 /** Writes its numbers on every edge that stands for several; before arguments, which can also do without a place. */
 export function placeSigns(scene: Scene): void {
+  const standing = scene.edges.filter(
+    ({ merged }) => merged && (merged.count > 1 || merged.folded.length > 0),
+  );
+  if (standing.length === 0) return;
   const obstacles = new Obstacles(scene);
-  for (const edge of scene.edges) {
+  for (const edge of standing) {
     const { merged } = edge;
     if (!merged) continue;
     const numbers: [EdgeSign["kind"], number, string][] = [

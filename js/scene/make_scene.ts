@@ -9,6 +9,7 @@ import { moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
+import { drawnFor } from "./members";
 import { classOf } from "./module_class";
 import type { Picture } from "./picture";
 import { leaveAt, separateRoutes } from "./ports";
@@ -49,31 +50,30 @@ export function makeScene(
   const { shapes = shapesOf(graph, picture, direction, measure, times) } = options;
   const placed = place(picture, shapes, times, direction, measure, options);
   const at = turn(direction, placed.height);
-  const drawn: number[][] = graph.nodes.map(() => []);
+  const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
+    const { id, group } = nodes[owner];
+    const [x, y] = at(placed.x[index], placed.y[index]);
+    return {
+      index,
+      id,
+      leaf: isLeaf(graph, nodes[owner]),
+      root: flags[owner].length > 0,
+      copies: times[owner],
+      x,
+      y,
+      rank: placed.rank[index],
+      shape: shapes[owner],
+      ...(group ? { group } : quietPart(graph.nodes[id])),
+    };
+  });
   const scene: Scene = {
     direction,
     isStatic: graph.static,
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
-    nodes: Array.from(placed.owner, (owner, index): SceneNode => {
-      const { id, group } = nodes[owner];
-      for (const member of group?.members ?? [id]) drawn[member].push(index);
-      const [x, y] = at(placed.x[index], placed.y[index]);
-      return {
-        index,
-        id,
-        leaf: isLeaf(graph, nodes[owner]),
-        root: flags[owner].length > 0,
-        copies: times[owner],
-        x,
-        y,
-        rank: placed.rank[index],
-        shape: shapes[owner],
-        ...(group ? { group } : quietPart(graph.nodes[id])),
-      };
-    }),
+    nodes: sceneNodes,
     edges: sceneEdges(graph, picture, placed, shapes, direction, measure),
-    drawn,
+    drawn: drawnFor(sceneNodes, graph.nodes.length),
     frames: sceneFrames(picture, placed, direction, measure),
     ...(picture.edgeOf ? { edgeOf: picture.edgeOf } : {}),
   };
@@ -123,11 +123,12 @@ export function shapesOf(
 }
 
 /** Per node of the picture, what the flags of the outputs in it say. */
-function flagsIn(graph: GraphModel, picture: Picture): string[][] {
-  const found: string[][] = picture.nodes.map(() => []);
+function flagsIn(graph: GraphModel, { nodes, nodeOf }: Picture): (readonly string[])[] {
+  const none: readonly string[] = [];
+  const found = nodes.map(() => none);
   for (const [id, flags] of flagsOf(graph)) {
-    const at = picture.nodeOf ? picture.nodeOf[id] : id;
-    if (at >= 0) found[at].push(...flags);
+    const at = nodeOf ? nodeOf[id] : id;
+    if (at >= 0) found[at] = [...found[at], ...flags];
   }
   return found;
 }
@@ -211,13 +212,11 @@ function sceneEdges(
   const share = shapes.map((shape) =>
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
-  const isBackward = (e: number) => placed.backward[e] === 1;
   const routes = separateRoutes(placed, edges);
-  // Lines that run up leave from the other side of their node.
-  const forward = edges.map((_, e) => e).filter((e) => !isBackward(e));
   const leave = leaveAt(
-    forward.map((e) => routes[e]),
-    forward.map((e) => edges[e]),
+    routes,
+    edges,
+    placed.backward,
     {
       centre: (v) => placed.x[v],
       share: (v) => share[v],
@@ -225,16 +224,16 @@ function sceneEdges(
     },
     (edge) => labelSize(edge, horizontal, measure),
   );
-  const curves: number[][] = edges.map((_, e) => (isBackward(e) ? smoothUp(routes[e]) : []));
-  forward.forEach((e, i) => {
-    const target = placed.edgeTarget[e];
-    const centre = placed.x[target];
-    const [end] = routes[e][routes[e].length - 1];
+  const curveOf = (e: number) => {
+    const route = routes[e];
+    if (placed.backward[e]) return smoothUp(route);
+    const centre = placed.x[placed.edgeTarget[e]];
+    const [end] = route[route.length - 1];
     const arrive = centre + (end - centre) * share[edges[e].target];
-    curves[e] = smooth(moveEnds(routes[e], leave[i], arrive));
-  });
-  return edges.map(({ source, edges: parts, folded, count }, index) => {
-    const curve = new Float64Array(curves[index]);
+    return smooth(moveEnds(route, leave[e], arrive));
+  };
+  return edges.map(({ source, edges: parts, folded, count }, index): SceneEdge => {
+    const curve = new Float64Array(curveOf(index));
     for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
     return {
       index,
@@ -243,10 +242,10 @@ function sceneEdges(
       curve,
       bounds: boundsOf(curve),
       label: null,
-      backward: isBackward(index),
+      backward: placed.backward[index] === 1,
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
       ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
-      ...edgePart(kindOfMerged(parts.map((e) => graph.edges[e]))),
+      ...edgePart(kindOfMerged(graph, parts)),
     };
   });
 }

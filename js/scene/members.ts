@@ -5,6 +5,13 @@ export function membersOf({ id, group }: SceneNode): readonly number[] {
   return group ? group.members : [id];
 }
 
+/** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
+export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
+  const drawn: number[][] = Array.from({ length: count }, () => []);
+  for (const node of nodes) for (const member of membersOf(node)) drawn[member].push(node.index);
+  return drawn;
+}
+
 /** The graph's edges that a drawn edge is made of. */
 export function edgesOf({ index, merged }: SceneEdge): readonly number[] {
   return merged ? merged.edges : [index];

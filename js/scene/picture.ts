@@ -50,6 +50,7 @@ interface PictureFrame {
 
 /** Everything as it is: one node per graph node, one line per edge. */
 export function flatPicture({ nodes, edges }: GraphModel): Picture {
+  const none: readonly number[] = [];
   return {
     nodes: nodes.map(({ id }) => ({ id, group: null, frame: -1 })),
     edges: edges.map(({ source, target, argument }, i) => ({
@@ -58,7 +59,7 @@ export function flatPicture({ nodes, edges }: GraphModel): Picture {
       argument,
       count: 1,
       edges: [i],
-      folded: [],
+      folded: none,
     })),
     frames: [],
     nodeOf: null,

@@ -69,17 +69,19 @@ const BETWEEN = 10;
 
 /**
  * Per edge, where across the flow it leaves the seen box of its source: in the layout's order, far enough apart for the
- * arguments to be written beside each other.
+ * arguments to be written beside each other. Edges that run up leave from the other side and take no part.
  */
 export function leaveAt(
   routes: readonly Point[][],
   edges: readonly Ported[],
+  runsUp: ArrayLike<number>,
   node: { centre(id: number): number; share(id: number): number; room(id: number): number },
   labelSize: (edge: Ported) => number,
 ): Float64Array {
   const at = new Float64Array(edges.length);
   const bySource = new Map<number, number[]>();
   edges.forEach(({ source }, i) => {
+    if (runsUp[i]) return;
     const known = bySource.get(source);
     if (known) known.push(i);
     else bySource.set(source, [i]);

@@ -61,7 +61,8 @@ describe("the graph that is shown", () => {
       fc.property(
         fc.array(fc.constantFrom("gradient", "constant", "cut"), { minLength: 1 }),
         (kinds) => {
-          const found = kindOfMerged(kinds.map((kind) => edge(kind as EdgeModel["kind"])));
+          const edges = kinds.map((kind) => edge(kind as EdgeModel["kind"]));
+          const found = kindOfMerged({ ...inGraph(), edges }, [...edges.keys()]);
           expect(kinds).toContain(found);
           if (kinds.includes("gradient")) expect(found).toBe("gradient");
         },

@@ -50,7 +50,8 @@ export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
 }
 
 /** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */
-export function kindOfMerged(edges: readonly EdgeModel[]): EdgeModel["kind"] {
-  if (edges.some(({ kind }) => kind === "gradient")) return "gradient";
-  return edges.some(({ kind }) => kind === "cut") ? "cut" : "constant";
+export function kindOfMerged(graph: GraphModel, edges: readonly number[]): EdgeModel["kind"] {
+  const isOne = (kind: EdgeModel["kind"]) => edges.some((e) => graph.edges[e].kind === kind);
+  if (isOne("gradient")) return "gradient";
+  return isOne("cut") ? "cut" : "constant";
 }

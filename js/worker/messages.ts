@@ -1,7 +1,7 @@
 import type { Folding } from "../fold/folding";
 import type { Direction } from "../layout/direction";
 import type { GraphModel, Travelled } from "../wire";
-import type { Packed } from "./coder";
+import type { ScenePiece, SceneRest } from "./pieces";
 
 /** A graph as it came from Python, and whether its constants are drawn. */
 export interface GraphSource {
@@ -23,13 +23,14 @@ export type Request =
   | { kind: "scene"; request: number; constants: boolean; order: SceneOrder };
 
 /** What the worker is doing. */
-export type Stage = "layout" | "wrapping" | "packing";
+export type Doing = "layout" | "wrapping" | "drawing";
 
-/** What the worker tells the page. `widths` are those of a sample in each style: its fonts must be the page's. */
+/** What the worker tells the page; a scene comes after its pieces. `widths` are those of a sample in each style: its fonts must be the page's. */
 export type Answer =
   | { kind: "hello"; widths: number[] }
-  | { kind: "stage"; request: number; stage: Stage }
-  | { kind: "scene"; request: number; scene: Packed; wraps: boolean }
+  | { kind: "doing"; request: number; doing: Doing }
+  | { kind: "piece"; request: number; piece: ScenePiece }
+  | { kind: "scene"; request: number; rest: SceneRest; wraps: boolean }
   | { kind: "fault"; request: number; message: string };
 
 /** One end of the line between the page and the worker. */

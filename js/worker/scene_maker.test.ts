@@ -36,7 +36,7 @@ function makerOf(start: StartWorker) {
   const said: string[] = [];
   const scenes: Scene[] = [];
   const answers = (name: string): SceneAnswers => ({
-    stage: (stage) => said.push(`${name} ${stage}`),
+    doing: (doing) => said.push(`${name} ${doing}`),
     made(scene) {
       said.push(`${name} made`);
       scenes.push(scene);
@@ -68,7 +68,7 @@ describe("a maker of scenes", () => {
     ask("first", 1);
     expect(said).toEqual([]);
     await settle();
-    expect(said).toEqual(["first layout", "first packing", "first made"]);
+    expect(said).toEqual(["first layout", "first drawing", "first made"]);
     expect(scenes[0]).toEqual(made(1));
   });
 
@@ -120,7 +120,7 @@ describe("a maker of scenes", () => {
     expect(workers.map(({ ended }) => ended)).toEqual([true, false]);
     ask("again", 1);
     await settle();
-    expect(said.filter((words) => !/^warm|layout|packing/.test(words))).toEqual(["again made"]);
+    expect(said.filter((words) => !/^warm|layout|drawing/.test(words))).toEqual(["again made"]);
   });
 
   it("tells that a graph cannot be drawn, and goes on", async () => {

@@ -1,7 +1,7 @@
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
-import type { Answer, GraphSource, Port, Request, SceneOrder, Stage } from "./messages";
-import { unpackScene } from "./packed_scene";
+import type { Answer, Doing, GraphSource, Port, Request, SceneOrder } from "./messages";
+import { joined, type ScenePiece } from "./pieces";
 import { sampleWidths } from "./serve";
 
 /** A worker as far as it is used here; a fake one in tests. */
@@ -14,7 +14,7 @@ export interface SceneWorker extends Port {
 export type StartWorker = () => SceneWorker | null;
 
 export interface SceneAnswers {
-  stage(stage: Stage): void;
+  doing(doing: Doing): void;
   made(scene: Scene, wraps: boolean): void;
   /** The worker says what is wrong, in a sentence. */
   failed(error: Error): void;
@@ -33,8 +33,6 @@ const PATIENCE = 12;
 const BEAT_MS = 100;
 /** So long a job that nobody waits for any more may go on, before its worker is ended. */
 const GRACE_MS = 300;
-/** Objects are made for so long at a time, ms. */
-const SLICE_MS = 24;
 
 /** Has scenes made in a worker, one at a time; the latest request wins. */
 export class SceneMaker {
@@ -48,6 +46,8 @@ export class SceneMaker {
   /** What the worker is busy with; its answers go nowhere if it is not the `latest`. */
   private busy: Job | null = null;
   private latest: Job | null = null;
+  /** What has come of the scene that the worker is busy with. */
+  private pieces: ScenePiece[] = [];
   /** The job that has been given its last moments. */
   private overtaken: Job | null = null;
   private request = 0;
@@ -152,6 +152,7 @@ export class SceneMaker {
     const { source, order } = latest;
     const tell = (request: Request) => worker.postMessage(request, []);
     this.busy = latest;
+    this.pieces = [];
     if (this.sent !== source.given) tell({ kind: "graph", given: source.given });
     this.sent = source.given;
     tell({ kind: "scene", request: ++this.request, constants: source.constants, order });
@@ -172,8 +173,12 @@ export class SceneMaker {
     }
     const { busy } = this;
     if (!busy || answer.request !== this.request) return;
-    if (answer.kind === "stage") {
-      if (busy === this.latest) busy.answers.stage(answer.stage);
+    if (answer.kind === "doing") {
+      if (busy === this.latest) busy.answers.doing(answer.doing);
+      return;
+    }
+    if (answer.kind === "piece") {
+      this.pieces.push(answer.piece);
       return;
     }
     this.busy = null;
@@ -181,21 +186,10 @@ export class SceneMaker {
     else if (answer.kind === "fault") {
       this.latest = null;
       busy.answers.failed(new Error(answer.message));
-    } else this.unpack(busy, unpackScene(answer.scene), answer.wraps);
-  }
-
-  /** Makes the scene's objects, a few at a time. */
-  private unpack(job: Job, objects: Generator<undefined, Scene>, wraps: boolean): void {
-    if (job !== this.latest) return;
-    const until = performance.now() + SLICE_MS;
-    do {
-      const { done, value } = objects.next();
-      if (!done) continue;
+    } else {
       this.latest = null;
-      job.answers.made(value, wraps);
-      return;
-    } while (performance.now() < until);
-    window.setTimeout(() => this.unpack(job, objects, wraps));
+      busy.answers.made(joined(this.pieces.splice(0), answer.rest), answer.wraps);
+    }
   }
 
   /** A worker that never greeted will never come; one that broke at its work says so. */

@@ -6,7 +6,7 @@ import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
 import { type GraphModel, plain, type Travelled } from "../wire";
 import { type Answer, type Port, type Request, WORKER_NAME } from "./messages";
-import { packScene } from "./packed_scene";
+import { piecesOf, restOf } from "./pieces";
 
 /** Makes scenes for the page at the other end of the line, until it is ended. */
 export function serve(port: Port, measure: Measure): void {
@@ -40,12 +40,13 @@ export function serve(port: Port, measure: Measure): void {
         {
           cache,
           wraps: order.wraps,
-          report: (stage) => answer({ kind: "stage", request, stage }),
+          report: (doing) => answer({ kind: "doing", request, doing }),
         },
       );
-      answer({ kind: "stage", request, stage: "packing" });
-      const packed = packScene(scene);
-      answer({ kind: "scene", request, scene: packed, wraps }, [packed.numbers.buffer]);
+      answer({ kind: "doing", request, doing: "drawing" });
+      for (const [piece, points] of piecesOf(scene))
+        answer({ kind: "piece", request, piece }, [points]);
+      answer({ kind: "scene", request, rest: restOf(scene), wraps });
     } catch (error) {
       answer({ kind: "fault", request, message: messageOf(error) });
     }
