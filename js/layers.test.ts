@@ -5,8 +5,6 @@ const ROOMS = [
   "wire",
   "dom",
   "text",
-  "packing",
-  "guard",
   "layout",
   "channel",
   "steps",
