@@ -30,12 +30,10 @@ export function withRecords(value: Json): unknown {
 /** One record per row. A first column that only counts is its first number. */
 function records(table: { [name: string]: Json }): object[] {
   const names = Object.keys(table);
-  const { length } = table[names[names.length - 1]] as Json[];
-  const columns = names.map((name) => {
-    const column = table[name];
-    if (typeof column === "number") return Array.from({ length }, (_, row) => column + row);
-    return withRecords(column) as unknown[];
-  });
+  const columns = names.map((name) => withRecords(table[name]) as unknown[]);
+  const { length } = columns[columns.length - 1];
+  const [first] = Object.values(table);
+  if (typeof first === "number") columns[0] = Array.from({ length }, (_, row) => first + row);
   // Copies of one record are quicker to make and to read than records that grow field by field.
   const blank: Record<string, unknown> = Object.fromEntries(names.map((name) => [name, null]));
   return Array.from({ length }, (_, row) => {
