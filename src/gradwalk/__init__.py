@@ -13,6 +13,8 @@ from .static_graph.fx_graph import capture_fx
 from .watching.watch import watch
 from .widget import GraphWidget
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CompareWidget",
     "GraphWidget",
