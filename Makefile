@@ -1,5 +1,5 @@
-# Everything runs in .venv and js/node_modules; nothing outside the checkout is touched, except that
-# `make test` installs Chromium with apt-get when there is none and it may.
+# Everything runs in .venv, .venvs and js/node_modules; nothing outside the checkout is touched, except
+# that `make browser` installs Chromium with apt-get.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,8 +8,16 @@ READY := $(VENV)/.ready
 MODULES := js/node_modules/.package-lock.json
 BUNDLE := src/gradwalk/static/widget.js
 SOURCES := $(shell find js -path js/node_modules -prune -o \( -name '*.ts' -o -name '*.css' -o -name 'build.mjs' \) -print)
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+PIP := -m pip install --quiet --constraint constraints.txt
 
-.PHONY: help setup build demo types check test test-js test-python test-browser browser bench screenshots clean
+# By file, and the slow browser tests, which come first by name, first; three at a time on two cores,
+# because a browser test waits for half of its time. One thread each: torch would use every core.
+JOBS ?= 3
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: help setup build demo lock format check test test-all test-js test-python test-browser \
+  test-full test-pythons has-browser browser bench screenshots release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,12 +35,25 @@ build: $(BUNDLE)  ## Build the browser bundle
 
 $(READY): pyproject.toml constraints.txt hatch_build.py | $(BUNDLE)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' hatchling editables
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable . --group dev
+	$(BIN)/python $(PIP) --upgrade 'pip>=25.1' hatchling editables
+	$(BIN)/python $(PIP) --no-build-isolation --editable . --group dev
 	@touch $@
 
+lock: setup      ## Write constraints.txt anew: the newest releases that fit together, for Python 3.10 and newer
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-annotate --no-emit-index-url \
+	  --custom-compile-command "make lock" --all-extras $(patsubst %,--group %,dev bench models release) \
+	  constraints.in pyproject.toml --output-file constraints.txt
+
 demo: setup      ## Open the first notebook in JupyterLab
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB) notebooks/01_first_graph.ipynb
+	$(BIN)/jupyter lab $(if $(SUDO),,--allow-root) \
+	  --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	  $(LAB) notebooks/01_first_graph.ipynb
+
+format: setup    ## Format everything, and mend what the linters can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cd js && npm run --silent format
 
 types:           ## Write the TypeScript of the wire format anew, from the Python
 	$(PYTHON) tools/wire_types.py
@@ -45,32 +66,56 @@ check: setup     ## Linters and type checkers, on both sides
 	cd js && npm run --silent lint
 	cd js && npm run --silent types
 
+test: check has-browser  ## Run every check and every test that a change needs
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-js test-pytest
+
+test-pytest:
+	$(PYTEST) tests src
+
 test-js: build
 	cd js && npm run --silent test
 
 test-python: setup
-	$(BIN)/python -m pytest --ignore tests/e2e src tests
+	$(PYTEST) --ignore tests/e2e tests src
 
-test-browser: setup browser
-	$(BIN)/python -m pytest tests/e2e
+test-browser: setup has-browser
+	$(PYTEST) tests/e2e
 
-test: check test-js test-python test-browser  ## Run every check and every test
+test-all: test test-full test-pythons  ## All of that, and other hosts, the largest graphs, public models, other Pythons
 
-browser:
+test-full: setup has-browser
+	$(BIN)/python $(PIP) --group models
+	$(PYTEST) -m full tests
+
+test-pythons: setup
+	tests/other_pythons.sh
+
+has-browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y chromium >/dev/null; } || \
-	  { echo "The browser tests need Chromium: install it (Debian: apt-get install chromium) and run this again."; exit 1; }
+	  { echo "The browser tests need Chromium on the PATH: install it (Debian: make browser) and run this again."; exit 1; }
 
-bench: setup browser  ## Measure speed next to the peers; FULL=1 for all sizes and the results file
+browser:         ## Install Chromium with apt-get, for the browser tests
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq -y chromium >/dev/null; }
+
+bench: setup has-browser  ## Measure speed next to the peers; FULL=1 for all sizes and the results file
 	@command -v dot >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -qq -y graphviz >/dev/null; } || \
 	  { echo "The benchmark needs Graphviz: install it (Debian: apt-get install graphviz) and run this again."; exit 1; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
+	$(BIN)/python $(PIP) --group bench
 	cd benchmarks && npm ci --no-audit --no-fund --silent && npm run --silent types && npm run --silent build
 	$(BIN)/python benchmarks/report.py $(if $(FULL),--full)
 
-screenshots: setup browser  ## Take the README's picture again, from a real JupyterLab
+screenshots: setup has-browser  ## Take the README's picture again, from a real JupyterLab
 	$(BIN)/python tests/e2e/screenshots.py
 
+release-check: setup  ## Build wheel and sdist, check both, and draw with the wheel where there is no Node
+	rm -rf dist .venvs/release
+	$(BIN)/python $(PIP) --group release
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv .venvs/release
+	.venvs/release/bin/python $(PIP) "$$(ls $$PWD/dist/*.whl)[export]"
+	env -i HOME="$$HOME" PATH=$$PWD/.venvs/release/bin .venvs/release/bin/python -I tests/draws.py
+
 clean:           ## Remove everything that was installed or built
-	rm -rf $(VENV) js/node_modules src/gradwalk/static dist
+	rm -rf $(VENV) .venvs js/node_modules src/gradwalk/static dist test-results

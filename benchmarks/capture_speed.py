@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from programs import chain, lenet, mlp, resnet, transformer, unrolled
+from measured_programs import chain, lenet, mlp, resnet, transformer, unrolled
 from torchviz import make_dot
 
 from gradwalk import capture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from programs import resnet, transformer
+from measured_programs import resnet, transformer
 from torch import Tensor, nn
 from torch.nn import functional
 

@@ -20,7 +20,7 @@ from contextlib import closing
 from typing import Any
 
 import torch
-from programs import resnet, transformer
+from measured_programs import resnet, transformer
 from torch import Tensor
 
 from gradwalk import GraphWidget

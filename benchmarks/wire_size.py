@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from programs import chain, resnet, transformer, unrolled
+from measured_programs import chain, resnet, transformer, unrolled
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget, watch

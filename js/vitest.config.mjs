@@ -11,6 +11,9 @@ const alias = Object.fromEntries(
 export default {
   resolve: { alias },
   test: {
+    // Against a test that never ends; how fast things are is measured by the benchmarks.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     // Style sheets are read as they are: the contrast of their colours is tested.
     css: true,
     // Only what vitest itself resolves can be aliased.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ class Ran:
     """One node's backward: what came, what went on, and every leaf's ``.grad`` afterwards."""
 
     task: int
-    node: object
+    node: Any
     grad_outputs: list[Values]
     grad_inputs: list[Values]
     leaf_grads: list[Values]

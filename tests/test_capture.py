@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -277,7 +278,7 @@ def test_one_class_with_different_shapes_dtypes_and_stubs():
     assert stubs == [["other"], ["other"], ["self"]]
 
 
-CALLS = {
+CALLS: dict[str, Any] = {
     "mul": (torch.mul, {"input": (2, 3), "other": (2, 3)}),
     "addmm": (torch.addmm, {"input": (2, 4), "mat1": (2, 3), "mat2": (3, 4)}),
     "addcmul": (torch.addcmul, {"input": (3,), "tensor1": (3,), "tensor2": (3,)}),

@@ -21,7 +21,7 @@ from PIL import Image
 from programs import PROGRAMS, outputs_of
 
 from gradwalk import GraphWidget, capture
-from gradwalk.files import still, write_file
+from gradwalk.files import still
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # pydot calls its parser by deprecated names
@@ -180,7 +180,7 @@ def test_a_failure_midway_leaves_the_old_file(widget, tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(write_file.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match=r"No space left.*unchanged"):
         widget.to_json(path)
     assert path.read_text() == "old"

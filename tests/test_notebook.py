@@ -6,6 +6,7 @@ import builtins
 import gc
 import sys
 import weakref
+from typing import Any
 
 import ipywidgets
 import pytest
@@ -20,7 +21,9 @@ class Cells:
     """A real IPython shell, told which cell runs, as a notebook's kernel is told."""
 
     def __init__(self):
-        self.shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+        self.shell: Any = InteractiveShell.instance(
+            config=Config(HistoryManager={"enabled": False})
+        )
         self.shell.get_parent = lambda: self.parent
         self.parent = {}
 

@@ -13,6 +13,8 @@ from .subject.diagnose import diagnose
 from .widget.graph_widget import GraphWidget
 from .widget.load import load
 
+__version__ = "0.1.0"
+
 __all__ = [
     "CompareWidget",
     "GraphWidget",

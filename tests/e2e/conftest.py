@@ -1,17 +1,43 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 
 import pytest
-from lab import Lab, Watched, running_browser, running_lab
-from playwright.sync_api import Browser
+from lab import (
+    VIEWPORT,
+    Lab,
+    Watched,
+    clear_notebook,
+    running_browser,
+    running_lab,
+    take_picture,
+)
+from playwright.sync_api import Browser, expect
+
+FAILED = pytest.StashKey[bool]()
+
+expect.set_options(timeout=20_000)  # the machine may have other things to do
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failing test leaves pictures of its pages in test-results."""
+    report = yield
+    browser = getattr(item, "funcargs", {}).get("browser")
+    if report.failed:
+        item.stash[FAILED] = True
+        pages = [page for context in browser.contexts for page in context.pages] if browser else []
+        for file in filter(None, map(take_picture, pages)):
+            report.sections.append(("picture of the page", str(file)))
+    return report
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    folder: Path = tmp_path_factory.mktemp("notebooks")
-    with running_lab(folder) as running:
+    with running_lab(tmp_path_factory.mktemp("notebooks")) as running:
         yield running
 
 
@@ -28,14 +54,70 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
+@dataclass
+class Desk:
+    """The page, with a notebook and its kernel, that the tests of one file use in turn.
+
+    Torch is imported once and JupyterLab loaded once, which takes longer than most tests do.
+
+    Attributes:
+        browser: Where the page is opened.
+        watched: The page; None before the first test, and after one that failed.
+    """
+
+    browser: Browser
+    watched: Watched | None = None
+
+    def open(self) -> Watched:
+        if self.watched is None:
+            self.watched = Watched(self.browser.new_context(viewport=VIEWPORT).new_page())
+        self.watched.errors.clear()
+        self.watched.page.set_viewport_size(VIEWPORT)
+        return self.watched
+
+    def clear(self) -> None:
+        if self.watched is not None and self.watched.page.url != "about:blank":
+            clear_notebook(self.watched.page)
+
+    def close(self) -> None:
+        if self.watched is not None:
+            self.watched.page.context.close()
+        self.watched = None
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Browser, lab: Lab) -> Iterator[Desk]:
+    desk = Desk(browser)
+    yield desk
+    desk.close()
+    lab.stop_kernels()
+
+
 @pytest.fixture
-def watched(browser: Browser, lab: Lab) -> Iterator[Watched]:
-    """A fresh page; the test fails when anything went wrong on it, or left this machine."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    watched = Watched(context.new_page())
-    try:
-        yield watched
-    finally:
-        context.close()
+def watched(
+    request: pytest.FixtureRequest, browser: Browser, lab: Lab, desk: Desk
+) -> Iterator[Watched]:
+    """A page; the test fails when anything went wrong on it, or left this machine.
+
+    Tests of one file share the page and the kernel, both emptied in between. A test marked
+    `fresh` has its own, and so has the test after one that failed.
+    """
+    if request.node.get_closest_marker("fresh"):
+        before = lab.sessions()
+        own = Desk(browser)
+        try:
+            yield (watched := own.open())
+        finally:
+            own.close()
+            lab.stop_kernels(keep=before)
+        assert watched.errors == []
+        return
+    watched = desk.open()
+    yield watched
+    wrong = list(watched.errors)
+    if wrong or request.node.stash.get(FAILED, False):
+        desk.close()
         lab.stop_kernels()
-    assert watched.errors == []
+    else:
+        desk.clear()
+    assert wrong == []

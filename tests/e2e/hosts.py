@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from lab import Lab, free_port
+from lab import Lab, free_port, run_all, take_picture, wait_for_kernel
+from lab import set_theme as set_lab_theme
 from playwright.sync_api import Browser, Page, expect
 
 ROOT = Path(__file__).parents[2]
@@ -154,6 +155,9 @@ def offline_page(browser: Browser, known: tuple[str, ...] = (), **options: Any) 
     page.on("console", lambda m: wrong.append(f"console: {m.text}") if m.type == "error" else None)
     try:
         yield page
+    except BaseException:
+        take_picture(page)
+        raise
     finally:
         context.close()
     # What was blocked is also logged as not loaded; what this machine lacks is a failure elsewhere.
@@ -162,32 +166,13 @@ def offline_page(browser: Browser, known: tuple[str, ...] = (), **options: Any) 
     assert not left, left
 
 
-def run_all_cells(page: Page) -> None:
-    """Run every cell as a person does in Notebook 7, which shows an idle kernel too early."""
-    prompt = page.locator(".jp-InputArea-prompt").first
-    for _ in range(20):
-        menu(page, "Run", "Run All Cells")
-        for _ in range(10):
-            if prompt.inner_text().strip() != "[ ]:":
-                return
-            page.wait_for_timeout(100)
-    raise AssertionError("Notebook 7 did not run the cells.")
-
-
-def menu(page: Page, *entries: str) -> None:
-    """Click through the menus of JupyterLab or Notebook 7."""
-    page.get_by_role("menuitem", name=entries[0], exact=True).click()
-    for entry in entries[1:]:
-        page.locator(".lm-Menu-itemLabel").get_by_text(entry, exact=True).last.click()
-
-
 @contextlib.contextmanager
 def notebook(browser: Browser, lab: Lab, name: str) -> Iterator[Page]:
     """A notebook of the served folder, open in Notebook 7, with a kernel that is ready."""
     with offline_page(browser, NOTEBOOK_KNOWN) as page:
         page.goto(f"{lab.url}/notebooks/{name}?token={lab.token}")
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]", timeout=60_000)
+        wait_for_kernel(page)
         yield page
     lab.stop_kernels()
 
@@ -196,11 +181,11 @@ def notebook(browser: Browser, lab: Lab, name: str) -> Iterator[Page]:
 def notebook_host(browser: Browser, lab: Lab) -> Iterator[Host]:
     """Notebook 7."""
     with notebook(browser, lab, lab.write("hosted.ipynb", GRAPH, SAYS, COMPARE)) as page:
-        run_all_cells(page)
+        run_all(page)
         page.locator(".jp-Notebook-cell").last.scroll_into_view_if_needed()
 
         def set_theme(theme: str) -> None:
-            menu(page, "Settings", "Theme", f"JupyterLab {theme.capitalize()}")
+            set_lab_theme(page, f"JupyterLab {theme.capitalize()}")
 
         yield Host("Notebook 7", page, True, set_theme, page.locator(".jp-Notebook-cell").count)
 

@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
+
+ROOT = Path(__file__).parents[2]
 
 WIDGET = ".gradwalk"
+
+VIEWPORT: Any = {"width": 1280, "height": 1000}
+
+Settings = Mapping[str, Mapping[str, Any]]
+
+# No news, no tours, no pop-ups.
+QUIET: Settings = {
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    }
+}
+
+# What a kernel that other tests have used is made to forget. The history of inputs stays, so that
+# no cell's number comes twice.
+FORGET = """\
+__import__("ipywidgets").Widget.close_all()
+get_ipython().reset(new_session=False)
+__import__("gc").collect()"""
 
 
 @dataclass
@@ -36,10 +61,14 @@ class Lab:
     folder: Path
     token: str
 
-    def stop_kernels(self) -> None:
-        """End every kernel, so that one test's memory is not another's."""
-        for session in self._call("GET", "/api/sessions"):
-            self._call("DELETE", f"/api/sessions/{session['id']}")
+    def sessions(self) -> set[str]:
+        """The sessions, each with a kernel, that are running."""
+        return {session["id"] for session in self._call("GET", "/api/sessions")}
+
+    def stop_kernels(self, keep: Collection[str] = ()) -> None:
+        """End the kernels of every session but some."""
+        for session in self.sessions() - set(keep):
+            self._call("DELETE", f"/api/sessions/{session}")
 
     def _call(self, method: str, path: str) -> Any:
         request = urllib.request.Request(f"{self.url}{path}?token={self.token}", method=method)
@@ -95,12 +124,20 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path) -> Iterator[Lab]:
-    """Start JupyterLab on ``folder`` with settings, data and runtime folders of its own."""
+def running_lab(folder: Path, settings: Settings | None = None) -> Iterator[Lab]:
+    """Start JupyterLab on ``folder`` with settings, data and runtime folders of its own.
+
+    Args:
+        folder: The notebooks to serve.
+        settings: What a person would set in menus, by the plugins whose settings they are.
+    """
     private = folder.parent / f"{folder.name}-jupyter"
     for name in ("config", "data", "runtime", "ipython", "workspaces", "settings"):
         (private / name).mkdir(parents=True, exist_ok=True)
-    _quiet(private / "settings")
+    for plugin, content in {**QUIET, **(settings or {})}.items():
+        file = private / "settings" / f"{plugin.replace(':', '/')}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
     port, token = free_port(), "test"
     environment = os.environ | {
         "JUPYTER_CONFIG_DIR": str(private / "config"),
@@ -114,6 +151,7 @@ def running_lab(folder: Path) -> Iterator[Lab]:
         *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"),
         *(f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"),
         *(f"--ServerApp.root_dir={folder}", "--LabApp.expose_app_in_browser=True"),
+        "--JupyterNotebookApp.expose_app_in_browser=True",
         *("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"),
         "--LabApp.extension_manager=readonly",
     ]
@@ -132,14 +170,6 @@ def running_lab(folder: Path) -> Iterator[Lab]:
         except subprocess.TimeoutExpired:
             server.kill()
         log.close()
-
-
-def _quiet(settings: Path) -> None:
-    """No news, no tours, no pop-ups."""
-    folder = settings / "@jupyterlab" / "apputils-extension"
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
-    (folder / "notification.jupyterlab-settings").write_text(json.dumps(content))
 
 
 def _wait_until_up(lab: Lab, server: subprocess.Popen[bytes], log: Path) -> None:
@@ -175,14 +205,106 @@ def running_browser() -> Iterator[Browser]:
 
 
 def open_notebook(lab: Lab, page: Page, name: str) -> None:
-    """Open a notebook alone on the page, with a kernel that is ready."""
-    page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset")
-    page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+    """Show a notebook alone on the page, with a kernel that is ready.
+
+    A page that shows a notebook already keeps it, its kernel too, and gets the cells of this one.
+    """
+    if page.url.startswith(f"{lab.url}/doc/tree/"):
+        _replace_cells(page, nbformat.read(lab.folder / name, as_version=4).cells)
+    else:
+        page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset")
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+        wait_for_kernel(page)
+    if page.locator("body[data-jp-theme-light='true']").count() == 0:
+        set_theme(page, "JupyterLab Light")
+
+
+def wait_for_kernel(page: Page) -> None:
+    """Wait until the notebook's kernel would run a cell at once."""
     page.wait_for_function(
-        "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-        " === 'idle'",
-        timeout=60_000,
+        """() => {
+          const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+          const kernel = context?.session?.kernel;
+          return context?.isReady && kernel?.connectionStatus === 'connected'
+            && kernel.status === 'idle';
+        }""",
+        timeout=90_000,
     )
+
+
+def save(page: Page) -> None:
+    """Save the notebook, and wait until it is."""
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
+
+
+def clear_notebook(page: Page) -> None:
+    """Take every cell away and make the kernel forget what they did."""
+    _replace_cells(page, [])
+    error = page.evaluate(
+        """async (code) => {
+          const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+          const late = new Promise((done) => setTimeout(done, 20_000, 'the kernel is busy'));
+          const asked = kernel.requestExecute({ code, store_history: false }).done;
+          const answer = await Promise.race([asked, late]);
+          return answer === 'the kernel is busy' ? answer : answer.content.evalue;
+        }""",
+        FORGET,
+    )
+    if error:
+        raise RuntimeError(f"The kernel could not be used again: {error}")
+
+
+def _replace_cells(page: Page, cells: list[dict[str, Any]]) -> None:
+    page.evaluate(
+        """(cells) => {
+          const notebook = window.jupyterapp.shell.currentWidget.content;
+          const shared = notebook.model.sharedModel;
+          shared.transact(() => {
+            shared.deleteCellRange(0, shared.cells.length);
+            shared.insertCells(0, cells);
+          });
+          notebook.mode = 'command';
+          notebook.activeCellIndex = 0;
+        }""",
+        cells,
+    )
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    """Wait until something holds, at most as long as an expectation would."""
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until, "this did not happen within 20 s"
+        time.sleep(0.05)
+
+
+def wait_until_at_rest(page: Page) -> None:
+    """Wait until no drawing moves any more: ten frames all alike."""
+    page.wait_for_function(
+        """async () => {
+          const parts = '.gradwalk .gw-layer, .gradwalk .gw-svg .gw-node';
+          const places = () => [...document.querySelectorAll(parts)]
+            .map((part) => part.getAttribute('transform')).join();
+          const before = places();
+          for (let frame = 0; frame < 10; frame++) await new Promise(requestAnimationFrame);
+          return places() === before;
+        }"""
+    )
+
+
+def take_picture(page: Page) -> Path | None:
+    """Keep a picture of the page beside the other results of the test that is running."""
+    test, _, when = os.environ.get("PYTEST_CURRENT_TEST", "picture ()").rpartition(" ")
+    name = re.sub(r"[^\w.-]+", "-", f"{test.rpartition('/')[2]}-{when.strip('()')}")
+    folder = ROOT / "test-results"
+    folder.mkdir(exist_ok=True)
+    file = next(
+        file for nth in itertools.count(1) if not (file := folder / f"{name}-{nth}.png").exists()
+    )
+    with contextlib.suppress(PlaywrightError):  # a page that has crashed has no picture
+        page.screenshot(path=file, timeout=10_000)
+        return file
+    return None
 
 
 def run_command(page: Page, command: str, arguments: dict[str, Any] | None = None) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lab import Lab, Watched, open_notebook, output_text, run_cell, set_theme
+from lab import (
+    Lab,
+    Watched,
+    eventually,
+    open_notebook,
+    output_text,
+    run_cell,
+    set_theme,
+    wait_until_at_rest,
+)
 from playwright.sync_api import Locator, Page, expect
 
 COMPARE = """\
@@ -87,7 +96,7 @@ def test_selecting_zooming_and_dragging_go_together(watched: Watched, lab: Lab) 
     page.mouse.down()
     page.mouse.move(ground["x"] + 60, ground["y"] + 45, steps=4)
     page.mouse.up()
-    page.wait_for_timeout(500)
+    wait_until_at_rest(page)
     moved = page.locator(".gw-pane .gw-layer").evaluate_all(
         "layers => layers.map((layer) => layer.getAttribute('transform'))"
     )
@@ -143,12 +152,14 @@ def test_a_narrow_cell_stacks_the_graphs_and_both_themes_are_followed(
     widget = page.locator(".gradwalk")
     expect(widget).to_have_class(re.compile("is-narrow"))
     expect(pane(page, 1)).to_be_visible()
-    page.wait_for_timeout(300)
-    first, second = (pane(page, nth).bounding_box() for nth in (0, 1))
-    assert first
-    assert second
-    assert second["y"] >= first["y"] + first["height"]
-    assert second["x"] == first["x"]
+
+    def is_stacked() -> bool:
+        first, second = (pane(page, nth).bounding_box() for nth in (0, 1))
+        assert first
+        assert second
+        return second["y"] >= first["y"] + first["height"] and second["x"] == first["x"]
+
+    eventually(is_stacked)
     for theme in ("Dark", "Light"):
         set_theme(page, f"JupyterLab {theme}")
         expect(widget).to_have_attribute("data-theme", theme.lower())

@@ -167,6 +167,7 @@ def test_a_copy_can_be_pasted(with_clipboard: Watched, lab: Lab) -> None:
     assert difference(rendered(svg.decode(), zoom=2), image) < 1.5
 
 
+@pytest.mark.full
 def test_ten_thousand_nodes_are_all_saved(watched: Watched, lab: Lab) -> None:
     page = watched.page
     shown(lab, page, "large.ipynb", LARGE)

@@ -23,6 +23,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from gradwalk import GraphWidget
 
+pytestmark = pytest.mark.full
+
 HOSTS = ["notebook", "voila", "marimo run", "marimo edit", "nbconvert", "embed"]
 
 

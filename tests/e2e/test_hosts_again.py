@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hosts import marimo_server, notebook, offline_page, run_all_cells
-from lab import Lab
+from hosts import marimo_server, notebook, offline_page
+from lab import Lab, run_all
 from playwright.sync_api import Browser, expect
+
+pytestmark = pytest.mark.full
 
 AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -82,7 +84,7 @@ def test_a_notebook_that_runs_again_keeps_one_graph(browser: Browser, fresh_lab:
         "again.ipynb", START, "GraphWidget(loss())", asked, "g = GraphWidget(loss())"
     )
     with notebook(browser, fresh_lab, name) as page:
-        run_all_cells(page)
+        run_all(page)
         expect(page.get_by_text("alive [True]")).to_be_visible(timeout=60_000)
         cells = page.locator(".jp-Notebook-cell")
         for alive in ("alive [False, True, True]", "alive [False, True, False, True]"):
@@ -121,7 +123,7 @@ def test_axe_finds_nothing_in_a_notebook(browser: Browser, fresh_lab: Lab) -> No
         "g = GraphWidget(loss())\ng.step(2)\ng",
     )
     with notebook(browser, fresh_lab, fresh_lab.write("axe.ipynb", *cells)) as page:
-        run_all_cells(page)
+        run_all(page)
         page.locator(".jp-Notebook-cell").last.scroll_into_view_if_needed()
         expect(page.locator(".gradwalk .gw-node").last).to_be_visible(timeout=60_000)
         expect(page.locator(".gradwalk")).to_have_count(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,38 +13,36 @@ from hosts import (
     NOTEBOOK_KNOWN,
     RECORD,
     commands,
-    menu,
     notebook,
     offline_page,
-    run_all_cells,
     run_commands,
 )
-from lab import Lab
-from playwright.sync_api import Browser, Page, expect
+from lab import Lab, run_all, running_lab, save
+from playwright.sync_api import Browser, expect
+
+pytestmark = pytest.mark.full
+
+# "Save Widget State Automatically" in the menu "Settings".
+SAVES_STATE = {"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True}}
+
+
+@pytest.fixture(scope="module")
+def fresh_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("saved-notebooks"), SAVES_STATE) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def saved(browser: Browser, fresh_lab: Lab) -> Path:
-    """Run in Notebook 7 and saved there, with what the menu calls the widget state."""
+    """Run in Notebook 7 and saved there, with the widgets' state."""
     name = fresh_lab.write("saved.ipynb", f"{GRAPH}\n{RECORD}\ng")
-    state = "Save Widget State Automatically"
+    file = fresh_lab.folder / name
     with notebook(browser, fresh_lab, name) as page:
-        menu(page, "Settings", state)
-        run_all_cells(page)
+        run_all(page)
         expect(page.locator(".gw-node").first).to_be_visible(timeout=60_000)
-        save(page, fresh_lab.folder / name)
-        menu(page, "Settings", state)  # off again, as it was
-    return fresh_lab.folder / name
-
-
-def save(page: Page, file: Path) -> None:
-    page.keyboard.press("Escape")
-    page.keyboard.press("Control+s")
-    for _ in range(50):
-        if "widgets" in json.loads(file.read_text(encoding="utf-8"))["metadata"]:
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError("The notebook was not saved with its widgets.")
+        save(page)
+    assert "widgets" in json.loads(file.read_text(encoding="utf-8"))["metadata"]
+    return file
 
 
 @pytest.mark.parametrize("place", ["notebooks", "doc/tree"])

@@ -6,14 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bar import prints
 from lab import (
     Lab,
     Watched,
+    eventually,
     open_notebook,
     output_text,
     run_all,
     run_cell,
-    run_command,
+    save,
     set_theme,
     wait_until_idle,
 )
@@ -157,17 +159,16 @@ def test_markup_in_a_name_is_text(watched: Watched, lab: Lab) -> None:
     assert dialogs == []
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_the_theme_is_the_hosts(watched: Watched, lab: Lab, theme: str) -> None:
+def test_the_theme_is_the_hosts(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "theme", LINEAR)
-    set_theme(page, theme)
-    wanted = "dark" if "Dark" in theme else "light"
-    expect(widget(page)).to_have_attribute("data-theme", wanted)
-    title = node(page, 1).locator("text").first
-    background = page.evaluate(
-        "getComputedStyle(document.querySelector('.gradwalk')).backgroundColor"
-    )
-    assert title.evaluate("e => getComputedStyle(e).fill") != background
+    for theme in ("Dark", "Light"):
+        set_theme(page, f"JupyterLab {theme}")
+        expect(widget(page)).to_have_attribute("data-theme", theme.lower())
+        title = node(page, 1).locator("text").first
+        background = page.evaluate(
+            "getComputedStyle(document.querySelector('.gradwalk')).backgroundColor"
+        )
+        assert title.evaluate("e => getComputedStyle(e).fill") != background
 
 
 def test_an_operand_without_grad_is_a_stub_and_a_scalar_says_so(watched: Watched, lab: Lab) -> None:
@@ -198,6 +199,7 @@ def test_two_views_of_one_widget_follow_each_other_and_close_together(
     assert "closed: make a new one" in output_text(page, 3)
 
 
+@pytest.mark.fresh
 def test_running_a_cell_again_frees_the_graph_it_replaces(watched: Watched, lab: Lab) -> None:
     page = start(
         watched,
@@ -231,11 +233,11 @@ def test_a_variable_keeps_its_widget_when_the_cell_runs_again(watched: Watched, 
     assert "closed" not in output_text(page, 2)
 
 
+@pytest.mark.fresh
 def test_a_reloaded_page_finds_the_widget_again(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "reload", LINEAR)
     expect(node(page, 0)).to_be_visible()
-    run_command(page, "docmanager:save")
-    page.wait_for_timeout(500)
+    save(page)
     page.reload()
     page.wait_for_selector(".gradwalk", timeout=60_000)
     node(page, 3).click()
@@ -257,22 +259,22 @@ def test_bad_input_is_a_sentence_under_the_cell(watched: Watched, lab: Lab) -> N
     expect(page.locator(".gradwalk")).to_have_count(0)
 
 
-@pytest.mark.parametrize("direction", ["down", "right", "up", "left"])
-def test_every_direction_is_drawn_and_can_be_chosen(
-    watched: Watched, lab: Lab, direction: str
-) -> None:
-    page = start(watched, lab, f"direction-{direction}", LINEAR, "print(g.direction)")
-    widget(page).get_by_role("combobox").select_option(direction)
-    page.wait_for_timeout(600)
-    top, bottom = node(page, 0).bounding_box(), node(page, 1).bounding_box()
-    assert top is not None
-    assert bottom is not None
-    axis, sign = {"down": ("y", 1), "up": ("y", -1), "right": ("x", 1), "left": ("x", -1)}[
-        direction
-    ]
-    assert (bottom[axis] - top[axis]) * sign > 0
-    run_cell(page, 1)
-    assert output_text(page, 1).strip() == direction
+def test_every_direction_is_drawn_and_can_be_chosen(watched: Watched, lab: Lab) -> None:
+    page = start(watched, lab, "directions", LINEAR, "print(g.direction)")
+    for direction, axis, sign in (
+        *(("up", "y", -1), ("right", "x", 1)),
+        *(("left", "x", -1), ("down", "y", 1)),
+    ):
+        widget(page).get_by_role("combobox").select_option(direction)
+
+        def goes_there(axis: str = axis, sign: int = sign) -> bool:
+            top, bottom = node(page, 0).bounding_box(), node(page, 1).bounding_box()
+            assert top is not None
+            assert bottom is not None
+            return (bottom[axis] - top[axis]) * sign > 0
+
+        eventually(goes_there)
+        prints(page, 1, direction)
 
 
 def test_a_model_of_two_thousand_nodes_opens_and_is_found_in(watched: Watched, lab: Lab) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from bar import at_step, bar, drawn, press, prints, start, widget
-from lab import Lab, Watched, output_text, run_cell, run_command
+from lab import Lab, Watched, eventually, output_text, run_cell, run_command
 from playwright.sync_api import Page, expect
 
 CUSTOM = """\
@@ -33,11 +34,10 @@ def fail(grad):
 behave = fail"""
 
 
-def interrupt(page: Page) -> None:
-    """Press Lab's square button once the kernel is busy, and wait until it no longer is."""
+def interrupt(page: Page, began: Path) -> None:
+    """Press Lab's square button once a file tells of a start; wait until the kernel is free."""
     status = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status"
-    page.wait_for_function(f"() => {status} === 'busy'")
-    page.wait_for_timeout(1000)
+    eventually(began.exists)
     run_command(page, "kernelmenu:interrupt")
     page.wait_for_function(f"() => {status} === 'idle'")
 
@@ -111,6 +111,7 @@ def test_an_interrupted_backward_puts_every_grad_back(watched: Watched, lab: Lab
         f"interrupt-{by}",
         CUSTOM,
         "began = []\ndef behave(grad):\n    began.append(1)\n"
+        f"    open('began-{by}', 'w').close()\n"
         "    for _ in range(300):\n        time.sleep(0.1)\n    return grad",
         "print(a.grad, x.grad.item(), began)",
         "behave = lambda grad: grad",
@@ -128,7 +129,7 @@ def test_an_interrupted_backward_puts_every_grad_back(watched: Watched, lab: Lab
               window.jupyterapp.commands.execute('notebook:run-cell');
             }"""
         )
-    interrupt(page)
+    interrupt(page, lab.folder / f"began-{by}")
     expect(bar(page)).to_contain_text("This backward pass stopped, so every .grad was put back")
     prints(page, 2, "None 7.0 [1]")
     run_cell(page, 3)

@@ -6,7 +6,16 @@ import shutil
 from pathlib import Path
 
 from bar import EXAMPLE, POSITION, at_step, bar, drawn, gradients, press, prints, start, widget
-from lab import Lab, Watched, open_notebook, output_text, run_all, run_cell
+from lab import (
+    Lab,
+    Watched,
+    eventually,
+    open_notebook,
+    output_text,
+    run_all,
+    run_cell,
+    wait_until_at_rest,
+)
 from playwright.sync_api import expect
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -126,7 +135,7 @@ def test_play_and_pause(watched: Watched, lab: Lab) -> None:
     at_step(page, "step 2 of 5")
     press(page, "Pause")
     text = bar(page).locator(".gw-bar-text").inner_text()
-    page.wait_for_timeout(1500)
+    page.wait_for_timeout(1500)  # nothing is to happen
     assert bar(page).locator(".gw-bar-text").inner_text() == text
     press(page, "Play")
     at_step(page, "step 5 of 5")
@@ -275,19 +284,22 @@ def test_the_node_that_runs_is_brought_into_view(watched: Watched, lab: Lab) -> 
 
     run_cell(page, 1)  # runs to the end and comes back: the picture is not to stay there
     at_step(page, "step 1 of 41")
-    page.wait_for_timeout(600)
+    eventually(is_seen)
+    wait_until_at_rest(page)
     assert is_seen()
     press(page, "To the end")
     at_step(page, "step 41 of 41")
     press(page, "To the start")
     press(page, "One step")
     at_step(page, "step 1 of 41")
-    page.wait_for_timeout(600)
+    eventually(is_seen)
+    wait_until_at_rest(page)
     assert is_seen()
     for _ in range(12):
         press(page, "One step")
     at_step(page, "step 13 of 41")
-    page.wait_for_timeout(600)
+    eventually(is_seen)
+    wait_until_at_rest(page)
     assert is_seen()
 
 

@@ -10,6 +10,8 @@ from lab import Lab, Watched, open_notebook, run_cell, set_theme
 from PIL import Image, ImageChops, ImageStat
 from playwright.sync_api import Locator, Page, expect
 
+pytestmark = pytest.mark.full
+
 LARGE = """\
 import torch
 from torch import nn
