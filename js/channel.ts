@@ -1,56 +1,17 @@
 import type { AnyModel } from "@anywidget/types";
-import type { Direction } from "./layout/direction";
 import {
-  type DetailsModel,
-  type DtypesModel,
-  type FindingModel,
-  type GraphModel,
-  type MemoryModel,
+  type AskMessage,
   plain,
-  type RunModel,
-  type StateModel,
-  type StepModel,
+  type StartMessage,
+  type Traits,
   type TransportModel,
   type Travelled,
 } from "./wire";
 
-/** What Python and the browser share, by trait name. */
-export interface Traits {
-  graph: GraphModel;
-  details: DetailsModel | null;
-  state: StateModel;
-  /** A sentence from Python to be shown as an error. */
-  fault: string | null;
-  selected: number | null;
-  direction: Direction;
-  /** Whether operands that need no grad, and cuts, are drawn. */
-  constants: boolean;
-  /** How many steps of the recorded backward have run in what is shown. */
-  cursor: number;
-  steps: StepModel[];
-  run: RunModel | null;
-  transport: TransportModel;
-  /** The bytes held for backward; null or left out while they are not known. */
-  memory?: MemoryModel | null;
-  /** The dtypes of the nodes; null or left out while they are not known. */
-  dtypes?: DtypesModel | null;
-  /** What a diagnosis found; null or left out while none was made. */
-  findings?: FindingModel[] | null;
-}
+export type { Traits };
 
 /** The traits that the browser may set. */
 export type Settable = "selected" | "direction" | "constants" | "cursor";
-
-/** Runs the real backward once and records it, then puts the cursor there; null for the end. */
-export interface StartMessage {
-  kind: "start";
-  cursor: number | null;
-}
-
-/** Asks for what is not told unasked, because it takes a while on a large graph. */
-export interface AskMessage {
-  kind: "memory" | "diagnose";
-}
 
 export type Message = StartMessage | AskMessage;
 

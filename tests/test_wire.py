@@ -7,8 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+from anywidget import AnyWidget
+
+from gradwalk import CompareWidget, GraphWidget, wire
 
 ROOT = Path(__file__).parents[1]
 WRITER = ROOT / "tools" / "wire_types.py"
@@ -76,3 +80,12 @@ def test_a_type_without_a_counterpart_is_refused():
     spec.loader.exec_module(writer)
     with pytest.raises(ValueError, match=r"'set\[int\]' has no counterpart in TypeScript"):
         writer.in_typescript(writer.ast.parse("set[int]", mode="eval").body)
+
+
+@pytest.mark.parametrize(
+    ("widget", "traits"),
+    [(GraphWidget, wire.Traits), (CompareWidget, wire.CompareTraits)],
+)
+def test_the_traits_of_a_widget_are_those_of_the_wire(widget, traits):
+    shared = widget.class_traits(sync=True).keys() - AnyWidget.class_traits(sync=True).keys()
+    assert shared - {"_esm", "_css"} == get_type_hints(traits).keys()

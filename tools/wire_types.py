@@ -28,7 +28,16 @@ CONSTANTS = {
 }
 """The constants that both sides need, by the file that has them; it imports nothing of ours."""
 
-MODELS = ("values", "graph", "backward", "comparison", "details", "diagnosis", "saved_graph")
+MODELS = (
+    "values",
+    "graph",
+    "backward",
+    "comparison",
+    "details",
+    "diagnosis",
+    "traits",
+    "saved_graph",
+)
 """The files of `gradwalk.wire` that say what the browser gets."""
 
 PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "Any": "unknown"}

@@ -499,6 +499,61 @@ export interface MemoryModel {
   unknown: number;
 }
 
+/** What takes a while on a large graph; null or left out while it is not known. */
+export interface AskedTraits {
+  memory?: MemoryModel | null;
+  dtypes?: DtypesModel | null;
+  findings?: FindingModel[] | null;
+}
+
+/** Those of a graph. */
+export interface Traits extends AskedTraits {
+  graph: GraphModel;
+  /** Of the selected node. */
+  details: DetailsModel | null;
+  state: StateModel;
+  /** A sentence from Python to be shown as an error. */
+  fault: string | null;
+  selected: number | null;
+  direction: Direction;
+  /** Whether operands that need no grad, and cuts, are drawn. */
+  constants: boolean;
+  /** How many steps of the recorded backward have run in what is shown. */
+  cursor: number;
+  steps: StepModel[];
+  run: RunModel | null;
+  transport: TransportModel;
+}
+
+/** Those of a comparison. */
+export interface CompareTraits {
+  panes: PaneModel[];
+  /** For each node of all graphs laid on top of each other its number in each graph, or null. */
+  members: ((number | null)[])[];
+  /** A place in `members`. */
+  selected: number | null;
+  /** One per pane; null where the selected node is not. */
+  details: (DetailsModel | null)[];
+  /** One per pane. */
+  passes: PassModel[];
+  steps: MergedStepModel[];
+  cursor: number;
+  table: LeafTableModel;
+  direction: Direction;
+  fault: string | null;
+}
+
+/** Runs the real backward once and records it, then puts the cursor there; null for the end. */
+export interface StartMessage {
+  kind: "start";
+  cursor: number | null;
+}
+
+/** Asks for what is not told unasked, because it takes a while on a large graph. */
+export interface AskMessage {
+  kind: "memory" | "diagnose";
+}
+
 /** One output of a saved node. */
 export interface SavedOutput {
   output_nr: number;
@@ -514,7 +569,7 @@ export interface SavedRoot {
   torch_version: string;
 }
 
-/** What a static graph says as a whole; see `gradwalk.capture_fx`. */
+/** What a static graph says as a whole; see `gradwalk.capture`. */
 export interface SavedStaticRoot extends SavedRoot {
   root_names: (string | null)[];
   static: boolean;

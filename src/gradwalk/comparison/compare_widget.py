@@ -12,7 +12,7 @@ import traitlets
 from ..graph.modes import grad_mode_kept, unseen
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
-from ..widget.traits import TRAVELS, Fresh
+from ..widget.traits import TRAVELS, OfPass, OfTensors
 from ..wire import DetailsModel, GraphModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .difference import difference
 from .leaf_table import LeafColumn, rows_shown, table_model
@@ -50,10 +50,10 @@ class CompareWidget(SteppingWidget):
 
     panes: list[PaneModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    details: list[DetailsModel | None] = Fresh([], read_only=True).tag(sync=True)  # type: ignore[assignment]
-    passes: list[PassModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[MergedStepModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    table: LeafTableModel = Fresh(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    details: list[DetailsModel | None] = OfTensors([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    passes: list[PassModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    table: LeafTableModel = OfTensors(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
 
@@ -135,13 +135,14 @@ class CompareWidget(SteppingWidget):
         """
         place = self._read_place(node, "run_to")
         self._refuse_while_running("run_to()")
-        self._started()
-        found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
-        if not found:
-            raise ValueError(
-                f"run_to was given {node!r}, which did not run in any of these backward passes."
-            )
-        self.cursor = found[-1]
+        with self._change():
+            self._started()
+            found = [number for number, step in enumerate(self.steps, 1) if step["node"] == place]
+            if not found:
+                raise ValueError(
+                    f"run_to was given {node!r}, which did not run in any of these backward passes."
+                )
+            self.cursor = found[-1]
 
     def __repr__(self) -> str:
         if self._linked is None:
@@ -196,7 +197,7 @@ class CompareWidget(SteppingWidget):
 
     def _started(self) -> bool:
         linked = self._open()
-        self._refresh()
+        self._refresh(describe=False)
         waiting = [label for label in linked.running if linked.subjects[label].recorded is None]
         if waiting:
             self._run(linked, waiting, None)
@@ -228,7 +229,7 @@ class CompareWidget(SteppingWidget):
                 self.set_trait("selected", None)
 
     @grad_mode_kept
-    def _refresh(self) -> None:
+    def _refresh(self, describe: bool = True) -> None:
         if self._linked is None or self._refreshing:
             return
         with self._lock:
@@ -237,21 +238,26 @@ class CompareWidget(SteppingWidget):
             if linked is None or self._refreshing or self._running is not None:
                 return
             self._refreshing = True
-            self._part_fault = None
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
-                    self._refresh_passes(linked)
-                    self._part("The table", self._refresh_table, None)
-                    nothing: list[DetailsModel | None] = [None] * len(linked.subjects)
-                    place = f"Place {self.selected}"
-                    described = self._part(place, lambda: self._describe(linked), nothing)
-                    self.set_trait("details", described)
-                    faults = [each.fault for each in linked.subjects.values()]
-                    self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
+                    is_new = self._refresh_passes(linked)
+                    if self._describes_now(describe or is_new):
+                        self._describe_selected(linked)
             finally:
                 self._refreshing = False
 
-    def _refresh_passes(self, linked: LinkedPasses) -> None:
+    def _describe_selected(self, linked: LinkedPasses) -> None:
+        """Bring up to date what tells of tensors."""
+        self._part("The table", self._refresh_table, None)
+        nothing: list[DetailsModel | None] = [None] * len(linked.subjects)
+        described = self._part(f"Place {self.selected}", lambda: self._describe(linked), nothing)
+        self.set_trait("details", described)
+        faults = [each.fault for each in linked.subjects.values()]
+        self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
+        self._part_fault = None
+
+    def _refresh_passes(self, linked: LinkedPasses) -> bool:
+        """Take note of passes that have ended; whether there is a new one."""
         news = linked.take_news()
         passes: list[PassModel] = [
             self._part(f"The pass of {label}", functools.partial(_pass, linked, label), known)
@@ -266,6 +272,7 @@ class CompareWidget(SteppingWidget):
             ]
             self.set_trait("steps", steps)
         self.cursor = linked.cursor
+        return bool(news)
 
     def _refresh_table(self) -> None:
         cells = {label: column.cells() for label, column in self._columns.items()}

@@ -38,7 +38,7 @@ from ..wire import (
     TransportModel,
 )
 from .stepping import SteppingWidget
-from .traits import TRAVELS, Direction, Fresh
+from .traits import TRAVELS, Direction, OfPass, OfTensors
 
 
 class GraphWidget(SteppingWidget):
@@ -96,11 +96,11 @@ class GraphWidget(SteppingWidget):
     """
 
     graph: GraphModel = traitlets.Dict(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    details: DetailsModel | None = Fresh(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    state: StateModel = Fresh(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[StepModel] = Fresh([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    run: RunModel | None = Fresh(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    transport: TransportModel = Fresh(read_only=True).tag(sync=True)  # type: ignore[assignment]
+    details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[StepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     constants = traitlets.Bool(True).tag(sync=True)
     dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
@@ -252,7 +252,7 @@ class GraphWidget(SteppingWidget):
         subject = self._open()
         find_node(subject.graph, node)
         self._refuse_while_running("run_to()")
-        with self.hold_sync():
+        with self._change():
             self._started()
             if subject.recorded is not None:  # None when the widget was closed meanwhile
                 self.cursor = subject.find(node)
@@ -351,7 +351,7 @@ class GraphWidget(SteppingWidget):
 
     def _started(self) -> bool:
         subject = self._open()
-        self._refresh()
+        self._refresh(describe=False)
         if subject.recorded is not None:
             return False
         self.backward()
@@ -392,7 +392,7 @@ class GraphWidget(SteppingWidget):
                 self.set_trait("selected", None)
 
     @grad_mode_kept
-    def _refresh(self) -> None:
+    def _refresh(self, describe: bool = True) -> None:
         if self._refreshing:
             return
         with self._lock:
@@ -400,12 +400,13 @@ class GraphWidget(SteppingWidget):
             if subject is None:
                 return
             self._refreshing = True
-            self._part_fault = None
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
-                    self._refresh_run(subject)
-                    self.set_trait("details", self._describe(subject))
-                    self.set_trait("fault", subject.fault or self._part_fault)
+                    is_new = self._refresh_run(subject)
+                    if self._describes_now(describe or is_new):
+                        self.set_trait("details", self._describe(subject))
+                        self.set_trait("fault", subject.fault or self._part_fault)
+                        self._part_fault = None
             finally:
                 self._refreshing = False
 
@@ -415,11 +416,14 @@ class GraphWidget(SteppingWidget):
             return None
         return self._part(f"Node {node}", lambda: subject.details(node), None)
 
-    def _refresh_run(self, subject: Subject) -> None:
-        if subject.notice() or subject.recorded is not self._recorded:
+    def _refresh_run(self, subject: Subject) -> bool:
+        """Take note of passes that have ended; whether there is a new one."""
+        is_new = subject.notice() or subject.recorded is not self._recorded
+        if is_new:
             self._show_pass(subject)
         transport = self._part("What stepping does", subject.transport, self.transport)
         self.set_trait("transport", transport)
+        return is_new
 
     def _show_pass(self, subject: Subject) -> None:
         """Show what is new: a pass that has ended, whether or not we go to it."""

@@ -57,6 +57,8 @@ class SteppingWidget(anywidget.AnyWidget):
         self._lock = threading.RLock()  # never held while the user's own code runs
         self._refreshing = False
         self._running: object | None = None  # there while backward of ours runs
+        self._changes = 0
+        self._undescribed = False
         self._part_fault: str | None = None
         try:
             fill()
@@ -84,7 +86,7 @@ class SteppingWidget(anywidget.AnyWidget):
         """
         count = read_count(n, "step")
         self._refuse_while_running("step()")
-        with self.hold_sync():  # the picture goes there at once, not by way of the end
+        with self._change():  # the picture goes there at once, not by way of the end
             start = 0 if self._started() else self.cursor
             self.cursor = min(start + count, len(self.steps))
 
@@ -146,6 +148,28 @@ class SteppingWidget(anywidget.AnyWidget):
                 super().send_state(key)
             finally:
                 self._refreshing = before
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Within it several things change: they are described and sent once, at its end."""
+        with self.hold_sync():
+            with self._lock:
+                self._changes += 1
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._changes -= 1
+                if self._undescribed:
+                    self._refresh(describe=False)
+
+    def _describes_now(self, wanted: bool) -> bool:
+        """Whether to describe what is selected now, rather than at the end of a `_change`."""
+        self._undescribed = self._undescribed or wanted
+        if self._changes:
+            return False
+        due, self._undescribed = self._undescribed, False
+        return due
 
     @contextmanager
     def _own_pass(self) -> Iterator[None]:
@@ -265,7 +289,7 @@ class SteppingWidget(anywidget.AnyWidget):
         if asked.get("kind") != "start":
             return
         cursor = asked.get("cursor")
-        with self.hold_sync():
+        with self._change():
             if self._started() and cursor is not None:
                 self.cursor = min(cursor, len(self.steps))
 
@@ -281,8 +305,13 @@ class SteppingWidget(anywidget.AnyWidget):
         """After how many steps every ``.grad`` that we own is."""
         raise NotImplementedError
 
-    def _refresh(self) -> None:
-        """Bring everything that may have changed up to date with the tensors as they are now."""
+    def _refresh(self, describe: bool = True) -> None:
+        """Bring what is shown up to date.
+
+        Args:
+            describe: Whether what is selected is described anew, because tensors may have changed;
+                otherwise only when a pass has ended.
+        """
         raise NotImplementedError
 
     def _let_go(self) -> None:

@@ -22,11 +22,20 @@ TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
 """The tags of a trait that grows with the graph: it travels as bytes, None as None."""
 
 
-class Fresh(traitlets.Any):
-    """A trait whose owner brings it up to date before it is read."""
+class OfPass(traitlets.Any):
+    """What a backward pass was seen to do; its owner looks for one that ended without telling."""
 
     def get(self, obj: Any, cls: Any = None) -> Any:
-        """The value, fresh."""
+        """The value, of the last pass. Works out nothing unless there is a new one."""
+        obj._refresh(describe=False)
+        return super().get(obj, cls)
+
+
+class OfTensors(traitlets.Any):
+    """What tensors hold, which anyone may change without telling: worked out when it is read."""
+
+    def get(self, obj: Any, cls: Any = None) -> Any:
+        """The value, of the tensors as they are now."""
         obj._refresh()
         return super().get(obj, cls)
 

@@ -54,6 +54,7 @@ from .graph import (
     NoGradInput,
     RootModel,
 )
+from .traits import AskedTraits, AskMessage, CompareTraits, StartMessage, Traits
 from .values import (
     DIRECTIONS,
     Direction,
@@ -66,7 +67,10 @@ from .values import (
 
 __all__ = [
     "DIRECTIONS",
+    "AskMessage",
+    "AskedTraits",
     "ChainModel",
+    "CompareTraits",
     "ConstantModel",
     "ConsumerModel",
     "ContributionModel",
@@ -108,9 +112,11 @@ __all__ = [
     "SeedModel",
     "SourceModel",
     "StageModel",
+    "StartMessage",
     "StateModel",
     "StepModel",
     "TensorSummary",
+    "Traits",
     "TransportModel",
     "Values",
 ]

@@ -1,0 +1,72 @@
+"""What Python and the browser share of a widget, by the names of traits, and what they ask."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from .backward import RunModel, StateModel, StepModel, TransportModel
+from .comparison import LeafTableModel, MergedStepModel, PaneModel, PassModel
+from .details import DetailsModel
+from .diagnosis import FindingModel, MemoryModel
+from .graph import DtypesModel, GraphModel
+from .values import Direction
+
+
+class AskedTraits(TypedDict, total=False):
+    """What takes a while on a large graph; None or left out while it is not known."""
+
+    memory: MemoryModel | None
+    dtypes: DtypesModel | None
+    findings: list[FindingModel] | None
+
+
+class Traits(AskedTraits):
+    """Those of a graph."""
+
+    graph: GraphModel
+    details: DetailsModel | None
+    """Of the selected node."""
+    state: StateModel
+    fault: str | None
+    """A sentence from Python to be shown as an error."""
+    selected: int | None
+    direction: Direction
+    constants: bool
+    """Whether operands that need no grad, and cuts, are drawn."""
+    cursor: int
+    """How many steps of the recorded backward have run in what is shown."""
+    steps: list[StepModel]
+    run: RunModel | None
+    transport: TransportModel
+
+
+class CompareTraits(TypedDict):
+    """Those of a comparison."""
+
+    panes: list[PaneModel]
+    members: list[list[int | None]]
+    """For each node of all graphs laid on top of each other its number in each graph, or None."""
+    selected: int | None
+    """A place in ``members``."""
+    details: list[DetailsModel | None]
+    """One per pane; None where the selected node is not."""
+    passes: list[PassModel]
+    """One per pane."""
+    steps: list[MergedStepModel]
+    cursor: int
+    table: LeafTableModel
+    direction: Direction
+    fault: str | None
+
+
+class StartMessage(TypedDict):
+    """Runs the real backward once and records it, then puts the cursor there; None for the end."""
+
+    kind: Literal["start"]
+    cursor: int | None
+
+
+class AskMessage(TypedDict):
+    """Asks for what is not told unasked, because it takes a while on a large graph."""
+
+    kind: Literal["memory", "diagnose"]
