@@ -4,7 +4,7 @@ import { faultBox, messageOf } from "../dom/fault";
 import { followTheme } from "../dom/theme";
 
 /** What a view of one graph and a view of several have in common: the frame, the legend, and where notes and faults stand. */
-export class Shell<T extends { fault: string | null }> {
+export class Shell<T extends { _fault: string | null }> {
   readonly root: HTMLElement;
   readonly cleanup = new Cleanup();
   readonly faults = element("div", { class: "gw-faults" });
@@ -50,7 +50,7 @@ export class Shell<T extends { fault: string | null }> {
 
   /** What Python says is wrong, in place of whatever was said before. */
   readonly showPythonFault = this.guarded(() => {
-    const fault = this.channel.get("fault");
+    const fault = this.channel.get("_fault");
     this.faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
   });
 

@@ -170,7 +170,7 @@ describe("the comparison", () => {
     channel.change("panes", PANES);
     await nextFrame();
     expect(one(".gw-fault")).toBeNull();
-    channel.change("fault", "The backward of x failed.");
+    channel.change("_fault", "The backward of x failed.");
     expect(one(".gw-fault").textContent).toBe("The backward of x failed.");
   });
 });

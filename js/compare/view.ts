@@ -247,7 +247,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   shell.on("table", showTable);
   shell.on("selected", showSelected);
   shell.on("details", showNode);
-  shell.on("fault", () => {
+  shell.on("_fault", () => {
     stepper.answered();
     shell.showPythonFault();
   });

@@ -150,7 +150,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
       total: 2,
     },
     direction: "down",
-    fault: null,
+    _fault: null,
     ...change,
   };
 }

@@ -86,21 +86,21 @@ def watch() -> Iterator[None]:
     Inside the block gradwalk notes, for every operation, the user's source line, the running
     module, the function's name, whether it works in place, the operands that need no grad, and
     where gradient was cut: ``detach()``, ``.data``, ``no_grad``, ``item()``, integers, copies.
-    `annotation_of`, `cuts_of` and `provenance` tell what was noted. Values, gradients, random
-    state and the graph stay as they are; no tensor is kept alive, and what was noted is forgotten
-    with the graph. Blocks may be nested, and each thread watches only itself.
+    `gradwalk.GraphWidget`, `gradwalk.capture` and `gradwalk.explain_grad` show and tell what was
+    noted. Values, gradients, random state and the graph stay as they are; no tensor is kept alive,
+    and what was noted is forgotten with the graph. Blocks may be nested, and each thread watches
+    only itself.
 
     Functions compiled by ``torch.compile`` or TorchScript are not looked into.
 
     Example::
 
-        >>> from gradwalk.forward.annotations import annotation_of
+        >>> from gradwalk import capture
         >>> w, c = torch.tensor([4.0], requires_grad=True), torch.tensor([2.0])
         >>> with watch():
         ...     y = w * c
-        >>> (constant,) = annotation_of(y.grad_fn).constants
-        >>> constant.argument, constant.values
-        ('other', [2.0])
+        >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
+        [('op', None), ('leaf', None), ('constant', '[2]')]
     """
     if is_compiling() or getattr(_local, "watcher", None) is not None:
         yield
