@@ -7,9 +7,9 @@ import operator
 from typing import Any
 
 import networkx as nx
-import torch
 
 from ..graph.capture import Capture
+from ..graph.engine import NO_TASK, current_task
 from ..graph.modes import unseen
 from ..wire import MarkModel, NodeState, StepModel
 from .faults import marks
@@ -170,7 +170,7 @@ def refuse_within_backward(what: str) -> None:
     Raises:
         RuntimeError: It is.
     """
-    if torch._C._current_graph_task_id() != -1:
+    if current_task() != NO_TASK:
         raise RuntimeError(
             f"{what} was asked for by a hook while a backward pass runs, "
             "which is still adding to every .grad. Do it after that pass: in the hook, only "

@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor, node_class
-from ..graph.reading import why_unreadable
+from ..graph.reading import storage_id, why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import signature
 from ..wire import NoGradInput
@@ -102,9 +102,8 @@ def operands_inferred(
 
 def storage_of(tensor: torch.Tensor) -> int | None:
     """What tells whether two tensors share their memory; None where a tensor has none."""
-    with contextlib.suppress(Exception):  # sparse, wrapped and other tensors without a storage
-        storage = tensor.untyped_storage()
-        return int(storage._cdata) if storage.nbytes() else None
+    with contextlib.suppress(Exception):  # a tensor subclass may refuse any question
+        return storage_id(tensor) if tensor.untyped_storage().nbytes() else None
     return None
 
 

@@ -18,7 +18,7 @@ from ..derivatives.formulas import fill_in, formulas
 from ..forward.annotate import Annotated
 from ..graph.adjacency import predecessors
 from ..graph.guarded import Guarded
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
 from ..graph.summary import summarise
@@ -264,7 +264,7 @@ def _summary(kept: Kept | None) -> TensorSummary | None:
 
 
 def _forward(node: Node, op: str) -> str | None:
-    custom = getattr(node, "_forward_cls", None)
+    custom = custom_function(node)
     if custom is not None:
         try:
             return f"{custom.__name__}.forward{inspect.signature(custom.forward)}"
