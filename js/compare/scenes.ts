@@ -1,9 +1,9 @@
 import { wholeFolding } from "../fold/folding";
-import { groupedGraph, groupedPicture } from "../fold/grouped_picture";
+import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
 import { labelled } from "../scene/labels";
 import { edgePart, makeScene, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
-import { flatPicture, type Picture } from "../scene/picture";
+import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize, NodeShape } from "../scene/shape";
 import type { Measure } from "../text/measure";
@@ -38,13 +38,13 @@ const TAG_ENDS = 10;
 export function paneScenes(united: United, direction: Direction, measure: Measure): PaneScene[] {
   const { slots, slotMembers, panes } = united;
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
-  const together = pictureOf(slots);
+  const together = planOf(slots);
   const times = timesDrawn(slots, together);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
     const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    return shapesOf(graph, flatPicture(graph), direction, measure, drawn, least);
+    return shapesOf(graph, flatPlan(graph), direction, measure, drawn, least);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -67,14 +67,14 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
 }
 
 /** All slots, with the boxes of their modules around them where there are any. */
-function pictureOf(slots: GraphModel): Picture {
+function planOf(slots: GraphModel): Plan {
   const grouped = groupedGraph(slots);
   const { tree } = grouped;
-  return tree.path.length > 1 ? groupedPicture(grouped, wholeFolding(tree)) : flatPicture(slots);
+  return tree.path.length > 1 ? foldedPlan(grouped, wholeFolding(tree)) : flatPlan(slots);
 }
 
 /** Which frames have something in them that this graph has too. */
-function framesWith({ nodes, frames }: Picture, slots: readonly SceneNode[]): Uint8Array {
+function framesWith({ nodes, frames }: Plan, slots: readonly SceneNode[]): Uint8Array {
   const shows = new Uint8Array(frames.length);
   for (const { id } of slots) {
     for (let f = nodes[id].frame; f >= 0 && !shows[f]; f = frames[f].parent) shows[f] = 1;
@@ -117,14 +117,14 @@ function alikeEdges({ panes, slots }: United): boolean[] {
 function paneScene(
   united: United,
   p: number,
-  picture: Picture,
+  plan: Plan,
   whole: Scene,
   shapes: readonly NodeShape[],
   alike: readonly boolean[],
   measure: Measure,
 ): PaneScene {
   const { graph, place, edge: slotEdge } = united.panes[p];
-  const drawnAs = slotEdge.map((slot) => picture.edgeOf?.[slot] ?? slot);
+  const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
   const own = new Set(drawnAs);
   // Of a leaf that is drawn once per use, the copies that this graph uses.
   const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
@@ -164,7 +164,7 @@ function paneScene(
     const [source, target] = [index[edge.source], index[edge.target]];
     return { ...edge, label, index: i, source, target, ...edgePart(graph.edges[i].kind) };
   });
-  const shows = framesWith(picture, filled);
+  const shows = framesWith(plan, filled);
   const { edgeOf: _, ...rest } = whole;
   return {
     scene: {

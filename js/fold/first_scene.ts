@@ -4,7 +4,7 @@ import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
 import { firstFolding, wholeFolding } from "./folding";
-import { groupedGraph } from "./grouped_picture";
+import { groupedGraph } from "./grouped_graph";
 
 /** What a reader sees of a graph before opening or folding anything; `whole` shows every node. */
 export function firstScene(
