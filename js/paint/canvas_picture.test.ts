@@ -10,8 +10,8 @@ import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
 import { sceneOf } from "../testing/scenes";
 import { sheetInks } from "../testing/sheet_inks";
 import { paintPicture } from "./canvas_picture";
+import { withoutHighlights } from "./highlights";
 import { type Marks, NO_MARKS } from "./marks";
-import { calm } from "./standing_out";
 
 const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
 
@@ -187,7 +187,7 @@ describe("from afar, the canvas", () => {
 it("leaves to the elements above it what changes with the pointer", () => {
   const marks = { ...NO_MARKS, selected: 1, hovered: 2, focused: 0, hit: 1 };
   const scene = sceneOf(MODELS["h = w * x + b"]());
-  expect(painted(scene, 1, calm(marks))).toEqual(painted(scene, 1));
+  expect(painted(scene, 1, withoutHighlights(marks))).toEqual(painted(scene, 1));
   expect(painted(scene, 1, marks)).not.toEqual(painted(scene, 1));
 });
 

@@ -1,7 +1,7 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
-import type { ClosedGroup } from "./picture";
+import type { ClosedGroup } from "./plan";
 import type { NodeShape } from "./shape";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
