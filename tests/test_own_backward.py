@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gradwalk import GraphWidget, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
 from gradwalk.files.write_file import write_file
-from gradwalk.subject import follower
+from gradwalk.subject import live
 
 REFUSED = r"Do it after that pass"
 
@@ -352,7 +352,7 @@ def test_a_refresh_that_fails_leaves_steps_whole(monkeypatch):
     x, y = squares()
     widget = GraphWidget(y, names={"x": x, "y": y})
     widget.selected = 1
-    monkeypatch.setattr(follower.Follower, "describe", fail)
+    monkeypatch.setattr(live.Live, "details", fail)
     widget.step(2)
     assert (widget.cursor, x.grad) == (2, None)
     assert "made to fail" in widget._fault
