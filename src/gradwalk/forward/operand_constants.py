@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -20,6 +19,7 @@ from ..graph.signatures import signature
 from ..wire import NoGradInput
 from .annotations import Annotation, annotation_in, threads_behind
 from .cut_words import ALIAS
+from .module_path import TensorRef
 from .records import Constant, Cut, Origin, any_alive, find_record
 
 _MOST_VALUES = 8
@@ -200,7 +200,7 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         shape=() if tensor.is_nested else tuple(tensor.shape),
         dtype=str(tensor.dtype),
         values=values,
-        tensor=weakref.ref(tensor),
+        tensor=TensorRef(tensor),
         origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
         argument=saved.name,
     )
@@ -213,10 +213,10 @@ def alias_of(leaf: torch.Tensor) -> Cut:
         where=None,
         region=None,
         shape=tuple(leaf.shape),
-        source=weakref.ref(leaf),
+        source=TensorRef(leaf),
         made_by=None,
         output_nr=0,
-        leaves=(weakref.ref(leaf),),
+        leaves=(TensorRef(leaf),),
     )
 
 
