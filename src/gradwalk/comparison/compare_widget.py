@@ -9,6 +9,7 @@ from typing import Any
 
 import traitlets
 
+from ..bundle import bundle
 from ..graph.modes import grad_mode_kept, unseen
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
@@ -47,6 +48,10 @@ class CompareWidget(SteppingWidget):
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
         fault: A sentence when something went wrong that the browser should show, or None.
     """
+
+    # As text: a path would make anywidget keep every widget alive through its file watcher.
+    _esm = traitlets.Unicode(bundle("comparison.js")).tag(sync=True)
+    _css = traitlets.Unicode(bundle("comparison.css")).tag(sync=True)
 
     panes: list[PaneModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
