@@ -1,4 +1,6 @@
-import type { AnyModel } from "@anywidget/types";
+import type { AnyModel, RenderProps } from "@anywidget/types";
+import { element } from "./dom/element";
+import { faultBox, messageOf } from "./dom/fault";
 import {
   type AskMessage,
   plain,
@@ -35,6 +37,23 @@ export const GONE =
 /** Jupyter's hosts tell the model, and mark the view, once nobody in a kernel is behind it any more. */
 const LIVENESS = "comm_live_update";
 const DISCONNECTED = ".jupyter-widgets-disconnected";
+
+/** What anywidget calls for each view of a model, from what fills an element and returns its end. */
+export function drawnBy<T extends object>(
+  draw: (el: HTMLElement, model: AnyModel<T>) => () => void,
+) {
+  return ({ model, el, signal }: RenderProps<T>): (() => void) => {
+    let end = () => {};
+    try {
+      end = draw(el, model);
+    } catch (error) {
+      // anywidget shows errors only in the console.
+      el.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
+    }
+    signal?.addEventListener("abort", () => end(), { once: true });
+    return () => end();
+  };
+}
 
 /**
  * The channel to Python. This file is the only one that knows anywidget.

@@ -21,6 +21,7 @@ const ROOMS = [
   "view",
   "page",
   "widget",
+  "comparison",
 ] as const;
 
 /** The text of every file of the product by its path, "layout/rank.ts"; tests, their tools and the demo import what they want. */

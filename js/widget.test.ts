@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { channelOf, GONE, type Traits } from "./channel";
 import type { CompareTraits } from "./compare/traits";
+import comparison from "./comparison";
 import { MODELS } from "./demo/models";
 import { element } from "./dom/element";
 import { fakeBrowser, nextFrame } from "./testing/browser";
@@ -122,9 +123,14 @@ describe("render", () => {
     end();
   });
 
-  it("draws an error instead of throwing", () => {
+  it.each([
+    ["widget", widget],
+    ["comparison", comparison],
+  ])("draws an error of the %s instead of throwing", (_, { render }) => {
     vi.stubGlobal("ResizeObserver", undefined);
-    const { el } = render({ graph: MODELS.LeNet() }, new AbortController().signal);
-    expect(el.querySelector(".gw-fault")?.textContent).not.toBe("");
+    const el = document.createElement("div");
+    const { model } = fakeModel({ graph: MODELS.LeNet() });
+    render({ model, el, signal: new AbortController().signal } as never);
+    expect(el.querySelector(".gw-fault")?.textContent).toBeTruthy();
   });
 });

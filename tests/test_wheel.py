@@ -27,8 +27,11 @@ def wheel(tmp_path_factory):
 def test_it_carries_the_bundle_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
-    assert 10_000 < sizes["gradwalk/static/widget.js"] <= 256_000
-    assert sizes["gradwalk/static/widget.css"] > 1_000
+    for name in ("widget", "comparison"):
+        script, style = (sizes[f"gradwalk/static/{name}.{kind}"] for kind in ("js", "css"))
+        assert script > 10_000
+        assert style > 1_000
+        assert script + style <= 256_000
     assert "gradwalk/py.typed" in sizes
     inside = {name.split("/")[0] for name in sizes if ".dist-info" not in name}
     assert inside == {"gradwalk"}

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import widget from "../comparison";
 import { fakeBrowser, nextFrame } from "../testing/browser";
 import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
-import widget from "../widget";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
 
@@ -240,7 +240,7 @@ describe("a comparison as a widget", () => {
     return { el, end: widget.render({ model, el } as never) };
   };
 
-  it("is told from a single graph by its panes, and leaves nothing behind", async () => {
+  it("draws every pane, and leaves nothing behind", async () => {
     const { el, end } = render(compareTraits());
     await nextFrame();
     expect(el.querySelectorAll(".gw-pane")).toHaveLength(3);

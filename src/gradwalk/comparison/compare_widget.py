@@ -9,6 +9,7 @@ from typing import Any
 
 import traitlets
 
+from ..bundle import bundle
 from ..graph.modes import grad_mode_kept, unseen
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
@@ -46,6 +47,10 @@ class CompareWidget(SteppingWidget):
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
     """
+
+    # As text: a path would make anywidget keep every widget alive through its file watcher.
+    _esm = traitlets.Unicode(bundle("comparison.js")).tag(sync=True)
+    _css = traitlets.Unicode(bundle("comparison.css")).tag(sync=True)
 
     panes: list[PaneModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     members: list[list[int | None]] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]

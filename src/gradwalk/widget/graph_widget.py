@@ -14,6 +14,7 @@ import traitlets
 from .. import notebook
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.recorded_pass import find_node, read_max_bytes
+from ..bundle import bundle
 from ..files import export, mime
 from ..files.html import to_html
 from ..findings.finding import Finding, finding_models
@@ -90,6 +91,10 @@ class GraphWidget(SteppingWidget):
         >>> x.grad
         tensor(7.)
     """
+
+    # As text: a path would make anywidget keep every widget alive through its file watcher.
+    _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
+    _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
     graph: GraphModel = traitlets.Dict(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]

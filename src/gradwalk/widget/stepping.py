@@ -13,7 +13,6 @@ import traitlets
 
 from .. import notebook
 from ..backward.recorded_pass import read_count, refuse_within_backward
-from ..bundle import bundle
 from ..graph.modes import grad_mode_kept
 from ..reasons import why
 from .traits import Cursor, Direction
@@ -32,10 +31,6 @@ class SteppingWidget(anywidget.AnyWidget):
         cursor: After how many of the steps we stand.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
     """
-
-    # As text: a path would make anywidget keep every widget alive through its file watcher.
-    _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
-    _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     cursor = Cursor(0).tag(sync=True)
