@@ -16,7 +16,7 @@ PIP := -m pip install --quiet --constraint constraints.txt
 JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup build demo lock format check check-python check-js test test-all test-js test-python test-browser \
+.PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
   test-pytest test-full test-pythons has-browser browser bench screenshots release-check clean
 
 help:            ## Show what there is
