@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
  * Copies are the same only if their text is: two versions of gradwalk in one page keep apart.
  */
 export function oneCopy(text) {
-  const end = /export\s*\{\s*(\w+) as default\s*\};?\s*$/.exec(text);
+  const end = /export\s*\{\s*([\w$]+) as default\s*\};?\s*$/.exec(text);
   if (!end) throw new Error("The bundle does not end with its default export.");
   const hash = createHash("sha256").update(text).digest("hex").slice(0, 16);
   return (

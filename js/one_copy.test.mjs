@@ -39,6 +39,11 @@ it("starts again after a copy that failed", async () => {
   expect(await copy(module)).toEqual({ name: "later" });
 });
 
+it("reads whatever name a minifier gives", async () => {
+  const named = oneCopy('var $$_1={name:"$"};export{$$_1 as default};');
+  expect(await copy(named)).toEqual({ name: "$" });
+});
+
 it("refuses a bundle without a default export", () => {
   expect(() => oneCopy("var a=1;")).toThrow("does not end with its default export.");
 });
