@@ -11,18 +11,18 @@ export class Shell<T extends { _fault: string | null }> {
   readonly legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
   readonly note = element("span", { class: "gw-note-text" });
   readonly status = element("div", { class: "gw-status", role: "status" }, this.note);
-  private readonly frame = element("div", { class: "gw-frame" });
+  private readonly inside = element("div", { class: "gw-frame" });
 
   constructor(
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,
     kind = "gradwalk",
   ) {
-    this.root = element("div", { class: kind }, this.frame);
+    this.root = element("div", { class: kind }, this.inside);
   }
 
   /** Puts the parts below each other into the host. */
   fill(host: HTMLElement, ...parts: HTMLElement[]): void {
-    this.frame.append(...parts);
+    this.inside.append(...parts);
     host.append(this.root);
     this.cleanup.add(() => this.root.remove());
     this.cleanup.add(followTheme(this.root));

@@ -32,7 +32,7 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
     const above = still.label === null ? 0 : LABEL;
     const left = right > 0 ? right + BETWEEN : 0;
     const at = `translate(${left - ground.x},${above - ground.y})`;
-    layer.append(svgElement("g", { transform: at }, ...pictureOf(still, ground)));
+    layer.append(svgElement("g", { transform: at }, ...pictureOf(still)));
     if (still.label !== null) {
       const text = svgElement("text", { class: "gw-still-label", x: left + 4, y: LABEL - 8 });
       text.textContent = still.label;
@@ -42,6 +42,7 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
     height = Math.max(height, above + ground.height);
   }
   const width = right;
+  layer.prepend(svgElement("rect", { class: "gw-ground", width, height }));
 
   // Unseen, and below the root: there the style sheets apply.
   const holder = svgElement("svg", { hidden: true }, layer);
@@ -67,7 +68,7 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
   return { text: text.replace(forbidden, "\ufffd"), width, height };
 }
 
-function pictureOf(still: Still, ground: ReturnType<typeof groundOf>): SVGElement[] {
+function pictureOf(still: Still): SVGElement[] {
   const { scene, marks, gradients, under, over } = still;
   const frames = new FrameLayer();
   const beacons = new Beacons();
@@ -76,8 +77,7 @@ function pictureOf(still: Still, ground: ReturnType<typeof groundOf>): SVGElemen
   frames.draw(scene, EVERYWHERE, 1, marks.module);
   beacons.show(scene, marks);
   beacons.place({ k: 1, x: 0, y: 0 }, false);
-  const back = svgElement("rect", { class: "gw-ground", ...ground });
-  return [back, frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
+  return [frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
 }
 
 const SHAPE =

@@ -17,7 +17,7 @@ import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, type NodeShape, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
 
-export interface SceneOptions {
+interface SceneOptions {
   /** Wanted width over height of a picture that would be far too long otherwise; left out, it is drawn as long as it comes. */
   aspect?: number | undefined;
   /** Contents of boxes laid out before. */

@@ -67,7 +67,7 @@ export interface SceneEdge {
 }
 
 /** What one drawn edge stands for. */
-export interface MergedEdges {
+interface MergedEdges {
   /** Places of the graph's edges that it is made of, from the source on. */
   edges: readonly number[];
   /** Graph nodes folded into it, from the source on. */

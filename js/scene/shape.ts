@@ -2,7 +2,7 @@ import type { Measure, Style } from "../text/measure";
 import type { NodeWords } from "./node_words";
 
 /** A text at its start (or middle), relative to the centre of its node. */
-export interface Text {
+interface Text {
   text: string;
   style: Style;
   x: number;
@@ -12,7 +12,7 @@ export interface Text {
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
-export interface StubShape {
+interface StubShape {
   line: [number, number, number, number];
   x: number;
   y: number;
