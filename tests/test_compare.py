@@ -326,10 +326,16 @@ class TestInput:
         with pytest.raises(error, match=words):
             compare(graphs(linear(*leaves())))
 
-    def test_a_second_tensor_as_names_is_refused(self):
+    def test_a_tensor_as_names_is_refused(self):
         h = linear(*leaves())
         with pytest.raises(TypeError, match=r"compare\(\[a, b\]\)"):
-            compare(h, h)
+            compare(h, h, names=h)
+
+    def test_graphs_can_be_given_one_by_one(self):
+        first, second = linear(*leaves()), linear(*leaves())
+        widget = compare(first, second)
+        assert [pane["label"] for pane in widget.panes] == ["first", "second"]
+        widget.close()
 
     def test_tensors_in_a_list_are_labelled_with_their_names(self, made):
         x, w, b = leaves()

@@ -158,7 +158,7 @@ print(gradwalk.explain_grad(w, z))
 gone(look(widget))
 widget2 = GraphWidget(z)
 gone(look(widget2))
-GraphWidget.open(folder + "/a.gw.json.gz").details
+gradwalk.load(folder + "/a.gw.json.gz").details
 for step in recording.steps:
     step.contributions
 recording.reset(); recording.step(99)

@@ -91,6 +91,8 @@ def test_diagnose_lists_what_it_found_in_the_widget(loss):
     widget = GraphWidget(loss, names={})
     widget.backward()
     found = diagnose(widget, names={})
+    assert widget.findings is None  # it only tells
+    assert widget.diagnose(names={}) == found
     assert [each["message"] for each in widget.findings] == [each.message for each in found]
 
 

@@ -26,4 +26,4 @@ def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             assert variables["x"].grad == 4  # as it says there
     assert variables["h"].item() == 4.5
     written = {each.name for each in tmp_path.iterdir()}
-    assert written == {"graph.html", "graph.svg", "run.gw.json.gz"}
+    assert written == {"graph.html", "graph.svg", "run.gw"}

@@ -66,7 +66,9 @@ class Live:
         self.captured = captured
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self.recording: RecordedPass | None = None
-        self._names = names
+        # Not the names themselves: they know of other graphs, which would then live as long.
+        self._inferred = inferred_namespaces(captured, names)
+        self._classes = classes_of_modules(captured, names, self._inferred)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
@@ -95,14 +97,9 @@ class Live:
         return self._inferred or watched
 
     @functools.cached_property
-    def _inferred(self) -> Mapping[int, str]:
-        return inferred_namespaces(self.captured, self._names)
-
-    @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        classes = classes_of_modules(self.captured, self._names, self._inferred)
-        return graph_model(self.drawn, self._inferred, modules_model(classes))
+        return graph_model(self.drawn, self._inferred, modules_model(self._classes))
 
     @property
     def recorded(self) -> object | None:
