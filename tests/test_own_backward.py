@@ -23,6 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk import GraphWidget, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
+from gradwalk.backward.recording import Recording
 from gradwalk.files.write_file import write_file
 from gradwalk.subject import live
 
@@ -473,7 +474,7 @@ class TestWhereItStarts:
             del y
         widget.backward()
         assert same(x.grad, expected)
-        (step, *_) = widget._subject.recording.steps
+        (step, *_) = Recording(widget._subject.recording).steps
         assert same(step.contributions[0].grad, torch.ones(shape, dtype=dtype))
 
     def test_an_output_that_was_changed_in_place_is_the_one_that_was_drawn(self):
@@ -549,8 +550,9 @@ class TestWhosePassItIs:
         shown = widget._subject.recording
         assert widget.state["runs"] == 5
         assert shown.run.grads is not None
-        assert [step.node for step in shown.steps] == [0, 1, 2]
-        assert shown.steps[0].grad_outputs[0].item() == 1.0
+        steps = Recording(shown).steps
+        assert [step.node for step in steps] == [0, 1, 2]
+        assert steps[0].grad_outputs[0].item() == 1.0
         # Theirs came before its own step on x, so they belong to what it found there.
         assert torch.equal(x.grad, torch.full((3,), 4.0 * (1 + 2 + 3 + 4 + 5)))
 

@@ -24,7 +24,7 @@ def ones(outputs):
 
 def check_is_the_engines(log, recording):
     """Order, gradients and every intermediate `.grad`, forwards and back."""
-    nodes = recording._captured.nodes
+    nodes = recording._pass.captured.nodes
     assert [nodes[step.node] for step in recording.steps] == [ran.node for ran in log.ran]
     for step, ran in zip(recording.steps, log.ran, strict=True):
         assert all_same(step.grad_outputs, ran.grad_outputs)
@@ -33,7 +33,7 @@ def check_is_the_engines(log, recording):
         assert "a nested tensor" in recording.note
         return
     for k in [*reversed(range(1, len(log.ran) + 1)), *range(1, len(log.ran) + 1)]:
-        recording.go(k)
+        recording.cursor = k
         assert all_same([leaf.grad for leaf in log.leaves], log.ran[k - 1].leaf_grads), k
 
 
@@ -90,14 +90,14 @@ def test_a_node_is_ready_when_the_last_of_its_consumers_has_run():
     (leaf,) = [step for step in recording.steps if step.op == "AccumulateGrad"]
     assert states[0].ready == 0
     assert leaf.ready == 3
-    recording.go(2)
+    recording.cursor = 2
     assert [recording._pass.state(step.node) for step in recording.steps] == [
         "done",
         "running",
         "ready",
         "waiting",
     ]
-    recording.go(3)
+    recording.cursor = 3
     assert recording._pass.state(leaf.node) == "ready"
 
 
@@ -138,7 +138,7 @@ def test_moving():
         (lambda r: r.step_back(-1), ValueError, "call step()"),
         (lambda r: r.step("two"), TypeError, "'two', of type str"),
         (lambda r: r.step(1.5), TypeError, "a number of steps"),
-        (lambda r: r.go(9), ValueError, "has 2 steps"),
+        (lambda r: setattr(r, "cursor", 9), ValueError, "has 2 steps"),
         (lambda r: r.run_to("z"), ValueError, "no node called 'z'"),
         (lambda r: r.run_to(7), ValueError, "nodes 0 to 1 only"),
         (lambda r: r.run_to(None), TypeError, "None, of type NoneType"),
@@ -373,7 +373,7 @@ class TestOwnership:
         plain = copies(torch.autograd.grad((x * x + x * 5).sum(), x))
         assert all_same(after, plain)
         for k in [*reversed(range(1, len(log.ran) + 1)), *range(1, len(log.ran) + 1)]:
-            recording.go(k)
+            recording.cursor = k
             assert all_same([x.grad], log.ran[k - 1].leaf_grads)
         assert all_same([x.grad], after)
         recording.reset()
@@ -523,7 +523,7 @@ class TestFaults:
         recording = record(output)
         # Registered before ours, so ours sees what this hook made.
         (mark,) = recording._pass.marks
-        assert recording._captured.nodes[mark["node"]] is culprit
+        assert recording._pass.captured.nodes[mark["node"]] is culprit
 
     def test_no_birth_where_the_gradient_given_has_nan(self):
         x = torch.ones(2, requires_grad=True)

@@ -66,7 +66,8 @@ class Live:
         self.captured = captured
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self.recording: RecordedPass | None = None
-        self._names = names
+        # Not what the tensors are called: that would keep every graph alive that has a name.
+        self._names = Names(modules=names.modules, classes=names.classes)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
