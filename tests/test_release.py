@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import subprocess
 import sys
@@ -307,11 +308,27 @@ print("reached the end")
 """
 
 
-def in_another_process(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+def run_deep(look, kind, depth, stack):
+    code = _DEEP.format(look=look, kind=kind, depth=depth, stack=stack)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def what_is_freed(look, kind, depth, stack):
+    done = run_deep(look, kind, depth, stack)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stderr  # an exception that Python could only ignore
     return done.stdout
+
+
+@functools.cache
+def freed_by_torch_alone(kind, depth, stack):
+    """A depth that needs no help.
+
+    Python 3.13 overflows a small stack when it frees some 2,000 functions of the user's in a row.
+    """
+    while depth and run_deep("nothing", kind, depth, stack).returncode != 0:
+        depth //= 4
+    return depth
 
 
 _WAYS = (
@@ -334,13 +351,14 @@ _WAYS = (
     ids=["main", "small stack", "functions on a small stack"],
 )
 def test_a_deep_graph_is_freed_at_once_and_without_a_crash(look, kind, depth, stack):
-    code = _DEEP.format(look=look, kind=kind, depth=depth, stack=stack)
-    assert "reached the end" in in_another_process(code)
+    if kind == "function" and look in ("watch", "exception"):  # which leave nodes as they were
+        depth = freed_by_torch_alone(kind, depth, stack)
+        assert depth > 200
+    assert "reached the end" in what_is_freed(look, kind, depth, stack)
 
 
 def test_six_hundred_thousand_in_a_row():
-    code = _DEEP.format(look="capture", kind="operation", depth=600_000, stack=0)
-    assert "reached the end" in in_another_process(code)
+    assert "reached the end" in what_is_freed("capture", "operation", 600_000, 0)
 
 
 class Holder:
@@ -352,14 +370,19 @@ def test_the_users_garbage_is_collected_while_gradwalk_is_called_in_a_loop(look)
     x = torch.ones(3, requires_grad=True)
     alive = weakref.WeakSet()
     most = 0
+    usual = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # what Python counts up to is not the same in all versions
     gc.collect()
-    for _ in range(1_200):
-        holder = Holder()
-        holder.me = holder
-        alive.add(holder)
-        look((x * 2).sum())
-        _ = [[i] for i in range(300)]
-        most = max(most, len(alive))
+    try:
+        for _ in range(1_200):
+            holder = Holder()
+            holder.me = holder
+            alive.add(holder)
+            look((x * 2).sum())
+            _ = [[i] for i in range(300)]
+            most = max(most, len(alive))
+    finally:
+        gc.set_threshold(*usual)
     assert most < 600
 
 

@@ -674,17 +674,29 @@ def test_a_backward_with_create_graph_is_annotated():
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-@pytest.mark.parametrize("cut", [False, True])
-def test_parameters_can_be_swapped_afterwards(frozen, cut):
+@pytest.mark.parametrize("used", ["in its module alone", "before", "after"])
+def test_parameters_can_be_swapped_afterwards(frozen, used):
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+
+    def use(weight):
+        with torch.no_grad():
+            model[0].weight.mul_(0.5).add_(weight.detach())
+        cuts = weight.detach(), weight.data, weight.sum().item(), (weight * 1).detach()
+        product = (weight * model[0].weight * model[0].bias).sum()
+        (source,) = cuts_of(cuts[0])
+        assert source.source() is weight
+        return product, cuts
+
     with watch():
         model[0].requires_grad_(not frozen)
+        early = use(model[1].weight) if used == "before" else None
         out = model(torch.ones(1, 2)).sum()
-        if cut:
-            weight = model[1].weight
-            cuts = weight.detach(), weight.data, weight.sum().item(), (weight * 1).detach()
-            (source,) = cuts_of(cuts[0])
-            assert source.source() is weight
+        late = use(model[1].weight) if used == "after" else None
+    for product, cuts in filter(None, (early, late)):
+        (source,) = cuts_of(cuts[0])
+        assert source.source() is model[1].weight
+        assert [leaf() for leaf in source.leaves] == [model[1].weight]
+        product.backward()
     out.backward()
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)

@@ -243,6 +243,6 @@ def _in_words(error: BaseException) -> str:
 
 
 def _add_note(error: BaseException, note: str, restored: str | None) -> None:
-    if hasattr(error, "add_note"):  # Python 3.11
-        after = restored or "Every .grad is as it was before this backward pass"
-        error.add_note(f"{note} {after}.")
+    after = restored or "Every .grad is as it was before this backward pass"
+    # What add_note() does, which Python 3.10 has not; IPython prints notes there, too.
+    error.__notes__ = [*getattr(error, "__notes__", ()), f"{note} {after}."]

@@ -42,7 +42,7 @@ class TensorRef:
     and a tensor answers ``==`` with a tensor.
     """
 
-    __slots__ = ("_find", "_key")
+    __slots__ = ("__weakref__", "_find", "_key")
 
     def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
         self._key = id(tensor)
@@ -52,6 +52,11 @@ class TensorRef:
     def __call__(self) -> torch.Tensor | None:
         """The tensor; None once it is gone."""
         return self._find()
+
+    def stands(self, place: ParameterRef) -> None:
+        """Give up the weak reference, now that a place is known where the tensor stands."""
+        if place() is self():
+            self._find = place
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorRef) or self._key != other._key:
@@ -105,6 +110,7 @@ class ModuleStack:
         self._calls: dict[tuple[int, str], int] = {}
         self._root: nn.Module | None = None
         self._owners: dict[int, ParameterRef] = {}
+        self._homeless: weakref.WeakValueDictionary[int, TensorRef] = weakref.WeakValueDictionary()
 
     @property
     def current(self) -> ModuleCall | None:
@@ -117,7 +123,7 @@ class ModuleStack:
         if not self._running:
             self._root, self._names = module, None
             self._calls = {}
-            self._owners = owners_of_parameters(module, self._owners)
+            self._know_parameters(module)
             call = ModuleCall("", name, name, 0, (("", name),))
         else:
             call = self._below(self._running[-1][1], module)
@@ -135,16 +141,31 @@ class ModuleStack:
     def reference(self, tensor: torch.Tensor) -> TensorRef:
         """A tensor, while it lives.
 
-        That of a module's parameter is no weak reference to the tensor itself: torch refuses to
-        swap the contents of tensors that have one (`torch.utils.swap_tensors`, and by way of it
-        ``module.double()`` where parameters are swapped).
+        That of a module's parameter is no weak reference to the tensor itself, or none any more
+        once the forward of its module has begun: torch refuses to swap the contents of tensors
+        that have one (`torch.utils.swap_tensors`, and by way of it ``module.double()`` where
+        parameters are swapped).
         """
-        return TensorRef(tensor, self._owners[id(tensor)] if self.is_parameter(tensor) else None)
+        if self.is_parameter(tensor):
+            return TensorRef(tensor, self._owners[id(tensor)])
+        if not isinstance(tensor, nn.Parameter):
+            return TensorRef(tensor)
+        known = self._homeless.get(id(tensor))
+        if known is None or known() is not tensor:
+            known = self._homeless[id(tensor)] = TensorRef(tensor)
+        return known
 
     def is_parameter(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a parameter of a module whose forward began in this watch."""
         owned = self._owners.get(id(tensor))
         return owned is not None and owned() is tensor
+
+    def _know_parameters(self, root: nn.Module) -> None:
+        self._owners = owners_of_parameters(root, self._owners)
+        for key, reference in list(self._homeless.items()):
+            if key in self._owners:
+                reference.stands(self._owners[key])
+                del self._homeless[key]
 
     def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
         if self._names is None and self._root is not None:

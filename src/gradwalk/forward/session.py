@@ -274,15 +274,9 @@ class Session:
     def _itself_if_leaf(self, tensor: torch.Tensor) -> tuple[TensorRef, ...]:
         return (self.modules.reference(tensor),) if tensor.is_leaf else ()
 
-    def _is_no_news(self, output: torch.Tensor, noted: Record | Origin) -> bool:
-        """Whether to leave a parameter alone (see `ModuleStack.reference`)."""
-        if not isinstance(output, torch.nn.Parameter):
-            return False
-        return self.modules.is_parameter(output) or (isinstance(noted, Origin) and not noted.cuts)
-
     def _note_all(self, outputs: list[torch.Tensor], noted: Record | Origin) -> None:
         for output in outputs:
-            if not self._is_no_news(output, noted):
+            if not isinstance(output, torch.nn.Parameter):  # see `ModuleStack.reference`
                 weak_facts.note(output, noted)
             if output._base is not None and isinstance(noted, Record) and noted.inplace:
                 # Writing into a view gives the whole tensor a new node.
