@@ -16,8 +16,8 @@ PIP := -m pip install --quiet --constraint constraints.txt
 JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup build demo lock format check test test-all test-js test-python test-browser \
-  test-full test-pythons has-browser browser bench screenshots release-check clean
+.PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
+  test-pytest test-full test-pythons has-browser browser bench screenshots release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,14 +59,19 @@ types:           ## Write the TypeScript of the wire format anew, from the Pytho
 	$(PYTHON) tools/wire_types.py
 
 check: setup     ## Linters and type checkers, on both sides
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-python check-js
+
+check-python: setup
 	$(BIN)/python tools/wire_types.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check-js: build
 	cd js && npm run --silent lint
 	cd js && npm run --silent types
 
-test: check has-browser  ## Run every check and every test that a change needs
+test: has-browser check  ## Run every check and every test that a change needs
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-js test-pytest
 
 test-pytest:

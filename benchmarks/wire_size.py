@@ -31,7 +31,7 @@ from gradwalk.graph.outputs import read_outputs
 from gradwalk.subject.model import graph_model
 from gradwalk.wire.columns import encode
 
-TRAITS = ("graph", "dtypes", "state", "steps", "run")
+TRAITS = ("graph", "_dtypes", "state", "steps", "run")
 
 Program = Callable[[], tuple[Tensor, Any]]
 """Gives the output and what to name tensors by."""

@@ -24,7 +24,7 @@ async function view(graph: GraphModel, constants: boolean) {
     graph,
     details: null,
     state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-    fault: null,
+    _fault: null,
     selected: null as number | null,
     direction: "down" as const,
     constants,

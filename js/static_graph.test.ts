@@ -62,7 +62,7 @@ async function view(change: Partial<Traits> = {}) {
     graph,
     details: null,
     state: { runs: 0, reached: [], flowed: [], freed: [], note: "Static graph of torch.export." },
-    fault: null,
+    _fault: null,
     selected: null,
     direction: "up",
     constants: true,

@@ -199,9 +199,9 @@ describe("faults", () => {
   });
 
   it("shows a sentence from Python", async () => {
-    const { channel, one } = await view({ fault: "The recording failed." });
+    const { channel, one } = await view({ _fault: "The recording failed." });
     expect(one(".gw-fault").textContent).toBe("The recording failed.");
-    channel.change("fault", null);
+    channel.change("_fault", null);
     expect(one(".gw-fault")).toBeNull();
   });
 });

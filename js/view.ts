@@ -294,13 +294,13 @@ export function createView(
   });
   shell.on("selected", showSelected);
   shell.on("details", showDetails);
-  shell.on("memory", () => {
+  shell.on("_memory", () => {
     viewBar.update();
     showDetails();
   });
-  shell.on("dtypes", () => viewBar.update());
+  shell.on("_dtypes", () => viewBar.update());
   shell.on("findings", showFindings);
-  shell.on("fault", () => {
+  shell.on("_fault", () => {
     stepper.answered();
     viewBar.answered();
     shell.showPythonFault();

@@ -13,7 +13,7 @@ function fakeModel(traits: Partial<Traits>) {
   const values: Record<string, unknown> = {
     details: null,
     state: null,
-    fault: null,
+    _fault: null,
     selected: null,
     direction: "down",
     ...traits,

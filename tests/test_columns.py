@@ -19,7 +19,7 @@ from gradwalk.wire.columns import decode, encode
 
 # Both sides read it: js/wire/columns.test.ts decodes the same bytes.
 TRAVELLED = json.loads((Path(__file__).parent / "travelled.json").read_text(encoding="utf-8"))
-GROWS = ("graph", "dtypes", "state", "steps", "run", "memory", "findings")
+GROWS = ("graph", "_dtypes", "state", "steps", "run", "_memory", "findings")
 
 leaves = st.none() | st.booleans() | st.integers() | st.text()
 leaves |= st.floats(allow_nan=False, allow_infinity=False)

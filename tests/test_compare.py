@@ -263,7 +263,7 @@ class TestStepping:
         assert widget.cursor == 2
         stuck = made([x * w, x * b])
         stuck._on_message(stuck, {"kind": "start", "cursor": 1}, [])
-        assert "no one gradient" in stuck.fault
+        assert "no one gradient" in stuck._fault
 
     def test_what_is_wrong_is_said(self, made):
         x, w, b = leaves()

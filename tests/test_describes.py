@@ -87,7 +87,7 @@ def test_reading_what_a_pass_did_describes_nothing(described, kind):
     widget.backward()
     described.clear()
     traits = ("state", "steps", "run", "transport") if kind == "graph" else ("passes", "steps")
-    for trait in (*traits, "cursor", "selected", "fault", "direction"):
+    for trait in (*traits, "cursor", "selected", "_fault", "direction"):
         getattr(widget, trait)
     assert described == []
     widget.get_state()

@@ -66,9 +66,11 @@ def test_a_deep_sigmoid_net_vanishes_by_torchs_own_hooks():
     for hook in hooks:
         hook.remove()
     recording = record(net(x).square().mean(), names=net)
-    norms = arriving_norms(recording.run)
+    norms = arriving_norms(recording._pass.run)
     layers = layers_of(recording.graph)
-    assert [norms[node] for node in recording.run.steps if node in layers] == pytest.approx(seen)
+    assert [norms[node] for node in recording._pass.run.steps if node in layers] == pytest.approx(
+        seen
+    )
     finding = only(diagnose(recording, names=net), "vanishing")
     assert finding.numbers["ratio"] == pytest.approx(seen[-1] / seen[0])
     assert finding.numbers["ratio"] < 1e-4

@@ -68,7 +68,7 @@ def run(name, *, watched):
             random_before = torch.get_rng_state()
     grads = [dense(leaf.grad) for leaf in leaves_of(outputs)]
     if widget is not None:
-        assert widget.fault is None
+        assert widget._fault is None
         widget.close()
     return grads, torch.get_rng_state()
 
@@ -138,7 +138,7 @@ def strided_gradients(watched):
     first = [leaf.grad.clone(memory_format=torch.preserve_format) for leaf in (a, b, c, d)]
     loss.backward()
     if widget is not None:
-        assert widget.fault is None
+        assert widget._fault is None
         widget.close()
     return [*first, *(leaf.grad for leaf in (a, b, c, d))]
 
@@ -208,6 +208,6 @@ def test_an_error_of_backward_is_the_same_with_the_widget():
         y.backward()
         with pytest.raises(RuntimeError) as raised:
             y.backward()
-        return type(raised.value), str(raised.value), widget and widget.fault
+        return type(raised.value), str(raised.value), widget and widget._fault
 
     assert failure(False) == failure(True)

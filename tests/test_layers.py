@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -81,3 +82,17 @@ def test_no_files_import_each_other():
     except CycleError as error:
         circle = " -> ".join("/".join(module) for module in error.args[1])
         raise AssertionError(f"These files import each other in a circle: {circle}") from None
+
+
+def test_private_names_of_torch_stand_in_one_room():
+    private = re.compile(
+        r"torch\._C\b|torch\.autograd\._|torch\.overrides\._|_python_dispatch"
+        r"|\._input_metadata|_forward_cls|_execution_engine|\._sequence_nr|\._cdata|\._use_count"
+    )
+    found = [
+        f"{'/'.join(module)}: {match[0]}"
+        for module, path in modules().items()
+        if module[0] != "graph"
+        for match in private.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)

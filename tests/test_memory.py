@@ -17,7 +17,6 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk.findings.memory import Memory, memory_model, saved_memory
-from gradwalk.graph import release
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import read_names
 from gradwalk.graph.outputs import read_outputs
@@ -46,9 +45,6 @@ def measured_and_freed(make: Callable[[], Tensor]) -> tuple[Memory, int]:
         with record_function("graph goes"):
             pass
         del node
-        release.sweep()
-        gc.collect()
-        release.sweep()
         with record_function("graph gone"):
             pass
     events = profiled.profiler.kineto_results.events()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gc
 import sys
+import warnings
 import weakref
 from typing import Any
 
@@ -87,6 +88,19 @@ def test_names_come_from_the_notebook_inside_a_function_of_another_module(cells)
     cells.shell.user_ns["show"] = helper["show"]
     cells.run("a", "widget = show(h)")
     assert names_in(cells["widget"]) == ["loss", "w", "x"]
+
+
+def test_the_tenth_open_widget_of_one_run_is_told_of(cells):
+    with pytest.warns(UserWarning, match=r"made 10 gradwalk widgets.*call widget.close\(\)"):
+        cells.run("a", "for _ in range(12): GraphWidget(w * x)")
+    assert len(opened()) == 12
+
+
+def test_a_loop_that_closes_its_widgets_is_told_nothing(cells):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cells.run("a", "for _ in range(30): GraphWidget(w * x).close()")
+    assert opened() == []
 
 
 def test_results_of_earlier_cells_give_no_names(cells):

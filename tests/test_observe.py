@@ -71,7 +71,7 @@ def test_every_program_is_followed(name):
     outputs = outputs_of(name)
     widget = GraphWidget(outputs, names={})
     backward(outputs)
-    assert widget.fault is None
+    assert widget._fault is None
     assert widget.state["runs"] == 1
     leaves = [n["id"] for n in widget.graph["nodes"] if n["kind"] == "leaf"]
     for i in leaves:
@@ -143,7 +143,7 @@ def test_create_graph_and_a_graph_of_the_gradient():
     slope.backward()
     assert x.grad.item() == 18.0
     assert values(named(second, "x")["grad"]) == 18.0
-    assert widget.fault is None
+    assert widget._fault is None
 
 
 def test_a_none_gradient_is_said_to_be_none():
@@ -255,6 +255,6 @@ def test_batched_gradients_are_followed_as_far_as_they_can_be_read():
     widget = GraphWidget(y)
     (jacobian,) = torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True)
     assert jacobian.tolist() == torch.diag(2 * x).tolist()
-    assert widget.fault is None
+    assert widget._fault is None
     assert widget.state["runs"] == 1
     assert at(widget, "MulBackward0")["grad_output"] is not None

@@ -78,7 +78,7 @@ def look(widget):
     for node in range(len(widget.graph["nodes"])):
         widget.selected = node
         assert widget.details["failed"] == []
-        assert widget.fault is None
+        assert widget._fault is None
     assert widget.state is not None
     assert widget.transport is not None
 

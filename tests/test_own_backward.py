@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from gradwalk import GraphWidget, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
 from gradwalk.files.write_file import write_file
-from gradwalk.subject import follower
+from gradwalk.subject import live
 
 REFUSED = r"Do it after that pass"
 
@@ -352,16 +352,16 @@ def test_a_refresh_that_fails_leaves_steps_whole(monkeypatch):
     x, y = squares()
     widget = GraphWidget(y, names={"x": x, "y": y})
     widget.selected = 1
-    monkeypatch.setattr(follower.Follower, "describe", fail)
+    monkeypatch.setattr(live.Live, "details", fail)
     widget.step(2)
     assert (widget.cursor, x.grad) == (2, None)
-    assert "made to fail" in widget.fault
+    assert "made to fail" in widget._fault
     widget.step()
     assert widget.cursor == 3
     assert torch.equal(x.grad, torch.full((3,), 4.0))
     monkeypatch.undo()
     assert widget.details["op"] == "MulBackward0"
-    assert widget.fault is None
+    assert widget._fault is None
 
 
 def test_a_move_that_fails_halfway_moves_nothing(monkeypatch):
@@ -574,7 +574,7 @@ class TestWhosePassItIs:
             for thread in threads:
                 thread.join()
             assert widget.state["runs"] == 5
-            assert widget.fault is None
+            assert widget._fault is None
             assert torch.allclose(x.grad, expected * 5)
             assert len(widget.steps) == 62
             widget.close()
@@ -666,7 +666,7 @@ def test_compiled_autograd_is_left_alone(fullgraph):
         loss.backward(retain_graph=True)
     assert not [each for each in warned if "graph_task" in str(each.message)]
     assert torch.equal(w.grad, expected)
-    assert widget.fault is None
+    assert widget._fault is None
     assert "compiled autograd runs it as one program" in widget.state["note"]
     w.grad = None
     with warnings.catch_warnings(), compiled_autograd._enable(compiler):

@@ -32,7 +32,7 @@ def test_formulas_run_in_a_process_where_nothing_ran_before(written):
         widget.backward()
         for node in range(len(widget.graph["nodes"])):
             widget.selected = node
-            assert widget.details["failed"] == [] and widget.fault is None
+            assert widget.details["failed"] == [] and widget._fault is None
         for node in filter(None, [y.grad_fn, *(child for child, _ in y.grad_fn.next_functions)]):
             grad = torch.ones_like(y) if node is y.grad_fn else None
             for formula in formulas(node):
@@ -86,7 +86,7 @@ def looked_at(*outputs, run=True):
             for node in range(len(widget.graph["nodes"])):
                 widget.selected = node
                 assert widget.details["failed"] == []
-                assert widget.fault is None
+                assert widget._fault is None
             assert widget.state is not None
             assert widget.transport is not None
     return widget
@@ -206,5 +206,5 @@ def test_whatever_fails_takes_nothing_with_it(part, monkeypatch, tmp_path):
         assert len(widget.steps) == 3
         assert widget.state["runs"] == 1
         assert widget.run is not None
-        assert widget.fault is None
+        assert widget._fault is None
         widget.to_html(tmp_path / "page.html")

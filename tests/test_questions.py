@@ -63,13 +63,13 @@ def test_without_a_module_there_is_none():
 
 def test_memory_is_told_when_asked_and_follows_what_is_freed(loss):
     widget = GraphWidget(loss, names={})
-    assert widget.memory is None
+    assert widget._memory is None
     ask(widget, "memory")
-    held = widget.memory["total"]
+    held = widget._memory["total"]
     assert held > 0
-    assert sum(widget.memory["bytes"]) == held
+    assert sum(widget._memory["bytes"]) == held
     loss.backward()
-    assert widget.memory["total"] < held
+    assert widget._memory["total"] < held
 
 
 def test_findings_are_told_when_asked_and_are_about_the_pass_that_is_shown():
@@ -84,7 +84,7 @@ def test_findings_are_told_when_asked_and_are_about_the_pass_that_is_shown():
     nan = widget.findings[0]
     assert nan["kind"] == "nan"
     assert widget.graph["nodes"][nan["nodes"][0]]["op"] == "SqrtBackward0"
-    assert widget.fault is None
+    assert widget._fault is None
 
 
 def test_diagnose_lists_what_it_found_in_the_widget(loss):
@@ -97,7 +97,7 @@ def test_diagnose_lists_what_it_found_in_the_widget(loss):
 def test_what_the_browser_asks_in_vain_is_a_sentence(loss):
     widget = GraphWidget(loss, names={})
     ask(widget, "nonsense")
-    assert widget.fault is None
+    assert widget._fault is None
     widget.close()
     ask(widget, "memory")
-    assert "closed" in widget.fault
+    assert "closed" in widget._fault

@@ -50,7 +50,7 @@ def test_every_program_is_recorded_as_the_engine_ran_it(name):
     assert all_same(log.leaf_grads(), expected)
     check_is_the_engines(log, recording)
     recording.reset()
-    assert all_same(log.leaf_grads(), before if recording.owned else expected)
+    assert all_same(log.leaf_grads(), before if recording._pass.owned else expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,22 +91,22 @@ def test_a_node_is_ready_when_the_last_of_its_consumers_has_run():
     assert states[0].ready == 0
     assert leaf.ready == 3
     recording.go(2)
-    assert [recording.state(step.node) for step in recording.steps] == [
+    assert [recording._pass.state(step.node) for step in recording.steps] == [
         "done",
         "running",
         "ready",
         "waiting",
     ]
     recording.go(3)
-    assert recording.state(leaf.node) == "ready"
+    assert recording._pass.state(leaf.node) == "ready"
 
 
 def test_a_node_outside_the_pass_is_not_reached():
     a, b = (torch.tensor(2.0, requires_grad=True) for _ in range(2))
     recording = record(a * b, inputs=[a], names={"a": a, "b": b})
-    assert recording.state(recording.steps[-1].node) == "running"
+    assert recording._pass.state(recording.steps[-1].node) == "running"
     (unreached,) = set(recording.graph) - {step.node for step in recording.steps}
-    assert recording.state(unreached) == "not reached"
+    assert recording._pass.state(unreached) == "not reached"
     assert recording.graph.nodes[unreached]["name"] == "b"
 
 
@@ -244,12 +244,12 @@ class TestOwnership:
     def test_a_grad_touched_by_something_else_is_left_alone(self, x, touch):
         y = (x * x).sum()
         recording = record(y, names={"x": x})
-        assert recording.owned
+        assert recording._pass.owned
         touch(x, y)
         held, values = x.grad, copies([x.grad])
         recording.step_back()
         assert recording.cursor == len(recording.steps) - 1
-        assert not recording.owned
+        assert not recording._pass.owned
         assert "x.grad was changed by something else" in recording.note
         recording.reset()
         recording.step(3)
@@ -270,7 +270,7 @@ class TestOwnership:
         touch(x.grad)
         held = x.grad.clone()
         recording.reset()
-        assert not recording.owned
+        assert not recording._pass.owned
         assert same(x.grad, held)
 
     @pytest.mark.parametrize("size", [2, 600])
@@ -283,7 +283,7 @@ class TestOwnership:
         log.logged.clear()
         recording = record(y)
         check_is_the_engines(log, recording)
-        assert recording.owned
+        assert recording._pass.owned
 
     def test_a_large_grad_that_was_there_before(self):
         x = torch.randn(600, 600, requires_grad=True)
@@ -299,7 +299,7 @@ class TestOwnership:
         recording = record((x * x).sum())
         torch.optim.SGD([x], 0.1).step()
         recording.reset()
-        assert recording.owned
+        assert recording._pass.owned
         assert x.grad is None
 
     def test_touched_in_the_middle(self, x):
@@ -307,7 +307,7 @@ class TestOwnership:
         recording.reset()
         x.grad = torch.zeros(2)
         recording.step(3)
-        assert not recording.owned
+        assert not recording._pass.owned
         assert x.grad.tolist() == [0.0, 0.0]
 
     def test_a_tensor_that_retains_its_gradient_travels_too(self, x):
@@ -360,7 +360,7 @@ class TestOwnership:
         recording.reset()
         recording.step(9)
         assert x.grad is None
-        assert recording.owned
+        assert recording._pass.owned
 
     @pytest.mark.parametrize("size", [2, 600])
     def test_a_leaf_that_a_checkpoint_also_uses(self, size):
@@ -407,11 +407,11 @@ def test_record_leaves_no_hook_and_holds_nothing():
     x = torch.ones(3, requires_grad=True)
     y = x * 2
     recording = record(y.sum())
-    run = weakref.ref(recording.run)
+    run = weakref.ref(recording._pass.run)
     steps = len(recording.steps)
     y.sum().backward(retain_graph=True)
-    assert len(recording.run.steps) == steps
-    assert recording.run.number == 1
+    assert len(recording._pass.run.steps) == steps
+    assert recording._pass.run.number == 1
     del recording, y
     gc.collect()
     assert run() is None
@@ -504,7 +504,7 @@ class TestFaults:
         x = torch.tensor([0.0, 4.0], requires_grad=True)
         root = x.sqrt()
         recording = record((root * 2).sum(), names={"x": x, "root": root})
-        (mark,) = recording.marks
+        (mark,) = recording._pass.marks
         assert mark["kind"] == "nan"
         assert recording.graph.nodes[mark["node"]]["op"] == "SqrtBackward0"
         assert "Inf is born here" in mark["note"]
@@ -522,18 +522,18 @@ class TestFaults:
         )
         recording = record(output)
         # Registered before ours, so ours sees what this hook made.
-        (mark,) = recording.marks
+        (mark,) = recording._pass.marks
         assert recording._captured.nodes[mark["node"]] is culprit
 
     def test_no_birth_where_the_gradient_given_has_nan(self):
         x = torch.ones(2, requires_grad=True)
         recording = record(x * 2, gradient=torch.tensor([torch.nan, 1.0]))
-        assert recording.marks == []
+        assert recording._pass.marks == []
 
     def test_a_large_finite_gradient_is_no_birth(self):
         x = torch.ones(10, requires_grad=True)
         recording = record((x * 1e30).sum() * 1e8)  # its square is beyond float32
-        assert recording.marks == []
+        assert recording._pass.marks == []
 
 
 class TestBudget:
@@ -545,7 +545,7 @@ class TestBudget:
         (exp,) = [step for step in recording.steps if step.op == "ExpBackward0"]
         assert not exp.kept
         assert exp.grad_outputs == [None]
-        (kept,) = recording.run.steps[exp.node].grad_outputs
+        (kept,) = recording._pass.run.steps[exp.node].grad_outputs
         summary = kept.summarise()
         assert summary["values"] is None
         assert "exceed max_bytes, 0 MiB" in summary["note"]
@@ -568,7 +568,7 @@ class TestBudget:
 
     def test_nan_is_found_beyond_it(self):
         x = torch.zeros(200, requires_grad=True)
-        (mark,) = record((x.sqrt() * 2).sum(), max_bytes=0).marks
+        (mark,) = record((x.sqrt() * 2).sum(), max_bytes=0)._pass.marks
         assert "200 Inf" in mark["note"]
 
     @pytest.mark.parametrize(("max_bytes", "error"), [(-1, ValueError), ("big", TypeError)])

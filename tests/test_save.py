@@ -120,9 +120,9 @@ def test_modules_memory_and_findings_are_saved(watched, tmp_path):
     for kind in ("memory", "diagnose"):
         widget._on_message(None, {"kind": kind}, None)
         opened._on_message(None, {"kind": kind}, None)
-    assert opened.fault is None
-    assert opened.memory == widget.memory
-    assert opened.memory["total"] > 0
+    assert opened._fault is None
+    assert opened._memory == widget._memory
+    assert opened._memory["total"] > 0
     assert opened.findings == widget.findings
     assert [finding.kind for finding in diagnose(opened)] == ["vanishing", "memory"]
     assert diagnose(opened) == diagnose(widget)
@@ -161,7 +161,7 @@ def test_an_opened_widget_says_what_it_cannot_do(tmp_path):
             ask()
     assert "opened from a file" in opened.transport["blocked"]
     opened._on_message(None, {"kind": "start", "cursor": None}, None)
-    assert "opened from a file" in opened.fault
+    assert "opened from a file" in opened._fault
     assert x.grad is None
     opened.close()
     with pytest.raises(ValueError, match="closed"):

@@ -224,7 +224,7 @@ def test_there_is_no_backward_and_it_says_how_to_get_one(program, widget):
     assert widget.transport["blocked"] == str(error.value)
     assert (widget.steps, widget.run, widget.cursor) == ([], None, 0)
     widget._on_message(None, {"kind": "start", "cursor": None}, None)
-    assert widget.fault == f"RuntimeError: {error.value}"
+    assert widget._fault == f"RuntimeError: {error.value}"
 
 
 def test_what_it_says_to_do_works():
@@ -242,9 +242,9 @@ def test_diagnose_and_memory(widget):
     with pytest.raises(ValueError, match=r"diagnose\(\) looks at gradients\. A static graph is"):
         diagnose(widget)
     widget._on_message(None, {"kind": "diagnose"}, None)
-    assert "looks at gradients" in widget.fault
+    assert "looks at gradients" in widget._fault
     widget._on_message(None, {"kind": "memory"}, None)
-    assert widget.memory["total"] == 0
+    assert widget._memory["total"] == 0
     assert widget.state["note"].startswith("Static graph of torch.")
     assert widget.state["runs"] == 0
 

@@ -200,7 +200,7 @@ class TestFromTheBrowser:
         press(widget, asked)
         assert widget.cursor == stands
         assert (x.grad is not None) == (stands == 5)
-        assert widget.fault is None
+        assert widget._fault is None
 
     def test_a_second_start_does_nothing(self, example):
         widget, x, _ = example
@@ -224,7 +224,7 @@ class TestFromTheBrowser:
         widget, _, _ = example
         widget._handle_custom_msg(content, [])
         assert widget.steps == []
-        assert widget.fault is None
+        assert widget._fault is None
 
     def test_where_it_lands_is_sent_at_once(self, example, monkeypatch):
         widget, _, _ = example

@@ -34,7 +34,7 @@ PLUGIN = "graph_run_metadata_graph"
 def written(folder, **graphs):
     with SummaryWriter(str(folder)) as writer:
         for tag, outputs in graphs.items():
-            to_tensorboard(writer, outputs, tag)
+            to_tensorboard(writer, outputs, tag=tag)
 
 
 def loaded(folder):
@@ -246,8 +246,8 @@ def test_wrong_arguments_are_refused(tmp_path):
         to_tensorboard(str(tmp_path), leaf(2))
     with SummaryWriter(str(tmp_path)) as writer:
         with pytest.raises(TypeError, match="tag of type int"):
-            to_tensorboard(writer, leaf(2), 3)
+            to_tensorboard(writer, leaf(2), tag=3)
         with pytest.raises(ValueError, match="empty tag"):
-            to_tensorboard(writer, leaf(2), "")
+            to_tensorboard(writer, leaf(2), tag="")
         with pytest.raises(ValueError, match="requires_grad=False"):
             to_tensorboard(writer, torch.ones(2))

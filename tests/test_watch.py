@@ -73,6 +73,21 @@ def test_each_kind_of_cut_is_traced_to_its_source(how):
     assert how == "item" or cut.source() is x
 
 
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("how", CUTS)
+def test_cuts_at_one_line_are_told_apart_by_their_tensors(how):
+    x, y, w = leaf(3), leaf(3), leaf(3)
+    with watch():
+        free = [CUTS[how](each) for each in (x, y, x, x)]
+        out = w * (free[0] + free[1] + free[2] + free[3])
+    cuts = seen(out).cuts
+    expected = [x, y, x, x] if how == "item" else [x, y]  # the sum is a new tensor each time
+    assert [cut.leaves[0]() is each for cut, each in zip(cuts, expected, strict=True)]
+    again = (*cuts, *cuts_of(free[0]))
+    del x, y, expected
+    assert len(set(again)) == len(cuts)
+
+
 @pytest.mark.parametrize("how", CUTS)
 @pytest.mark.filterwarnings("ignore:To copy construct")
 def test_a_cut_is_traced_through_operations_without_grad(how):

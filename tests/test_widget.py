@@ -89,10 +89,10 @@ def test_selecting_on_another_thread_while_backward_runs():
     stop.set()
     thread.join()
     assert x.grad.tolist() == [3.0] * 4
-    assert deep.fault is None
+    assert deep._fault is None
 
 
-@pytest.mark.parametrize("name", ["graph", "details", "state", "fault"])
+@pytest.mark.parametrize("name", ["graph", "details", "state", "_fault"])
 def test_what_python_computes_is_read_only(example, name):
     widget, _, _ = example
     with pytest.raises(traitlets.TraitError, match="read-only"):

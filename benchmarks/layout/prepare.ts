@@ -1,6 +1,6 @@
 import { copyShared } from "../../js/layout/copies";
 import { shapesOf, timesDrawn } from "../../js/scene/make_scene";
-import { flatPicture } from "../../js/scene/picture";
+import { flatPlan } from "../../js/scene/plan";
 import { estimate } from "../../js/text/measure";
 import type { GraphModel } from "../../js/wire";
 
@@ -27,7 +27,7 @@ export function prepare(graph: GraphModel | PlainGraph): Prepared {
   if ("n" in graph) {
     return { ...graph, width: Array(graph.n).fill(80), height: Array(graph.n).fill(41) };
   }
-  const picture = flatPicture(graph);
+  const picture = flatPlan(graph);
   const times = timesDrawn(graph, picture);
   const shapes = shapesOf(graph, picture, "up", estimate, times);
   const source = graph.edges.map((edge) => edge.source);

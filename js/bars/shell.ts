@@ -5,25 +5,25 @@ import { followTheme } from "../dom/theme";
 import { rootElement } from "../looks/sheet";
 
 /** What a view of one graph and a view of several have in common: the frame, the legend, and where notes and faults stand. */
-export class Shell<T extends { fault: string | null }> {
+export class Shell<T extends { _fault: string | null }> {
   readonly root: HTMLElement;
   readonly cleanup = new Cleanup();
   readonly faults = element("div", { class: "gw-faults" });
   readonly legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
   readonly note = element("span", { class: "gw-note-text" });
   readonly status = element("div", { class: "gw-status", role: "status" }, this.note);
-  private readonly frame = element("div", { class: "gw-frame" });
+  private readonly inside = element("div", { class: "gw-frame" });
 
   constructor(
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,
     kind = "gradwalk",
   ) {
-    this.root = rootElement(kind, this.frame);
+    this.root = rootElement(kind, this.inside);
   }
 
   /** Puts the parts below each other into the host. */
   fill(host: HTMLElement, ...parts: HTMLElement[]): void {
-    this.frame.append(...parts);
+    this.inside.append(...parts);
     host.append(this.root);
     this.cleanup.add(() => this.root.remove());
     this.cleanup.add(followTheme(this.root));
@@ -51,7 +51,7 @@ export class Shell<T extends { fault: string | null }> {
 
   /** What Python says is wrong, in place of whatever was said before. */
   readonly showPythonFault = this.guarded(() => {
-    const fault = this.channel.get("fault");
+    const fault = this.channel.get("_fault");
     this.faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
   });
 

@@ -7,7 +7,7 @@ interface ToolbarEvents {
   direction(direction: Direction): void;
   zoom(factor: number): void;
   fit(): void;
-  toggleConstants?(): void;
+  toggleConstants(): void;
   toggleLegend(): void;
   togglePanel(): void;
 }
@@ -46,7 +46,7 @@ export function createToolbar(
       icon: ICONS.scissors,
       pressed: true,
     },
-    () => events.toggleConstants?.(),
+    () => events.toggleConstants(),
   );
   const legend = button(
     { label: "Legend", icon: ICONS.legend, pressed: true },

@@ -57,7 +57,7 @@ it("knows that a diagnosis is over when it found the same as before, or somethin
   done();
   expect(isWorking()).toBe(false);
   press();
-  channel.change("fault", "No backward was seen.");
+  channel.change("_fault", "No backward was seen.");
   expect(isWorking()).toBe(false);
 });
 

@@ -88,8 +88,8 @@ export function createViewBar(
       norms = { run, of: graph, values: gradientNorms(graph, run) };
     return {
       norms: norms?.values ?? null,
-      memory: channel.get("memory") ?? null,
-      dtypes: channel.get("dtypes") ?? null,
+      memory: channel.get("_memory") ?? null,
+      dtypes: channel.get("_dtypes") ?? null,
       tree: folder.drawnGraph?.tree ?? null,
     };
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { closeGroup, firstFolding } from "../fold/folding";
-import { groupedGraph, groupedPicture } from "../fold/grouped_picture";
+import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { makeScene } from "../scene/make_scene";
 import { estimate } from "../text/measure";
 import type { JsonNumber, RunModel } from "../wire";
@@ -45,7 +45,7 @@ function picture(closed: string[] = []) {
   const graph = line();
   const grouped = groupedGraph(graph);
   const folding = closed.reduce(closeGroup, firstFolding(grouped.tree));
-  const scene = makeScene(graph, groupedPicture(grouped, folding), "down", estimate);
+  const scene = makeScene(graph, foldedPlan(grouped, folding), "down", estimate);
   const sources = (change: Partial<ColourSources>): ColourSources => ({
     norms: null,
     memory: null,

@@ -92,7 +92,7 @@ export function createNodeTable(): NodeTable {
       const waiting = of.some((node, p) => node !== null && known[p] === null);
       title.textContent = oneLine(graph.nodes[selected]?.label ?? "");
       about.textContent = waiting ? "Loading details…" : aboutText(united, selected);
-      const instead = united.slotMembers[united.slot[selected]].map((node, p) =>
+      const instead = (united.slotMembers[united.slot[selected]] ?? []).map((node, p) =>
         node === null || of[p] !== null ? null : oneLine(panes[p].graph.nodes[node].label),
       );
       const rows = rowsOf(known, progress, of);

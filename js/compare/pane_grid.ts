@@ -7,8 +7,8 @@ import type { Measure } from "../text/measure";
 import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
+import { markGhost, paintDifferences } from "./differences";
 import { LinkedViews } from "./link";
-import { markGhost, paintMarks } from "./marks";
 import { paneScenes } from "./scenes";
 import type { United } from "./united";
 
@@ -60,7 +60,7 @@ export class PaneGrid {
         "aria-label",
         `${oneLine(label)}: autograd graph of ${size}. Arrow keys walk along edges, Enter selects.`,
       );
-      paintMarks(pane.drawing.underlay, pane.drawing.overlay, scenes[p], (slot) =>
+      paintDifferences(pane.drawing.underlay, pane.drawing.overlay, scenes[p], (slot) =>
         this.events.select(united.slot.indexOf(slot)),
       );
     });

@@ -1,6 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { graphs } from "../testing/graphs";
+import { transformer } from "../demo/deep_models";
+import { namespacesOf } from "../fold/namespaces";
+import { isAutograd, shownGraph } from "../scene/shown_graph";
+import { graphs, MODELS } from "../testing/graphs";
 import { graphOf, MEMBERS, PANES } from "../testing/panes";
 import type { GraphModel, PaneModel } from "../wire";
 import { paneScenes } from "./scenes";
@@ -129,6 +132,52 @@ describe("paneScenes", () => {
     expect(fewer.scene.drawn[1]).toHaveLength(4);
     expect(fewer.ghosts).toHaveLength(2); // one Sin and its copy of x
   });
+
+  it("draws no constants if they are hidden, and all else of every graph", () => {
+    const graph = MODELS["w * x.detach() + c * x + b"]();
+    const both = ["1", "2"].map((label): PaneModel => ({ label, graph }));
+    const members = graph.nodes.map(({ id }) => [id, id]);
+    const { nodes, edges } = shownGraph(graph, false);
+    expect(nodes.length).toBeLessThan(graph.nodes.length);
+    const united = unite(both, members, false);
+    expect(Array.from(united.slot, (slot) => slot >= 0)).toEqual(graph.nodes.map(isAutograd));
+    for (const { scene, ghosts } of paneScenes(united, "down", measure)) {
+      expect(new Set(scene.nodes.map(({ id }) => id))).toEqual(new Set(nodes.map(({ id }) => id)));
+      expect(scene.edges).toHaveLength(edges.length);
+      expect(ghosts).toEqual([]);
+    }
+    const frozen = paneScenes(unite(PANES, MEMBERS, false), "down", measure)[2];
+    expect(frozen.scene.nodes.map(({ id }) => id)).toEqual([0, 1, 2, 3]);
+  });
+
+  it.each(["down", "right", "up", "left"] as const)(
+    "draws the boxes of modules, flow %s",
+    (direction) => {
+      const graph = transformer(2);
+      const within = namespacesOf(graph);
+      const lacks = (id: number) => within[id]?.startsWith("encoder/layers/1") ?? false;
+      const { pane, members } = partOf(
+        graph,
+        graph.nodes.map(({ id }) => !lacks(id)),
+      );
+      const united = unite([{ label: "all", graph }, pane], members);
+      const [whole, part] = paneScenes(united, direction, measure);
+      const paths = ({ scene }: typeof whole) => scene.frames.map(({ path }) => path);
+      expect(paths(whole)).toContain("encoder/layers/1");
+      expect(paths(part)).toEqual(
+        paths(whole).filter((path) => !path.startsWith("encoder/layers/1")),
+      );
+      const frameOf = new Map(whole.scene.frames.map((frame) => [frame.path, frame]));
+      for (const { id, x, y } of whole.scene.nodes) {
+        const frame = frameOf.get(graph.nodes[id].namespace ?? "");
+        if (graph.nodes[id].kind !== "op" || !frame) continue;
+        expect(x > frame.left && x < frame.right && y > frame.top && y < frame.bottom).toBe(true);
+      }
+      for (const { scene } of [whole, part])
+        for (const edge of scene.edges) expect(edge.merged).toBeUndefined();
+      expect(part.scene.edges).toHaveLength(pane.graph.edges.length);
+    },
+  );
 
   it("draws any part of any graph as the whole draws it, in every direction", () => {
     fc.assert(

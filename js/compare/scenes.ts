@@ -1,10 +1,13 @@
+import { wholeFolding } from "../fold/folding";
+import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
 import { labelled } from "../scene/labels";
 import { edgePart, makeScene, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
-import { flatPicture } from "../scene/picture";
+import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize, NodeShape } from "../scene/shape";
 import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
 import type { Members } from "./slots";
 import { onlyWords, type Pane, type United } from "./united";
 
@@ -35,13 +38,13 @@ const TAG_ENDS = 10;
 export function paneScenes(united: United, direction: Direction, measure: Measure): PaneScene[] {
   const { slots, slotMembers, panes } = united;
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
-  const together = flatPicture(slots);
+  const together = planOf(slots);
   const times = timesDrawn(slots, together);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
     const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    return shapesOf(graph, flatPicture(graph), direction, measure, drawn, least);
+    return shapesOf(graph, flatPlan(graph), direction, measure, drawn, least);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -60,7 +63,23 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
   });
   const whole = makeScene(slots, together, direction, measure, { shapes: largestOf });
   const alike = alikeEdges(united);
-  return panes.map((_, p) => paneScene(united, p, whole, shapes[p], alike, measure));
+  return panes.map((_, p) => paneScene(united, p, together, whole, shapes[p], alike, measure));
+}
+
+/** All slots, with the boxes of their modules around them where there are any. */
+function planOf(slots: GraphModel): Plan {
+  const grouped = groupedGraph(slots);
+  const { tree } = grouped;
+  return tree.path.length > 1 ? foldedPlan(grouped, wholeFolding(tree)) : flatPlan(slots);
+}
+
+/** Which frames have something in them that this graph has too. */
+function framesWith({ nodes, frames }: Plan, slots: readonly SceneNode[]): Uint8Array {
+  const shows = new Uint8Array(frames.length);
+  for (const { id } of slots) {
+    for (let f = nodes[id].frame; f >= 0 && !shows[f]; f = frames[f].parent) shows[f] = 1;
+  }
+  return shows;
 }
 
 /** Per slot, the largest size that any graph needs. */
@@ -98,19 +117,22 @@ function alikeEdges({ panes, slots }: United): boolean[] {
 function paneScene(
   united: United,
   p: number,
+  plan: Plan,
   whole: Scene,
   shapes: readonly NodeShape[],
   alike: readonly boolean[],
   measure: Measure,
 ): PaneScene {
   const { graph, place, edge: slotEdge } = united.panes[p];
-  const own = new Set(slotEdge);
+  const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
+  const own = new Set(drawnAs);
   // Of a leaf that is drawn once per use, the copies that this graph uses.
   const used = new Set(Array.from(own, (edge) => whole.edges[edge].target));
   const roots = new Set(graph.roots.map((root) => root.node));
   const drawn: number[][] = graph.nodes.map(() => []);
   const index = new Int32Array(whole.nodes.length).fill(-1);
   const nodes: SceneNode[] = [];
+  const filled: SceneNode[] = [];
   const ghosts: SceneNode[] = [];
   const only: PaneScene["only"] = [];
   for (const at of whole.nodes) {
@@ -130,21 +152,25 @@ function paneScene(
       ...quietPart(graph.nodes[id]),
     };
     index[at.index] = nodes.length;
+    filled.push(at);
     drawn[id].push(nodes.length);
     nodes.push(node);
     const words = onlyWords(united.members[place[id]]);
     if (words !== null) only.push({ node, tag: tagAt(node, words) });
   }
-  const edges = Array.from(slotEdge, (slot, i): SceneEdge => {
-    const { quiet: _, ...edge } = whole.edges[slot];
+  const edges = Array.from(drawnAs, (at, i): SceneEdge => {
+    const { quiet: _q, merged: _m, ...edge } = whole.edges[at];
     const label = labelled(edge.label, graph.edges[i], measure);
     const [source, target] = [index[edge.source], index[edge.target]];
     return { ...edge, label, index: i, source, target, ...edgePart(graph.edges[i].kind) };
   });
+  const shows = framesWith(plan, filled);
+  const { edgeOf: _, ...rest } = whole;
   return {
     scene: {
-      ...whole,
+      ...rest,
       isStatic: graph.static,
+      frames: whole.frames.filter((_, f) => shows[f] === 1),
       nodes,
       edges,
       drawn,

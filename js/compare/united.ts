@@ -8,11 +8,11 @@ export interface United {
   graph: GraphModel;
   members: Members;
   panes: readonly Pane[];
-  /** What is laid out: places that stand for each other share a slot. */
+  /** What is laid out: places that stand for each other share a slot, and what is not drawn has none. */
   slots: GraphModel;
   /** Per slot, its node in each graph, or null. */
   slotMembers: Members;
-  /** Per place, its slot. */
+  /** Per place, its slot; -1 if it is not drawn in any graph. */
   slot: Int32Array;
 }
 
@@ -27,15 +27,21 @@ export interface Pane {
 }
 
 /** Lays the graphs on each other, or throws one whole sentence that says what is wrong with them. */
-export function unite(given: readonly PaneModel[], members: Members): United {
+export function unite(given: readonly PaneModel[], members: Members, constants = true): United {
   if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
-  const graphs = given.map((pane) => shownGraph(pane.graph, true));
-  const place = graphs.map((graph, p) => placesOf(graph, members, p));
-  const slot = slotsOf(
-    members,
-    graphs.flatMap((graph, p) => placeEdges(graph, place[p])),
+  const whole = given.map((pane) => shownGraph(pane.graph, true));
+  const graphs = constants ? whole : given.map((pane) => shownGraph(pane.graph, false));
+  const place = whole.map((graph, p) => placesOf(graph, members, p));
+  const isDrawn = (node: number | null, p: number) =>
+    node !== null && node < graphs[p].nodes.length;
+  const drawn = members.map((of) => of.map((node, p) => (isDrawn(node, p) ? node : null)));
+  const { slot, slotMembers } = filledSlots(
+    drawn,
+    slotsOf(
+      drawn,
+      graphs.flatMap((graph, p) => placeEdges(graph, place[p])),
+    ),
   );
-  const slotMembers = gather(members, slot);
   const edges: EdgeModel[] = [];
   const known = new Map<string, number>();
   // What an argument is called, and where it stands, is another thing in a static graph.
@@ -60,7 +66,7 @@ export function unite(given: readonly PaneModel[], members: Members): United {
   });
   const slotOfNode = place.map((places) => places.map((one) => slot[one]));
   return {
-    graph: joined(graphs, members, place, []),
+    graph: joined(whole, members, place, []),
     members,
     panes,
     slots: joined(graphs, slotMembers, slotOfNode, edges),
@@ -97,14 +103,17 @@ function placeEdges({ edges, roots }: GraphModel, place: Int32Array): PlaceEdge[
   ];
 }
 
-/** Per slot, the nodes of its places. */
-function gather(members: Members, slot: Int32Array): (number | null)[][] {
+/** The slots that have a node of some graph, numbered anew in the same order, and per slot the nodes of its places. */
+function filledSlots(members: Members, slot: Int32Array) {
   const held: (number | null)[][] = [];
   members.forEach((of, place) => {
     const before = held[slot[place]];
     held[slot[place]] = before ? before.map((node, p) => node ?? of[p]) : [...of];
   });
-  return held;
+  const isFilled = (of: readonly (number | null)[]) => of.some((node) => node !== null);
+  let count = 0;
+  const at = held.map((of) => (isFilled(of) ? count++ : -1));
+  return { slot: slot.map((one) => at[one]), slotMembers: held.filter(isFilled) };
 }
 
 function joined(

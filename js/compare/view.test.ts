@@ -88,6 +88,19 @@ describe("the comparison", () => {
     expect(channel.get("selected")).toBe(4);
   });
 
+  it("hides constants, and shows them again", async () => {
+    const { one, pane, click, channel } = await view({ selected: 6 });
+    const constants = () => pane(2).querySelectorAll(".gw-node.gw-constant").length;
+    expect(constants()).toBe(1);
+    await click(one('[aria-label="Constants and cuts"]'));
+    expect(constants()).toBe(0);
+    expect(one(".gw-fault")).toBeNull();
+    expect(pane(2).querySelectorAll(".gw-node")).toHaveLength(4);
+    expect(channel.get("selected")).toBe(6);
+    await click(one('[aria-label="Constants and cuts"]'));
+    expect(constants()).toBe(1);
+  });
+
   it("can save and copy all pictures as one", async () => {
     const { one, click } = await view();
     vi.stubGlobal("URL", { createObjectURL: () => "blob:x", revokeObjectURL: () => {} });
@@ -170,7 +183,7 @@ describe("the comparison", () => {
     channel.change("panes", PANES);
     await nextFrame();
     expect(one(".gw-fault")).toBeNull();
-    channel.change("fault", "The backward of x failed.");
+    channel.change("_fault", "The backward of x failed.");
     expect(one(".gw-fault").textContent).toBe("The backward of x failed.");
   });
 });

@@ -11,7 +11,7 @@ import { whenResized } from "../dom/when_resized";
 import { liveSvg } from "../export/live";
 import { createSaveMenu } from "../export/save_menu";
 import { asDirection } from "../layout/direction";
-import { isAutograd } from "../scene/shown_graph";
+import { hasConstants, isAutograd } from "../scene/shown_graph";
 import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
@@ -40,6 +40,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const { root, cleanup } = shell;
   let united: United | null = null;
   let tablesOpen = true;
+  let constants = true;
   /** What the reader dragged, px; NaN for the default. */
   let height = Number.NaN;
 
@@ -51,7 +52,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   });
   const searchBox = createSearchBox({
     find(query) {
-      const found = united ? search(united.graph, query) : [];
+      const found = united ? search(united.graph, query).filter((place) => isDrawn(place)) : [];
       grid.markHits(query.trim() === "" ? null : new Set(found), null);
       return found;
     },
@@ -70,7 +71,10 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
       fit: () => grid.first?.fit(),
       toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
       togglePanel: () => setTables(!tablesOpen),
-      toggleConstants: () => {},
+      toggleConstants() {
+        constants = !constants;
+        redraw();
+      },
     },
     saving,
   );
@@ -114,6 +118,10 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     shell.status,
   );
 
+  function isDrawn(place: number): boolean {
+    return (united?.slot[place] ?? -1) >= 0;
+  }
+
   function setTables(open: boolean): void {
     tablesOpen = open;
     tables.hidden = !open;
@@ -129,7 +137,10 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
 
   const redraw = shell.guarded(() => {
     shell.showPythonFault();
-    united = unite(channel.get("panes"), channel.get("members"));
+    const panes = channel.get("panes");
+    united = unite(panes, channel.get("members"), constants);
+    const hides = panes.some(({ graph }) => hasConstants(graph));
+    toolbar.setConstants(hides ? constants : null);
     const direction = asDirection(channel.get("direction"));
     toolbar.setDirection(direction);
     grid.show(united, direction);
@@ -192,7 +203,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
         stubs: united.panes.some(({ graph }) =>
           graph.nodes.some((node) => node.no_grad_inputs.length > 0),
         ),
-        kinds: new Set(united.graph.nodes.map((node) => node.kind)),
+        kinds: new Set(united.slots.nodes.map((node) => node.kind)),
         copies: grid.hasCopies,
         ran,
         unreached: passes.some(
@@ -247,7 +258,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   shell.on("table", showTable);
   shell.on("selected", showSelected);
   shell.on("details", showNode);
-  shell.on("fault", () => {
+  shell.on("_fault", () => {
     stepper.answered();
     shell.showPythonFault();
   });

@@ -2,6 +2,16 @@ import type { EdgeModel, GraphModel, ModulesModel, NodeModel } from "../wire";
 
 export const NO_MODULES: ModulesModel = { namespaces: [], classes: [], names: [] };
 
+/** What nodes have where nothing else is said, here and in the tests: a new field of a node gets its value here. */
+export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
+  name: null,
+  shape: [],
+  no_grad_inputs: [],
+  namespace: null,
+  value: null,
+  inferred: false,
+};
+
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */
 export type Operand = number | null;
 
@@ -22,15 +32,12 @@ export class Builder {
     this.inputs.push([]);
     return (
       this.made.push({
+        ...PLAIN_NODE,
         kind: "leaf",
         op: "AccumulateGrad",
         label: name ?? "AccumulateGrad",
         name,
         shape,
-        no_grad_inputs: [],
-        namespace: null,
-        value: null,
-        inferred: false,
       }) - 1
     );
   }
@@ -52,6 +59,7 @@ export class Builder {
     );
     return (
       this.made.push({
+        ...PLAIN_NODE,
         kind: "op",
         op,
         label: name ?? op,
@@ -59,8 +67,6 @@ export class Builder {
         shape,
         no_grad_inputs: noGrad,
         namespace: this.namespace,
-        value: null,
-        inferred: false,
       }) - 1
     );
   }

@@ -1,5 +1,5 @@
 import type { GraphModel, NodeModel } from "../wire";
-import { Builder } from "./build_graph";
+import { Builder, PLAIN_NODE } from "./build_graph";
 
 type Extra = Partial<NodeModel> & Pick<NodeModel, "kind" | "label">;
 
@@ -16,14 +16,9 @@ function withExtras(
       ...graph.nodes,
       ...extras.map(
         (extra, i): NodeModel => ({
+          ...PLAIN_NODE,
           id: first + i,
           op: extra.kind === "cut" ? extra.label : "constant",
-          name: null,
-          shape: [],
-          no_grad_inputs: [],
-          namespace: null,
-          value: null,
-          inferred: false,
           ...extra,
         }),
       ),

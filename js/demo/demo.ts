@@ -36,7 +36,7 @@ function show(): void {
     graph,
     details: null,
     state: NOTHING_YET,
-    fault: query.get("fault"),
+    _fault: query.get("fault"),
     selected: null,
     direction: asDirection(query.get("direction")),
     constants: query.get("constants") !== "no",
@@ -44,8 +44,8 @@ function show(): void {
     steps: [],
     run: null,
     transport: fakeTransport(situation, false),
-    memory: fakeMemory(graph),
-    dtypes: fakeDtypes(graph),
+    _memory: fakeMemory(graph),
+    _dtypes: fakeDtypes(graph),
     findings: null,
   };
   const channel = localChannel(traits, (message) => {

@@ -62,11 +62,6 @@ export function followTheme(root: HTMLElement): () => void {
   };
 }
 
-/** What `followTheme` has set on the widget around an element. */
-export function themeOf(within: Element): Theme {
-  return within.closest<HTMLElement>(".gradwalk")?.dataset.theme === "dark" ? "dark" : "light";
-}
-
 /** Calls whenever `followTheme` sets another theme on the widget around an element, until the returned function is called. */
 export function whenThemeChanges(within: Element, changed: () => void): () => void {
   const observer = new MutationObserver(changed);

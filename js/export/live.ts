@@ -1,6 +1,6 @@
 import { svgElement } from "../dom/element";
-import { themeOf } from "../dom/theme";
 import type { Still } from "../interact/drawing";
+import { settingOf } from "../looks/sheet";
 import { Beacons } from "../paint/beacons";
 import { FrameLayer } from "../paint/frame_layer";
 import { SvgPainter } from "../paint/painter";
@@ -36,7 +36,7 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
     const above = still.label === null ? 0 : LABEL;
     const left = right > 0 ? right + BETWEEN : 0;
     const at = `translate(${left - ground.x},${above - ground.y})`;
-    layer.append(svgElement("g", { transform: at }, ...pictureOf(still, ground)));
+    layer.append(svgElement("g", { transform: at }, ...pictureOf(still)));
     if (still.label !== null) {
       const text = svgElement("text", { class: "gw-still-label", x: left + 4, y: LABEL - 8 });
       text.textContent = still.label;
@@ -46,8 +46,10 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
     height = Math.max(height, above + ground.height);
   }
   const width = right;
+  layer.prepend(svgElement("rect", { class: "gw-ground", width, height }));
 
-  const writer = new MarkupWriter(themeOf(root), { sans: SANS, mono: MONO });
+  const setting = settingOf(root);
+  const writer = new MarkupWriter(setting.theme, { sans: SANS, mono: MONO }, setting.root);
   const body = writer.write([partOf(layer)]);
   const scope = `gw-${Date.now().toString(36)}`;
   const text =
@@ -57,7 +59,7 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
   return { text, width, height };
 }
 
-function pictureOf(still: Still, ground: ReturnType<typeof groundOf>): SVGElement[] {
+function pictureOf(still: Still): SVGElement[] {
   const { scene, marks, gradients, under, over } = still;
   const frames = new FrameLayer();
   const beacons = new Beacons();
@@ -66,8 +68,7 @@ function pictureOf(still: Still, ground: ReturnType<typeof groundOf>): SVGElemen
   frames.draw(scene, EVERYWHERE, 1, marks.module);
   beacons.show(scene, marks);
   beacons.place({ k: 1, x: 0, y: 0 }, false);
-  const back = svgElement("rect", { class: "gw-ground", ...ground });
-  return [back, frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
+  return [frames.element, ...under, nodes, frames.heads, ...over, beacons.element];
 }
 
 /** What was drawn as elements, as plain data again. */

@@ -15,12 +15,13 @@ export class MarkupWriter {
   constructor(
     theme: StillTheme,
     private readonly fonts: Fonts,
+    private readonly root: Place | null = null,
   ) {
     this.themes = theme === "auto" ? ["light", "dark"] : [theme];
   }
 
   write(parts: readonly Part[]): string {
-    return parts.map((one) => this.writePart(one, null, "")).join("");
+    return parts.map((one) => this.writePart(one, this.root, "")).join("");
   }
 
   /** The rules for the classes written so far, all below `scope`. */

@@ -3,8 +3,8 @@ import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
-import { deepest, firstFolding, setPlumbing, toDepth } from "./folding";
-import { groupedGraph } from "./grouped_picture";
+import { firstFolding, wholeFolding } from "./folding";
+import { groupedGraph } from "./grouped_graph";
 
 /** What a reader sees of a graph before opening or folding anything; `whole` shows every node. */
 export function firstScene(
@@ -14,8 +14,6 @@ export function firstScene(
   whole: boolean,
 ): Scene {
   const grouped = groupedGraph(graph);
-  const { tree } = grouped;
-  const first = firstFolding(tree);
-  const folding = whole ? setPlumbing(toDepth(tree, first, deepest(tree)), false) : first;
+  const folding = whole ? wholeFolding(grouped.tree) : firstFolding(grouped.tree);
   return foldedScene(grouped, folding, direction, measure).scene;
 }

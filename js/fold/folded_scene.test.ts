@@ -4,7 +4,7 @@ import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { canFold, foldedScene } from "./folded_scene";
 import { closeGroup, firstFolding, LARGEST_WHOLE, toDepth } from "./folding";
-import { groupedGraph } from "./grouped_picture";
+import { groupedGraph } from "./grouped_graph";
 
 const pictureOf = (graph: GraphModel, options: { wraps?: boolean } = {}) => {
   const grouped = groupedGraph(graph);

@@ -4,8 +4,8 @@ import { makeScene } from "../scene/make_scene";
 import type { Scene } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import { type Folding, LARGEST_WHOLE } from "./folding";
-import { type GroupedGraph, groupedPicture } from "./grouped_picture";
-import { HAIR, isSurelyHair } from "./hair";
+import { foldedPlan, type GroupedGraph } from "./grouped_graph";
+import { isSurelyOverlong, OVERLONG } from "./overlong";
 
 /** Wanted width over height of a wrapped picture: about a window's. */
 const WINDOW = 1.8;
@@ -24,8 +24,8 @@ export function canFold({ tree, graph }: GroupedGraph): boolean {
 }
 
 /**
- * The picture of a graph as it is folded. `wraps` asks for columns; without, they come only where the picture would be a
- * hair. Returns whether it was wrapped along with the scene: opening a box must not throw columns back into one line.
+ * The picture of a graph as it is folded. `wraps` asks for columns; without, they come only where the picture would be
+ * far too long. Returns whether it was wrapped along with the scene: opening a box must not throw columns back into one line.
  */
 export function foldedScene(
   grouped: GroupedGraph,
@@ -34,15 +34,15 @@ export function foldedScene(
   measure: Measure,
   { cache, wraps = false, report }: FoldedSceneOptions = {},
 ): { scene: Scene; wraps: boolean } {
-  const picture = groupedPicture(grouped, folding);
+  const plan = foldedPlan(grouped, folding);
   const isLarge = grouped.graph.nodes.length > LARGEST_WHOLE;
   const build = (aspect: number | undefined) =>
-    makeScene(grouped.graph, picture, direction, measure, { aspect, cache });
+    makeScene(grouped.graph, plan, direction, measure, { aspect, cache });
   report?.("layout");
-  if (wraps || (isLarge && isSurelyHair(picture))) return { scene: build(WINDOW), wraps: true };
+  if (wraps || (isLarge && isSurelyOverlong(plan))) return { scene: build(WINDOW), wraps: true };
   const scene = build(undefined);
   const length = Math.max(scene.width / scene.height, scene.height / scene.width);
-  if (!isLarge || length <= HAIR) return { scene, wraps };
+  if (!isLarge || length <= OVERLONG) return { scene, wraps };
   report?.("wrapping");
   return { scene: build(WINDOW), wraps: true };
 }

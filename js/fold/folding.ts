@@ -35,6 +35,11 @@ export function firstFolding(tree: GroupTree): Folding {
   };
 }
 
+/** Every node shown, every group open. */
+export function wholeFolding(tree: GroupTree): Folding {
+  return setPlumbing(toDepth(tree, firstFolding(tree), deepest(tree)), false);
+}
+
 /** The number of levels in the tree of groups: 0 for none. */
 export function deepest(tree: GroupTree): number {
   return tree.depth.reduce((most, depth) => Math.max(most, depth), 0);

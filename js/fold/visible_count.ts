@@ -1,5 +1,5 @@
 import { type Folding, openPaths } from "./folding";
-import type { GroupedGraph } from "./grouped_picture";
+import type { GroupedGraph } from "./grouped_graph";
 import { closedBoxes } from "./reduce";
 
 /** About how many nodes and boxes show of a graph as it is folded, before anything is laid out. */

@@ -23,7 +23,7 @@ export class Camera {
   private scene: Size = { width: 1, height: 1 };
   private stage: Size = { width: 0, height: 0 };
   private readonly behaviour = zoom<SVGSVGElement, unknown>();
-  private frame = 0;
+  private request = 0;
   /** Where it is on its way to; null when it stands. */
   private target: View | null = null;
 
@@ -91,10 +91,10 @@ export class Camera {
       const t = Math.min(1, Math.max(0, (now - start) / MOVE_MS));
       const u = 1 - (1 - t) ** 3;
       this.apply(between(from, target, u, this.stage));
-      if (t < 1) this.frame = requestAnimationFrame(step);
+      if (t < 1) this.request = requestAnimationFrame(step);
       else this.stop();
     };
-    this.frame = requestAnimationFrame(step);
+    this.request = requestAnimationFrame(step);
   }
 
   /** Zooms about a point of the stage, its middle by default. */
@@ -121,8 +121,8 @@ export class Camera {
   }
 
   private stop(): void {
-    if (this.frame) cancelAnimationFrame(this.frame);
-    this.frame = 0;
+    if (this.request) cancelAnimationFrame(this.request);
+    this.request = 0;
     this.target = null;
   }
 }

@@ -1,6 +1,6 @@
 import { NO_FLOW } from "../paint/edge_parts";
 import type { Marks } from "../paint/marks";
-import { argumentOf, flagsOf, roleOf } from "../scene/content";
+import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import { isAutograd } from "../scene/shown_graph";
 import { describeState } from "../steps/words";
 import { counted } from "../text/number";

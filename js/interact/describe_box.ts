@@ -1,6 +1,6 @@
 import type { Marks } from "../paint/marks";
 import { classOf } from "../scene/module_class";
-import type { ClosedGroup } from "../scene/picture";
+import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";

@@ -55,7 +55,7 @@ export class Drawing {
   private framed = false;
   /** The first view, as long as nobody has moved it. */
   private home: View | null = null;
-  private frame = 0;
+  private request = 0;
   private pointerOver = false;
   private stopWatching: (() => void) | null = null;
   private readonly painting: Painting;
@@ -244,7 +244,7 @@ export class Drawing {
   }
 
   destroy(): void {
-    cancelAnimationFrame(this.frame);
+    cancelAnimationFrame(this.request);
     this.hint.stop();
     this.tooltip.hide();
     this.camera.destroy();
@@ -263,9 +263,9 @@ export class Drawing {
   }
 
   private paintSoon(): void {
-    if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
+    if (this.request) return;
+    this.request = requestAnimationFrame(() => {
+      this.request = 0;
       this.paint();
     });
   }

@@ -9,7 +9,7 @@ import {
   unfoldPlumbing,
   unfoldRepeat,
 } from "../fold/folding";
-import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
+import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";

@@ -1,8 +1,8 @@
 import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } from "./border";
 import { coordinates, type Gaps } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
-import { followInput } from "./given";
 import type { Graph } from "./graph";
+import { followInput } from "./input_order";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";

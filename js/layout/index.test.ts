@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { faults } from "../testing/layout_faults";
+import { defects } from "../testing/layout_defects";
 import * as shapes from "../testing/layout_graphs";
 import { layout } from "./index";
 import type { LayoutInput } from "./types";
@@ -53,7 +53,7 @@ describe("layout", () => {
   it("draws random graphs down, without overlaps, without lines through boxes", () => {
     fc.assert(
       fc.property(graphs, (input) => {
-        expect(faults(input, layout(input))).toEqual([]);
+        expect(defects(input, layout(input))).toEqual([]);
       }),
       { numRuns: 300 },
     );
@@ -62,7 +62,7 @@ describe("layout", () => {
   it.each(Object.keys(named))(
     "draws %s down, without overlaps, without lines through boxes",
     (name) => {
-      expect(faults(named[name], layout(named[name]))).toEqual([]);
+      expect(defects(named[name], layout(named[name]))).toEqual([]);
     },
   );
 

@@ -3,7 +3,7 @@ import * as shapes from "../testing/layout_graphs";
 import { layered, layeredSketch } from "../testing/layout_graphs";
 import { crossings } from "./crossings";
 import type { Layered } from "./dummies";
-import { followInput } from "./given";
+import { followInput } from "./input_order";
 import { orderRanks } from "./order";
 import { reinsertRuns } from "./reinsert";
 import { positions, sweep } from "./sweep";

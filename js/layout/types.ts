@@ -82,7 +82,7 @@ export interface Layout {
   backward: Uint8Array;
 }
 
-export interface PlacedBoxes {
+interface PlacedBoxes {
   /** Per drawn node, the box that it lies in; -1 for none. */
   of: Int32Array;
   /** Borders of the boxes, px. */

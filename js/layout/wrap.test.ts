@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { passes } from "../testing/layout_faults";
+import { passes } from "../testing/layout_defects";
 import * as shapes from "../testing/layout_graphs";
 import { layout } from "./index";
 import type { Layout, LayoutInput } from "./types";
@@ -8,7 +8,7 @@ import type { Layout, LayoutInput } from "./types";
 type Point = [number, number];
 
 /** Overlapping boxes, lines that start or end off their boxes or pass through others, a line each. */
-function faults(input: LayoutInput, result: Layout, gap = 24): string[] {
+function defects(input: LayoutInput, result: Layout, gap = 24): string[] {
   const found: string[] = [];
   const box = Array.from(result.owner, (o, v) => {
     const [w, h] = [input.width[o] / 2, input.height[o] / 2];
@@ -110,7 +110,7 @@ describe("layout with an aspect", () => {
     fc.assert(
       fc.property(tall, fc.double({ min: 1, max: 4, noNaN: true }), (input, aspect) => {
         const result = layout(input, { aspect });
-        expect(faults(input, result)).toEqual([]);
+        expect(defects(input, result)).toEqual([]);
         if (result.height < layout(input).height) wrapped++;
       }),
       { numRuns: 150 },
@@ -139,7 +139,7 @@ describe("layout with an aspect", () => {
     const input = strands(4, 60).input();
     const result = layout(input, { aspect: 1.5 });
     expect(result.height).toBeLessThan(layout(input).height / 2);
-    expect(faults(input, result)).toEqual([]);
+    expect(defects(input, result)).toEqual([]);
     expect(crossingLines(result)).toBe(0);
   });
 
@@ -175,7 +175,7 @@ describe("layout with an aspect", () => {
     const result = layout(input, { aspect: 1.5 });
     expect(result.width / result.height).toBeGreaterThan(0.7);
     expect(result.width / result.height).toBeLessThan(3);
-    expect(faults(input, result)).toEqual([]);
+    expect(defects(input, result)).toEqual([]);
     expect(result.y.slice(0, 1000).every((y) => y > result.y[1000])).toBe(true);
     expect(crossingLines(layout(shapes.fan(120).input(), { aspect: 1.5 }))).toBe(0);
   });

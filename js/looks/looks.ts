@@ -15,6 +15,12 @@ export interface Place {
   around: Place | null;
 }
 
+/** Where a picture is shown: in which theme, and inside what. */
+export interface Setting {
+  theme: Theme;
+  root: Place | null;
+}
+
 export function placeOf(tag: string, classes: unknown, around: Place | null = null): Place {
   return { names: new Set([tag, ...`${classes ?? ""}`.split(" ")]), around };
 }

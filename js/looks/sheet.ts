@@ -1,6 +1,7 @@
 import { element } from "../dom/element";
 import { MONO, SANS } from "../text/measure";
 import { COLOURS, LINE_SHARE, TINTS, tintsLines } from "./colours";
+import { placeOf, type Setting } from "./looks";
 import { type Look, TABLE } from "./table";
 
 /** What a name in the table is called in a style sheet, and every other value as it is. */
@@ -49,4 +50,11 @@ function written(value: string): string {
 /** The element below which all style sheets apply, with the one that is made from the table. */
 export function rootElement(name = "gradwalk", ...children: HTMLElement[]): HTMLElement {
   return element("div", { class: name }, element("style", {}, sheet()), ...children);
+}
+
+/** What the looks of something depend on besides itself: the widget that it is in. */
+export function settingOf(within: Element): Setting {
+  const root = within.closest<HTMLElement>(".gradwalk");
+  const theme = root?.dataset.theme === "dark" ? "dark" : "light";
+  return { theme, root: placeOf("div", root?.className) };
 }

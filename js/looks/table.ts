@@ -208,6 +208,7 @@ export const TABLE: readonly Row[] = [
     "gw-frame-head gw-text",
   ],
   [fill("accent"), "gw-group-frame.is-selected gw-text"],
+  [HIDDEN, "gw-comparison gw-frame-sign"], // boxes stay open there
   [area("op", "frame-rule"), "gw-frame-sign rect", "gw-open-sign rect"],
   [{ ...line("dim", 1.5), "stroke-linecap": "round" }, "gw-frame-sign path", "gw-open-sign path"],
 

@@ -1,5 +1,5 @@
 import { serveInWorker } from "../worker/serve";
-import { workersFrom } from "../worker/start";
+import { workersOfText } from "../worker/start";
 import { start } from "./page";
 
-if (!serveInWorker()) start(workersFrom(document.currentScript?.textContent, "classic"));
+if (!serveInWorker()) start(workersOfText(document.currentScript?.textContent));

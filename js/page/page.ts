@@ -25,12 +25,13 @@ export function showPage(
   startWorker?: StartWorker,
   given: Travelled<GraphModel> = saved.graph,
 ): () => void {
-  const { memory, findings } = saved;
-  const traits: Traits = { ...saved, details: null, fault: null, memory: null, findings: null };
+  const { memory, findings, dtypes } = saved;
+  const unasked = { details: null, _fault: null, _memory: null, findings: null };
+  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes };
   const channel = localChannel<Traits>(traits, ({ kind }, done) => {
-    if (kind === "memory") channel.change("memory", memory);
+    if (kind === "memory") channel.change("_memory", memory);
     else if (kind === "diagnose") channel.change("findings", findings);
-    else channel.change("fault", channel.get("transport").blocked);
+    else channel.change("_fault", channel.get("transport").blocked);
     done();
   });
   const answer = () => {

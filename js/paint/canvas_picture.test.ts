@@ -9,9 +9,9 @@ import { graphs } from "../testing/graphs";
 import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
 import { sceneOf } from "../testing/scenes";
 import { paintPicture } from "./canvas_picture";
+import { withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
 import { type Marks, NO_MARKS } from "./marks";
-import { calm } from "./standing_out";
 
 const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
 
@@ -32,7 +32,7 @@ function painted(
   const picture = {
     scene,
     marks: { ...NO_MARKS, ...marks },
-    inks: new Inks(() => theme),
+    inks: new Inks(() => ({ theme, root: null })),
     underlay: document.createElement("g"),
   };
   const place = { k: scale, x: 0, y: 0, ratio: 1 };
@@ -187,7 +187,7 @@ describe("from afar, the canvas", () => {
 it("leaves to the elements above it what changes with the pointer", () => {
   const marks = { ...NO_MARKS, selected: 1, hovered: 2, focused: 0, hit: 1 };
   const scene = sceneOf(MODELS["h = w * x + b"]());
-  expect(painted(scene, 1, calm(marks))).toEqual(painted(scene, 1));
+  expect(painted(scene, 1, withoutHighlights(marks))).toEqual(painted(scene, 1));
   expect(painted(scene, 1, marks)).not.toEqual(painted(scene, 1));
 });
 
@@ -196,7 +196,12 @@ it("draws the paths that others put below the picture, however the view is scale
   const underlay = document.createElementNS("http://www.w3.org/2000/svg", "g");
   underlay.innerHTML = '<path class="gw-only-ground" d="M0,0h5" />';
   const recorder = new RecordingPen();
-  const picture = { scene, marks: NO_MARKS, inks: new Inks(() => "light"), underlay };
+  const picture = {
+    scene,
+    marks: NO_MARKS,
+    inks: new Inks(() => ({ theme: "light", root: null })),
+    underlay,
+  };
   for (const _ of paintPicture(recorder.pen, picture, EVERYWHERE, {
     k: 0.1,
     x: 0,

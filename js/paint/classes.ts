@@ -2,7 +2,7 @@ import { holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { stageOf, stageOfEdge } from "./stages";
+import { phaseOf, phaseOfEdge } from "./phases";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -25,7 +25,7 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies, quiet } = node;
-  const stage = quiet ? null : stageOf(node, marks);
+  const phase = quiet ? null : phaseOf(node, marks);
   const { freed, selected, hits, hit, tint } = marks;
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
   const isHit = hits !== null && some(hits);
@@ -35,7 +35,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [quiet !== undefined, `gw-quiet gw-${quiet}`],
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
-    [stage !== null, STAGE_CLASS[stage ?? "reached"]],
+    [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.group !== undefined, "gw-closed"],
     [freed.size > 0 && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
@@ -56,12 +56,12 @@ export function isModule({ group }: SceneNode, { module }: Marks): boolean {
 }
 
 export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
-  const stage = edge.quiet ? null : stageOfEdge(edge, marks);
+  const phase = edge.quiet ? null : phaseOfEdge(edge, marks);
   return classes("gw-edge", [
     [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
-    [stage === "flowed" || stage === "passing", "is-flowed"],
-    [stage === "passing", "is-passing"],
-    [stage === "unreached", "is-unreached"],
+    [phase === "flowed" || phase === "passing", "is-flowed"],
+    [phase === "passing", "is-passing"],
+    [phase === "unreached", "is-unreached"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
@@ -69,7 +69,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
   ]);
 }
 
-const STAGE_CLASS: Record<NodeState | "reached", string> = {
+const PHASE_CLASS: Record<NodeState | "reached", string> = {
   reached: "is-reached",
   waiting: "is-waiting",
   ready: "is-ready",

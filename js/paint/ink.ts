@@ -1,4 +1,4 @@
-import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../looks/looks";
+import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../looks/looks";
 import { MONO, SANS } from "../text/measure";
 import type { Part } from "./parts";
 
@@ -35,21 +35,22 @@ const FONTS: Fonts = { sans: SANS, mono: MONO };
 /** Looks in the words of a canvas. Each combination of classes is looked up once, until the theme is another. */
 export class Inks {
   private wells = new Map<string, InkWell | null>();
-  private theme: Theme | null = null;
+  private setting: Setting | null = null;
 
-  constructor(private readonly themeNow: () => Theme) {}
+  constructor(private readonly settingNow: () => Setting) {}
 
   /** What an element of these classes looks like that is drawn by itself. */
   of(tag: Tag, name: string): InkWell | null {
-    this.theme ??= this.themeNow();
-    const { theme } = this;
-    return remembered(this.wells, `${tag} ${name}`, () => wellOf(placeOf(tag, name), {}, 1, theme));
+    this.setting ??= this.settingNow();
+    const { theme, root } = this.setting;
+    const make = () => wellOf(placeOf(tag, name, root), {}, 1, theme);
+    return remembered(this.wells, `${tag} ${name}`, make);
   }
 
   /** Forgets everything, after the theme has changed. */
   clear(): void {
     this.wells.clear();
-    this.theme = null;
+    this.setting = null;
   }
 }
 

@@ -5,7 +5,7 @@ import type { Ink, Inks } from "./ink";
 import { seenWidth, solidity } from "./level_of_detail";
 import type { Marks } from "./marks";
 import { type Pen, type Place2D, roundBox } from "./paint_parts";
-import { stageOf, stageOfEdge } from "./stages";
+import { phaseOf, phaseOfEdge } from "./phases";
 
 /** A node is seen at least this large, px. */
 const LEAST = 1.4;
@@ -171,8 +171,8 @@ export class PlainPainter {
     if (look === undefined) {
       const well = this.inks.of("g", nodeClass(node, this.marks, NOBODY));
       const ink = well?.within({ tag: "rect", attributes: { class: "gw-box" } })?.ink;
-      const stage = node.quiet ? null : stageOf(node, this.marks);
-      const isHollow = node.quiet !== undefined || /waiting|ready|not/.test(stage ?? "");
+      const phase = node.quiet ? null : phaseOf(node, this.marks);
+      const isHollow = node.quiet !== undefined || /waiting|ready|not/.test(phase ?? "");
       const isHit = this.marks.hits !== null && key.endsWith("hit");
       look = ink
         ? {
@@ -201,9 +201,9 @@ export class PlainPainter {
 function nodeKey(node: SceneNode, marks: Marks): string {
   const { index, leaf, root, quiet, group } = node;
   const kind = quiet ?? `${root ? "root " : ""}${leaf ? "leaf" : group ? "group" : "op"}`;
-  const stage = quiet ? "" : stageOf(node, marks);
+  const phase = quiet ? "" : phaseOf(node, marks);
   const hit = marks.hits !== null && membersOf(node).some((id) => marks.hits?.has(id)) ? "hit" : "";
-  return `${kind} ${stage} ${marks.tint?.nodes[index] ?? ""} ${hit}`;
+  return `${kind} ${phase} ${marks.tint?.nodes[index] ?? ""} ${hit}`;
 }
 
 function edgeKey(edge: SceneEdge, marks: Marks): string {
@@ -211,5 +211,5 @@ function edgeKey(edge: SceneEdge, marks: Marks): string {
   const many = merged && merged.count > 1 ? "many" : "";
   return quiet
     ? `${quiet} ${many}`
-    : `${stageOfEdge(edge, marks)} ${many} ${marks.tint?.edges[index] ?? ""}`;
+    : `${phaseOfEdge(edge, marks)} ${many} ${marks.tint?.edges[index] ?? ""}`;
 }

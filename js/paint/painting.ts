@@ -1,6 +1,6 @@
 import { element, svgElement } from "../dom/element";
 import { Remembered } from "../dom/remembered";
-import { themeOf } from "../dom/theme";
+import { settingOf } from "../looks/sheet";
 import type { SceneFrame } from "../scene/frame";
 import type { Box } from "../scene/grid";
 import type { Scene } from "../scene/scene";
@@ -11,12 +11,12 @@ import { Beacons } from "./beacons";
 import { CanvasPainter } from "./canvas_painter";
 import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
+import { highlighted, withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
 import { FAR, type PainterKind, painterFor } from "./level_of_detail";
 import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
-import { calm, standingOut } from "./standing_out";
 
 /** Around what is seen, so much is drawn as elements, as shares of the stage: the most that is not too many. */
 const AROUND = [0.5, 0.25, 0.1, 0];
@@ -42,7 +42,7 @@ export class Painting {
   readonly gradients: GradientLayer;
   private readonly beacons = new Beacons();
   private readonly frames = new FrameLayer();
-  private readonly inks = new Inks(() => themeOf(this.svg));
+  private readonly inks = new Inks(() => settingOf(this.svg));
   private readonly elements: SvgPainter;
   private drawn: Drawn | null = null;
   /** Open groups whose heads the canvas shows. */
@@ -162,7 +162,7 @@ export class Painting {
           nodes: index.nodesIn(around).map((i) => scene.nodes[i]),
           edges: index.edgesIn(around).map((i) => scene.edges[i]),
         }
-      : standingOut(scene, marks);
+      : highlighted(scene, marks);
     const gradients = view.k < FAR ? [] : this.gradients.at(scene, marks.progress);
     this.elements.draw(scene, nodes, edges, marks, gradients);
     if (isNear) this.frames.draw(scene, around, view.k, marks.module);
@@ -179,7 +179,7 @@ export class Painting {
     const under = underlay.childElementCount > 0 ? selected : null;
     const said = [scene, ran, reached, flowed, freed, progress, hits, tint, alarms, under];
     if (!this.told.isNew(...said)) return;
-    this.canvas.show({ scene, marks: calm(marks), inks: this.inks, underlay });
+    this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }
 }
 

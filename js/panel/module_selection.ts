@@ -34,7 +34,7 @@ export class ModuleSelection {
     const [path] = this.paths;
     const box = scene.nodes.find(({ group }) => group?.paths.includes(path));
     const recording = progress?.recording ?? null;
-    const memory = channel.get("memory") ?? null;
+    const memory = channel.get("_memory") ?? null;
     if (!this.madeOf.isNew(path, scene, drawn, recording, memory)) return this.made;
     // A repeat that is folded or shown one by one takes the selection along.
     const paths = box?.group?.paths ?? [path];

@@ -1,6 +1,6 @@
 import type { Measure } from "../text/measure";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import { groupTitle } from "./box_content";
+import { groupTitle } from "./box_words";
 import type { Box } from "./grid";
 
 /** An open group: a titled border around what lies in it. */

@@ -10,7 +10,7 @@ import {
   setRepeats,
   toDepth,
 } from "../fold/folding";
-import { groupedGraph, groupedPicture } from "../fold/grouped_picture";
+import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, flow } from "../layout/direction";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -27,7 +27,7 @@ function sceneOf(
 ): Scene {
   const grouped = groupedGraph(graph);
   const folding = change(firstFolding(grouped.tree), grouped.tree);
-  return makeScene(graph, groupedPicture(grouped, folding), direction, estimate, {
+  return makeScene(graph, foldedPlan(grouped, folding), direction, estimate, {
     aspect,
   });
 }

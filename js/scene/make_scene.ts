@@ -3,22 +3,22 @@ import { layout } from "../layout/index";
 import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
-import { boxContent } from "./box_content";
-import { contentOf, flagsOf } from "./content";
+import { boxWords } from "./box_words";
 import { moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
 import { classOf } from "./module_class";
-import type { Picture } from "./picture";
+import { flagsOf, wordsOf } from "./node_words";
+import type { Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, type NodeShape, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
 
-export interface SceneOptions {
-  /** Wanted width over height of a picture that would be a hair otherwise; left out, it is drawn as long as it comes. */
+interface SceneOptions {
+  /** Wanted width over height of a picture that would be far too long otherwise; left out, it is drawn as long as it comes. */
   aspect?: number | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
@@ -38,17 +38,17 @@ export const MOST_USES_OF_ONE = 3;
 /** Lays a picture of a graph out and works out everything there is to draw. Does not touch the DOM. */
 export function makeScene(
   graph: GraphModel,
-  picture: Picture,
+  plan: Plan,
   direction: Direction,
   measure: Measure,
   options: SceneOptions = {},
 ): Scene {
   const horizontal = isHorizontal(direction);
-  const { nodes } = picture;
-  const times = timesDrawn(graph, picture);
-  const flags = flagsIn(graph, picture);
-  const { shapes = shapesOf(graph, picture, direction, measure, times) } = options;
-  const placed = place(picture, shapes, times, direction, measure, options);
+  const { nodes } = plan;
+  const times = timesDrawn(graph, plan);
+  const flags = flagsIn(graph, plan);
+  const { shapes = shapesOf(graph, plan, direction, measure, times) } = options;
+  const placed = place(plan, shapes, times, direction, measure, options);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
     const { id, group } = nodes[owner];
@@ -72,13 +72,13 @@ export function makeScene(
     width: horizontal ? placed.height : placed.width,
     height: horizontal ? placed.width : placed.height,
     nodes: sceneNodes,
-    edges: sceneEdges(graph, picture, placed, shapes, direction, measure),
+    edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
     drawn: drawnFor(sceneNodes, graph.nodes.length),
-    frames: sceneFrames(picture, placed, direction, measure),
-    ...(picture.edgeOf ? { edgeOf: picture.edgeOf } : {}),
+    frames: sceneFrames(plan, placed, direction, measure),
+    ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
   placeSigns(scene);
-  placeLabels(scene, picture.edges, measure);
+  placeLabels(scene, plan.edges, measure);
   return scene;
 }
 
@@ -92,12 +92,12 @@ export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
   return kind === "gradient" ? {} : { quiet: kind };
 }
 
-function isLeaf(graph: GraphModel, { id, group }: Picture["nodes"][number]): boolean {
+function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolean {
   return !group && graph.nodes[id].kind === "leaf";
 }
 
-/** Per node of the picture, how often it is drawn: a leaf that many use, once per use. */
-export function timesDrawn(graph: GraphModel, { nodes, edges }: Picture): Int32Array {
+/** Per node of the plan, how often it is drawn: a leaf that many use, once per use. */
+export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > MOST_USES_OF_ONE ? used : 1));
@@ -106,24 +106,24 @@ export function timesDrawn(graph: GraphModel, { nodes, edges }: Picture): Int32A
 /** The boxes and words of all nodes of the picture; each box at least as large as the given one, if any. */
 export function shapesOf(
   graph: GraphModel,
-  picture: Picture,
+  plan: Plan,
   direction: Direction,
   measure: Measure,
-  times: ArrayLike<number> = timesDrawn(graph, picture),
+  times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
 ): NodeShape[] {
-  const flags = flagsIn(graph, picture);
-  return picture.nodes.map((node, i) => {
+  const flags = flagsIn(graph, plan);
+  return plan.nodes.map((node, i) => {
     const { id, group } = node;
-    const content = group
-      ? boxContent(group, classOf(graph, group.paths[0]), flags[i], measure)
-      : contentOf(graph.nodes[id], flags[i], times[i], measure);
-    return shapeOf(content, isLeaf(graph, node), isHorizontal(direction), measure, least[i]);
+    const words = group
+      ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
+      : wordsOf(graph.nodes[id], flags[i], times[i], measure);
+    return shapeOf(words, isLeaf(graph, node), isHorizontal(direction), measure, least[i]);
   });
 }
 
-/** Per node of the picture, what the flags of the outputs in it say. */
-function flagsIn(graph: GraphModel, { nodes, nodeOf }: Picture): (readonly string[])[] {
+/** Per node of the plan, what the flags of the outputs in it say. */
+function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[])[] {
   const none: readonly string[] = [];
   const found = nodes.map(() => none);
   for (const [id, flags] of flagsOf(graph)) {
@@ -134,7 +134,7 @@ function flagsIn(graph: GraphModel, { nodes, nodeOf }: Picture): (readonly strin
 }
 
 function place(
-  { nodes, edges, frames }: Picture,
+  { nodes, edges, frames }: Plan,
   shapes: readonly NodeShape[],
   times: Int32Array,
   direction: Direction,
@@ -175,7 +175,7 @@ function place(
 }
 
 function sceneFrames(
-  { frames }: Picture,
+  { frames }: Plan,
   { boxes, height }: Layout,
   direction: Direction,
   measure: Measure,
@@ -201,7 +201,7 @@ function sceneFrames(
 
 function sceneEdges(
   graph: GraphModel,
-  { edges, edgeOf }: Picture,
+  { edges, edgeOf }: Plan,
   placed: Layout,
   shapes: readonly NodeShape[],
   direction: Direction,

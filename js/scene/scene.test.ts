@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { NO_MODULES } from "../demo/build_graph";
+import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
 import { DIRECTIONS, type Direction, flow, isHorizontal } from "../layout/direction";
 import { graphs, MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";
@@ -155,16 +155,13 @@ describe("makeScene", () => {
       static: false,
       modules: NO_MODULES,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
+        ...PLAIN_NODE,
         id,
         kind: id === times ? "leaf" : "op",
         op: "O",
         label: "w",
         name: id === times ? "w" : null,
         shape: [2],
-        no_grad_inputs: [],
-        namespace: null,
-        value: null,
-        inferred: false,
       })),
       edges: Array.from({ length: times }, (_, source) => ({
         source,

@@ -1,7 +1,7 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
-import type { ClosedGroup } from "./picture";
+import type { ClosedGroup } from "./plan";
 import type { NodeShape } from "./shape";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
@@ -67,7 +67,7 @@ export interface SceneEdge {
 }
 
 /** What one drawn edge stands for. */
-export interface MergedEdges {
+interface MergedEdges {
   /** Places of the graph's edges that it is made of, from the source on. */
   edges: readonly number[];
   /** Graph nodes folded into it, from the source on. */

@@ -1,8 +1,8 @@
 import type { Measure, Style } from "../text/measure";
-import type { Content } from "./content";
+import type { NodeWords } from "./node_words";
 
 /** A text at its start (or middle), relative to the centre of its node. */
-export interface Text {
+interface Text {
   text: string;
   style: Style;
   x: number;
@@ -12,7 +12,7 @@ export interface Text {
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
-export interface StubShape {
+interface StubShape {
   line: [number, number, number, number];
   x: number;
   y: number;
@@ -57,35 +57,35 @@ const OUTLINE = 4;
 
 /** Sizes a node from its words. Stubs hang on the side that no edge uses: right of the box, or below when flow is horizontal. */
 export function shapeOf(
-  content: Content,
+  words: NodeWords,
   leaf: boolean,
   horizontal: boolean,
   measure: Measure,
   least: BoxSize = { width: 0, height: 0 },
 ): NodeShape {
-  const { quiet = false } = content;
+  const { quiet = false } = words;
   const titleStyle = quiet ? "name" : "title";
   const pad = quiet ? QUIET_PAD : leaf ? PILL_PAD : PAD;
   const under: [string | null, Style][] = [
-    [content.name, "name"],
-    [content.shape, "shape"],
-    [content.uses, "name"],
+    [words.name, "name"],
+    [words.shape, "shape"],
+    [words.uses, "name"],
   ];
   const second = under.filter((part): part is [string, Style] => part[0] !== null);
   const secondWidth =
     second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
     GAP * Math.max(0, second.length - 1);
-  const flagHeight = content.flag === null ? 0 : FLAG;
+  const flagHeight = words.flag === null ? 0 : FLAG;
   const stubWidth =
-    Math.max(0, ...content.stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
-  const stubRows = content.stubs.length;
+    Math.max(0, ...words.stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+  const stubRows = words.stubs.length;
 
   let width = Math.max(
     quiet ? QUIET_WIDTH : LEAST_WIDTH,
-    measure(content.title, titleStyle) + 2 * pad,
+    measure(words.title, titleStyle) + 2 * pad,
     secondWidth + 2 * pad,
   );
-  if (content.flag !== null) width = Math.max(width, measure(content.flag, "flag") + 2 * PAD + 12);
+  if (words.flag !== null) width = Math.max(width, measure(words.flag, "flag") + 2 * PAD + 12);
   let height = flagHeight + (second.length > 0 ? 41 : 28) - (quiet ? QUIET_LESS : 0);
   if (stubRows > 0 && !horizontal) height = Math.max(height, stubRows * STUB_ROW + 10);
   if (stubRows > 0 && horizontal) width = Math.max(width, stubWidth + 34);
@@ -95,16 +95,16 @@ export function shapeOf(
   const lines = (second.length > 0 ? 2 : 1) * LINE;
   const top = -height / 2 + flagHeight + (height - flagHeight - lines) / 2;
   const texts: Text[] = [
-    { text: content.title, style: titleStyle, x: 0, y: top + 11.5, anchor: "middle" },
+    { text: words.title, style: titleStyle, x: 0, y: top + 11.5, anchor: "middle" },
   ];
   let x = -secondWidth / 2;
   for (const [text, style] of second) {
     texts.push({ text, style, x, y: top + LINE + 11, anchor: "start" });
     x += measure(text, style) + GAP;
   }
-  if (content.flag !== null) {
+  if (words.flag !== null) {
     texts.push({
-      text: content.flag,
+      text: words.flag,
       style: "flag",
       x: 0,
       y: -height / 2 + 12.5,
@@ -112,7 +112,7 @@ export function shapeOf(
     });
   }
 
-  const stubs = content.stubs.map((stub, i): StubShape => {
+  const stubs = words.stubs.map((stub, i): StubShape => {
     if (horizontal) {
       const left = -width / 2 + 16;
       const markY = height / 2 + 11 + i * STUB_ROW;
@@ -136,7 +136,7 @@ export function shapeOf(
     };
   });
   const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
-  const outline = content.flag === null ? 0 : OUTLINE;
+  const outline = words.flag === null ? 0 : OUTLINE;
   const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
   return {
     width,

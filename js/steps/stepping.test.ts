@@ -30,7 +30,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
       graph,
       details: null,
       state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-      fault: null,
+      _fault: null,
       selected: null,
       direction: "down",
       cursor: 0,
@@ -88,9 +88,9 @@ describe("the bar without a run", () => {
   it("starts to the end, and by keys", () => {
     const { button, sent, channel, press } = shown();
     button("To the end").click();
-    channel.change("fault", "Backward failed.");
+    channel.change("_fault", "Backward failed.");
     press("ArrowRight", button("One step"));
-    channel.change("fault", null);
+    channel.change("_fault", null);
     press("End", button("One step"));
     press("ArrowLeft", button("One step"));
     const start = (cursor: number | null) => ({ kind: "start", cursor });

@@ -20,7 +20,7 @@ export interface Stepping {
 export class Stepper {
   state: Stepping = { progress: null, playing: false, starting: false };
   private graph: GraphModel | null = null;
-  private frame = 0;
+  private request = 0;
   /** The cursor that Python is about to be told; null when it knows. */
   private unsent: number | null = null;
   private playTimer = 0;
@@ -97,7 +97,7 @@ export class Stepper {
   }
 
   destroy(): void {
-    cancelAnimationFrame(this.frame);
+    cancelAnimationFrame(this.request);
     window.clearTimeout(this.playTimer);
     window.clearTimeout(this.startTimer);
   }
@@ -139,9 +139,9 @@ export class Stepper {
     if (wanted === progress.cursor) return;
     this.unsent = wanted;
     this.update({ progress: { ...progress, cursor: wanted } });
-    if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
+    if (this.request) return;
+    this.request = requestAnimationFrame(() => {
+      this.request = 0;
       const { unsent } = this;
       this.unsent = null;
       if (unsent !== null) this.channel.set("cursor", unsent);
@@ -149,8 +149,8 @@ export class Stepper {
   }
 
   private forgetMove(): void {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
+    cancelAnimationFrame(this.request);
+    this.request = 0;
     this.unsent = null;
   }
 

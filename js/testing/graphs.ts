@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { NO_MODULES } from "../demo/build_graph";
+import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
 import { MODELS } from "../demo/models";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 
@@ -34,6 +34,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
       modules: NO_MODULES,
       nodes: nodes.map(
         ({ leaf, name, shape, noGrad }, id): NodeModel => ({
+          ...PLAIN_NODE,
           id,
           kind: leaf ? "leaf" : "op",
           op: leaf ? "AccumulateGrad" : `Op${id}Backward0`,
@@ -41,9 +42,6 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
           name,
           shape,
           no_grad_inputs: leaf ? [] : noGrad,
-          namespace: null,
-          value: null,
-          inferred: false,
         }),
       ),
       edges: edges

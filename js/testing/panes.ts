@@ -1,6 +1,6 @@
 import { localChannel } from "../channel";
 import type { CompareTraits } from "../compare/traits";
-import { NO_MODULES } from "../demo/build_graph";
+import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
 import type { EdgeModel, GraphModel, NodeModel, PaneModel, PassModel } from "../wire";
 
 /** A graph in few words: "name kind op" per node, and "source target argument" per edge. */
@@ -11,16 +11,13 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
       return {
+        ...PLAIN_NODE,
         id,
         kind: kind as NodeModel["kind"],
         op: op ?? "AccumulateGrad",
         label: name === "-" ? (op ?? "") : name,
         name: name === "-" ? null : name,
         shape: [1],
-        no_grad_inputs: [],
-        namespace: null,
-        value: null,
-        inferred: false,
       };
     }),
     edges: edges.map((text): EdgeModel => {
@@ -150,7 +147,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
       total: 2,
     },
     direction: "down",
-    fault: null,
+    _fault: null,
     ...change,
   };
 }

@@ -1,11 +1,11 @@
 import type { Direction } from "../layout/direction";
 import { makeScene } from "../scene/make_scene";
-import { flatPicture } from "../scene/picture";
+import { flatPlan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 
 /** The scene of a graph with every node drawn and no boxes. */
 export function sceneOf(graph: GraphModel, direction: Direction = "down"): Scene {
-  return makeScene(graph, flatPicture(graph), direction, estimate);
+  return makeScene(graph, flatPlan(graph), direction, estimate);
 }

@@ -7,7 +7,7 @@ export function freshTraits(graph: GraphModel, change: Partial<Traits> = {}): Tr
     graph,
     details: null,
     state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
-    fault: null,
+    _fault: null,
     selected: null,
     direction: "down",
     constants: false,

@@ -501,8 +501,8 @@ export interface MemoryModel {
 
 /** What takes a while on a large graph; null or left out while it is not known. */
 export interface AskedTraits {
-  memory?: MemoryModel | null;
-  dtypes?: DtypesModel | null;
+  _memory?: MemoryModel | null;
+  _dtypes?: DtypesModel | null;
   findings?: FindingModel[] | null;
 }
 
@@ -513,7 +513,7 @@ export interface Traits extends AskedTraits {
   details: DetailsModel | null;
   state: StateModel;
   /** A sentence from Python to be shown as an error. */
-  fault: string | null;
+  _fault: string | null;
   selected: number | null;
   direction: Direction;
   /** Whether operands that need no grad, and cuts, are drawn. */
@@ -540,7 +540,7 @@ export interface CompareTraits {
   cursor: number;
   table: LeafTableModel;
   direction: Direction;
-  fault: string | null;
+  _fault: string | null;
 }
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { chain, perceptron, transformer } from "../demo/deep_models";
 import { foldedScene } from "../fold/folded_scene";
 import { deepest, firstFolding, setPlumbing, setRepeats, toDepth } from "../fold/folding";
-import { groupedGraph } from "../fold/grouped_picture";
+import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS } from "../layout/direction";
 import type { Scene } from "../scene/scene";
 import { graphs, MODELS } from "../testing/graphs";

@@ -1,6 +1,6 @@
 import { messageOf } from "../dom/fault";
 import { foldedScene } from "../fold/folded_scene";
-import { type GroupedGraph, groupedGraph } from "../fold/grouped_picture";
+import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import type { ContentCache } from "../layout/types";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";

@@ -2,26 +2,27 @@ import { WORKER_NAME } from "./messages";
 import type { StartWorker } from "./scene_maker";
 
 /**
- * Starts workers from the text of the script that runs here: a second copy of it would be too much for every notebook
- * to carry. Where the text is not at hand, from its address.
+ * Starts workers from the very script that runs here: a second copy of it would be too much for every notebook to carry.
+ *
+ * @param address Of this module, which stays valid.
  */
-export function workersFrom(
-  text: unknown,
-  type: WorkerType,
-  address: string | null = null,
-): StartWorker {
+export function workersFrom(address: string): StartWorker {
+  return () => start(address, "module");
+}
+
+/** Like `workersFrom`, of a script that stands in a page; null where its text is not at hand. */
+export function workersOfText(text: string | null | undefined): StartWorker {
   return () => {
-    if (typeof Worker !== "function") return null;
-    // An address instead of the text is what a host that develops the widget hands on.
-    const isText = typeof text === "string" && text.length > 10_000;
-    const url = isText
-      ? URL.createObjectURL(new Blob([text], { type: "text/javascript" }))
-      : address;
-    if (url === null) return null;
-    const worker = new Worker(url, { type, name: WORKER_NAME });
-    const loaded = () => URL.revokeObjectURL(url);
+    if (!text) return null;
+    const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+    const worker = start(address, "classic");
+    const loaded = () => URL.revokeObjectURL(address);
     for (const event of ["message", "error"])
-      worker.addEventListener(event, loaded, { once: true });
+      worker?.addEventListener(event, loaded, { once: true });
     return worker;
   };
+}
+
+function start(address: string, type: WorkerType): Worker | null {
+  return typeof Worker === "function" ? new Worker(address, { type, name: WORKER_NAME }) : null;
 }

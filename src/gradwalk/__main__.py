@@ -1,4 +1,4 @@
-"""The command line: ``python -m gradwalk run.gw.json.gz --html out.html``."""
+"""The command line: ``python -m gradwalk run.gw --html out.html``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Show an autograd graph that gradwalk.save() wrote to a file.",
         epilog="Without --html and --svg, the graph is printed as text.",
     )
-    parser.add_argument("file", help="the saved graph, such as run.gw.json.gz")
+    parser.add_argument("file", help="the saved graph, such as run.gw")
     parser.add_argument(
         "--html", metavar="OUT", help="write one page to explore the graph in, offline"
     )

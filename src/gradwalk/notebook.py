@@ -6,6 +6,7 @@ import gc
 import inspect
 import re
 import sys
+import warnings
 import weakref
 from collections.abc import Callable
 from types import FrameType, MethodType, SimpleNamespace
@@ -75,6 +76,16 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
+_MANY = 10
+
+_MANY_MADE = (
+    f"This cell has made {_MANY} gradwalk widgets that are still open. Each keeps its graph, with "
+    "the tensors that it saved, in memory and in the page until close() is called, also when no "
+    "variable holds it any more. In a loop call widget.close() before the next one is made, or "
+    "make one for the iteration that you want to see. gradwalk.record(loss) needs no widget, and "
+    "capture(loss) is the graph alone."
+)
+
 # By notebook cell, the widgets it made, each with the number of the execution that made it.
 _made_in: dict[str, list[tuple[int, weakref.ref[Any]]]] = {}
 
@@ -102,7 +113,9 @@ def replaced_by(widget: Any) -> list[Any]:
     made = [(run, ref) for run, ref in _made_in.get(cell, []) if ref() is not None]
     replaced = [ref for run, ref in made if run != now and not _is_held(running, ref)]
     kept = [(run, ref) for run, ref in made if ref not in replaced]
-    _made_in[cell] = [*kept, (now, weakref.ref(widget))]
+    _made_in[cell] = kept = [*kept, (now, weakref.ref(widget))]
+    if sum(run == now and _is_open(ref) for run, ref in kept) == _MANY:
+        warnings.warn(_MANY_MADE, stacklevel=2)
     found = [old for ref in replaced if (old := ref()) is not None]
     for old in found:
         _forget_result(running, old)
@@ -119,6 +132,10 @@ def _left_behind(widget: Any) -> list[Any]:
     _made[:] = [ref for ref in _made if ref() is not None and ref not in left]
     _made.append(weakref.ref(widget))
     return [old for ref in left if (old := ref()) is not None]
+
+
+def _is_open(widget: weakref.ref[Any]) -> bool:
+    return getattr(widget(), "comm", None) is not None
 
 
 def _is_cut_off(widget: weakref.ref[Any]) -> bool:

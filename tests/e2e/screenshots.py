@@ -127,7 +127,7 @@ with watch():
     loss = model(torch.randn(4, 16, 32)).square().mean()
 graph = GraphWidget(loss)
 graph""",
-    "graph.backward(); diagnose(graph)",
+    "graph.backward(); graph.diagnose()",
     width=1240,
     scale=1.2,
     height=1300,

@@ -51,7 +51,7 @@ SHOW = {
     "inferred": "widget = GraphWidget(loss_of(), names=model)\nwidget",
 }
 TOLD = """
-print(json.dumps({"numbers": numbers(), "memory": widget.memory,
+print(json.dumps({"numbers": numbers(), "memory": widget._memory,
   "norms": [[edge["source"], edge["target"], norm] for edge, norm in
             zip([widget.graph["edges"][i] for i in widget.run["edges"]], widget.run["norms"])],
   "spaces": [node["namespace"] for node in widget.graph["nodes"]],

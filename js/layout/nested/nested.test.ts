@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as shapes from "../../testing/layout_graphs";
-import { faults, type NestedInput } from "../../testing/nested_faults";
+import { defects, type NestedInput } from "../../testing/nested_defects";
 import { layout } from "../index";
 
 /** Random graphs in random boxes; edges run from lower to higher numbers, boxes may form cycles. */
@@ -37,7 +37,7 @@ describe("layout with boxes", () => {
   it("nests boxes, keeps everything apart and takes lines from node to node", () => {
     fc.assert(
       fc.property(nested, (input) => {
-        expect(faults(input, layout(input))).toEqual([]);
+        expect(defects(input, layout(input))).toEqual([]);
       }),
       { numRuns: 300 },
     );
@@ -203,7 +203,7 @@ describe("layout with boxes", () => {
           chain.target.push(v);
         }
         const wrapped = layout(chain, { aspect: 2 });
-        expect(faults(chain, wrapped, { isWrapped: true })).toEqual([]);
+        expect(defects(chain, wrapped, { isWrapped: true })).toEqual([]);
       }),
       { numRuns: 30 },
     );

@@ -13,7 +13,7 @@ import type { BoxInput, ContentCache, DrawnGraph, PlacedContent, PlacedGraph } f
 import { type Nesting, nest, type Passages, passages } from "./passages";
 
 /** What surrounds the content of a box, px. */
-export interface BoxFrame {
+interface BoxFrame {
   header: number;
   padding: number;
 }

@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import leaf_tensor, sequence_nr
 from ..graph.reading import everywhere
 from ..graph.saved import read_saved
 from ..graph.summary import summarise
@@ -51,7 +51,7 @@ def _turn(node: Node) -> tuple[bool, bool, int]:
     """The larger, the sooner the engine runs a node."""
     leaf = leaf_tensor(node)
     if leaf is None:
-        return False, False, node._sequence_nr()
+        return False, False, sequence_nr(node)
     # Leaves raise only in their hooks, so of several one with hooks is meant.
     return True, bool(leaf._backward_hooks or leaf._post_accumulate_grad_hooks), 0
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..graph.nodes import version_of
-from ..graph.reading import distinct, why_unreadable
+from ..graph.reading import distinct, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, json_number, summarise
 from ..graph.summary import frame as frame_of
 from ..wire import TensorSummary
@@ -131,7 +131,7 @@ class Keeper:
         size = grad.numel() * grad.element_size()
         stays = copy and size > LARGEST_COPY  # in `.grad`, which keeps it alive, not we
         size = distinct(grad)[0].numel() * grad.element_size()
-        storage = _storage_id(grad)
+        storage = storage_id(grad) or id(grad)
         if stays or (storage in self._storages and not copy):
             size = 0
         if self._bytes + size > self._max_bytes:
@@ -162,13 +162,6 @@ class Keeper:
 
 def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
     return grad.data_ptr(), grad.numel(), grad.dtype
-
-
-def _storage_id(tensor: torch.Tensor) -> int:
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
-        return id(tensor)  # a wrapper, such as those of torch.func, has no storage of its own
 
 
 def norms(kept: Sequence[Kept | None]) -> list[float | None]:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.engine import carried, carry, current_task, keeps_graph, when_done
 from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
 from .grads import Grads
@@ -150,11 +151,11 @@ class Observer:
         """
         outer = _owner()
         self._own = run
-        torch._C._stash_obj_in_tls(_OWNER, run)
+        carry(_OWNER, run)
         try:
             yield
         finally:
-            torch._C._stash_obj_in_tls(_OWNER, outer)
+            carry(_OWNER, outer)
             self._own = None
             if run.number == 0:  # it failed before its first step was over
                 self._count(run)
@@ -172,7 +173,7 @@ class Observer:
     def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         if self._paused:
             return
-        task = torch._C._current_graph_task_id()
+        task = current_task()
         run = self._running.get(task) or self._begin(task)
         leaf = self._leaves[node]
         own = self._own
@@ -209,13 +210,13 @@ class Observer:
     def _begin(self, task: int) -> Run:
         run = Run(
             Keeper(self._max_bytes),
-            keeps_graph=torch._C._autograd._get_current_graph_task_keep_graph(),
+            keeps_graph=keeps_graph(),
         )
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
         # The engine calls `end` when the pass is complete, and drops it uncalled when it failed.
         weakref.finalize(end, _stopped, weakref.ref(self), task).atexit = False
-        torch.autograd.Variable._execution_engine.queue_callback(end)
+        when_done(end)
         return run
 
     def _end(self, task: int) -> None:
@@ -249,9 +250,7 @@ def _nothing() -> None:
 
 def _owner() -> Run | None:
     """The pass of gradwalk's own that the running code belongs to."""
-    found: Run | None = (
-        torch._C._get_obj_in_tls(_OWNER) if torch._C._is_key_in_tls(_OWNER) else None
-    )
+    found: Run | None = carried(_OWNER)
     return found
 
 

@@ -11,7 +11,7 @@ from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
 from ..graph.modes import unseen
-from ..graph.nodes import donates_buffers, leaf_tensor
+from ..graph.nodes import donates_buffers, leaf_tensor, outputs_metadata
 from .faults import error_note, failed_node
 from .grads import Grads
 from .observe import Observer, Run
@@ -146,7 +146,7 @@ class _Output:
         """What torch starts from when it is told nothing."""
         if isinstance(self.root, torch.Tensor):
             return torch.ones_like(self.root)
-        like: Any = self.root.node._input_metadata[self.root.output_nr]
+        like: Any = outputs_metadata(self.root.node)[self.root.output_nr]
         return torch.ones(like.shape, dtype=like.dtype, device=like.device)
 
 

@@ -11,16 +11,16 @@ from .compare_input import read_graphs
 from .compare_widget import CompareWidget
 
 
-def compare(graphs: Any, names: Any = None) -> CompareWidget:
+def compare(*graphs: Any, names: Any = None) -> CompareWidget:
     """Draw two to four graphs side by side, what they have in common at the same place.
 
     What only some of them have is marked; selecting, moving and stepping through backward go
     together; a table sets ``requires_grad``, ``is_leaf`` and ``.grad`` of the leaves side by side.
 
     Args:
-        graphs: A mapping from labels to what `gradwalk.capture` takes (tensors that require grad,
-            or lists and dicts of them) or to static graphs of torch.export and torch.fx; or a list
-            of such. The first is the one that the others are compared with.
+        *graphs: A mapping from labels to what `gradwalk.capture` takes (tensors that require grad,
+            or lists and dicts of them) or to static graphs of torch.export and torch.fx; or such,
+            one by one or in a list. The first is the one that the others are compared with.
         names: What to call tensors: a mapping from names to tensors or modules, or one module, for
             all graphs; or a mapping from each label to such, for each graph its own. By default
             names are looked up among the caller's variables.
@@ -46,9 +46,10 @@ def compare(graphs: Any, names: Any = None) -> CompareWidget:
         [{'values': [1.0], 'norm': 1.0}, {'values': [1.0], 'norm': 1.0}]
         >>> widget.close()
     """
+    given = graphs[0] if len(graphs) == 1 else graphs
     found = Names()
     if names is None:
         variables = notebook.caller_variables(sys._getframe(1))
         # The labels are written above the graphs; as names of the outputs they would say it twice.
-        found = names_among({k: value for k, value in variables.items() if value is not graphs})
-    return CompareWidget(read_graphs(graphs, names, found))
+        found = names_among({k: value for k, value in variables.items() if value is not given})
+    return CompareWidget(read_graphs(given, names, found))

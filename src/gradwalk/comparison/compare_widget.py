@@ -46,7 +46,6 @@ class CompareWidget(SteppingWidget):
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
-        fault: A sentence when something went wrong that the browser should show, or None.
     """
 
     # As text: a path would make anywidget keep every widget alive through its file watcher.
@@ -258,7 +257,7 @@ class CompareWidget(SteppingWidget):
         described = self._part(f"Place {self.selected}", lambda: self._describe(linked), nothing)
         self.set_trait("details", described)
         faults = [each.fault for each in linked.subjects.values()]
-        self.set_trait("fault", next(filter(None, [*faults, self._part_fault]), None))
+        self.set_trait("_fault", next(filter(None, [*faults, self._part_fault]), None))
         self._part_fault = None
 
     def _refresh_passes(self, linked: LinkedPasses) -> bool:

@@ -16,7 +16,7 @@ from ..backward.reach import MOST_COUNTED, Reach, reach
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
-from ..graph.nodes import node_class
+from ..graph.nodes import node_class, outputs_metadata
 from ..graph.reading import one_number, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.signatures import signature
@@ -262,7 +262,7 @@ def _called(node: Node, outputs: int, hop: Hop) -> torch.Tensor | None:
             (torch.ones if nr == hop.arrived else torch.zeros)(
                 tuple(like.shape), dtype=like.dtype, device=like.device
             )
-            for nr, like in enumerate(node._input_metadata[:outputs])
+            for nr, like in enumerate(outputs_metadata(node)[:outputs])
         ]
         with torch.no_grad():
             passed = node(*seeds)  # type: ignore[operator]

@@ -18,10 +18,12 @@ from torch.autograd.graph import Node
 from ..graph.nodes import (
     AccumulateGrad,
     NextFunctions,
+    custom_function,
     input_names,
     leaf_tensor,
     node_class,
     op_name,
+    outputs_metadata,
     saved_names,
 )
 from ..graph.reading import why_unreadable
@@ -199,7 +201,7 @@ def _of_torch(op: str, argument: str | None) -> tuple[str, str]:
 
 def _of_function(node: Any) -> tuple[str, str]:
     """The source of a custom Function's backward, as text; it is never called."""
-    custom = getattr(node, "_forward_cls", None)
+    custom = custom_function(node)
     name = getattr(custom, "__name__", op_name(node).removesuffix("Backward"))
     for method in ("backward", "vjp"):
         written = inspect.getattr_static(custom, method, None)
@@ -223,7 +225,7 @@ def _case(node: Node) -> Case | None:
         return None
     saved, unreadable = _read(node)
     try:
-        outputs = tuple(_tensor_type(each) for each in node._input_metadata)
+        outputs = tuple(_tensor_type(each) for each in outputs_metadata(node))
         inputs = tuple(_input_types(node.next_functions))
     except Exception:  # a nested tensor has no one shape, a traced one no numbers for it
         return None
@@ -239,7 +241,7 @@ def _input_types(following: NextFunctions) -> Iterable[TensorType | None]:
             yield _tensor_type(leaf)
         else:
             if child not in described:
-                described[child] = child._input_metadata
+                described[child] = outputs_metadata(child)
             yield _tensor_type(described[child][output_nr])
 
 

@@ -1,6 +1,7 @@
 """The derivatives of the operations most used, as Python that can be read and run.
 
-The rows stand in the `derivatives_...` files, one per operation. They are written for complex
+The rows stand in the files beside this one (`pointwise`, `reductions`, `losses`, `shapes`,
+`layers`), one per operation. They are written for complex
 numbers and with all factors; `derivative` leaves out what is trivial for the node at hand.
 """
 

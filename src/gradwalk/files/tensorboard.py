@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import networkx as nx
 
@@ -20,7 +20,7 @@ _PLUGIN, _PLUGIN_VERSION = "graph_run_metadata_graph", b"1"  # TensorBoard's kin
 _GRAPH_DEF_VERSION = 22  # as torch's own SummaryWriter.add_graph writes
 
 
-def to_tensorboard(writer: SummaryWriter, outputs: Any, tag: str = "autograd") -> None:
+def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") -> None:
     """Write the autograd graph behind some tensors for TensorBoard's graph tab.
 
     Each autograd node becomes a node with its shapes and its device, in the scope of the module it
@@ -28,8 +28,8 @@ def to_tensorboard(writer: SummaryWriter, outputs: Any, tag: str = "autograd") -
 
     Args:
         writer: Where to write, a ``torch.utils.tensorboard.SummaryWriter``.
-        outputs: A graph that `gradwalk.capture` gave, with names and groups if it has them; or what
-            `gradwalk.capture` takes: a tensor that requires grad, or a list or dict of them.
+        *outputs: A graph that `gradwalk.capture` gave, with names and groups if it has them; or
+            what `gradwalk.capture` takes: tensors that require grad, also in lists and dicts.
         tag: What TensorBoard calls the graph; a run may hold several.
 
     Raises:
@@ -70,7 +70,7 @@ def to_tensorboard(writer: SummaryWriter, outputs: Any, tag: str = "autograd") -
             "to_tensorboard() was given an empty tag, under which TensorBoard would not find the "
             'graph. Pass a name such as "autograd".'
         )
-    graph = outputs if isinstance(outputs, nx.MultiDiGraph) else capture(outputs)
+    graph = outputs[0] if _is_graph(outputs) else capture(*outputs)
     run = config_pb2.RunMetadata()
     run.function_graphs.add().pre_optimization_graph.CopyFrom(graph_def(graph))
     metadata = summary_pb2.SummaryMetadata(data_class=summary_pb2.DATA_CLASS_BLOB_SEQUENCE)
@@ -82,6 +82,10 @@ def to_tensorboard(writer: SummaryWriter, outputs: Any, tag: str = "autograd") -
     value = summary_pb2.Summary.Value(tag=tag, metadata=metadata, tensor=blob)
     file = writer._get_file_writer()  # type: ignore[no-untyped-call]
     file.add_summary(summary_pb2.Summary(value=[value]), 0)
+
+
+def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
+    return len(outputs) == 1 and isinstance(outputs[0], nx.MultiDiGraph)
 
 
 def graph_def(graph: nx.MultiDiGraph) -> GraphDef:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..backward.faults import is_finite, nan_birth
 from ..backward.observe import Run
-from ..backward.recording import Recording
+from ..backward.recorded_pass import RecordedPass
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept
 from ..graph.names import Names
@@ -59,7 +59,7 @@ class Limits:
 @grad_mode_kept
 def judge(
     captured: Annotated,
-    recording: Recording | None,
+    recording: RecordedPass | None,
     namespaces: Mapping[int, str],
     called: Names,
     *,
@@ -164,7 +164,7 @@ def _depth(
 
 
 def _dead(
-    captured: Annotated, recording: Recording | None, dead: float, words: Callable[[int], str]
+    captured: Annotated, recording: RecordedPass | None, dead: float, words: Callable[[int], str]
 ) -> Iterator[Finding]:
     run = recording.run if recording is not None else None
     for node, zero, units in dead_units(captured, run):
@@ -184,7 +184,7 @@ def _dead(
 
 
 def _without_gradient(
-    captured: Annotated, recording: Recording | None, called: Names, *, is_explicit: bool
+    captured: Annotated, recording: RecordedPass | None, called: Names, *, is_explicit: bool
 ) -> Iterator[Finding]:
     graph = captured.graph
     leaves = {

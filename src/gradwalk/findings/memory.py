@@ -18,6 +18,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
+from ..graph.reading import storage_id, storage_uses, tensor_uses
 from ..graph.saved import read_saved
 from ..wire import MemoryModel
 
@@ -131,7 +132,7 @@ class _Kept:
 
     def add(self, node: int, tensor: torch.Tensor, *, is_output: bool) -> None:
         """Note that a node keeps a tensor."""
-        storage = _storage(tensor)
+        storage = storage_id(tensor)
         if storage is None:
             self.unknown += 1
             return
@@ -153,7 +154,7 @@ class _Kept:
         """(node, bytes) for each memory that nothing but the graph holds."""
         by_storage: dict[int, list[int]] = defaultdict(list)
         for key in self.tensors:
-            storage = _storage(self.tensors[key])
+            storage = storage_id(self.tensors[key])
             if storage is not None:
                 by_storage[storage].append(key)
         for storage, keys in by_storage.items():
@@ -167,15 +168,14 @@ class _Kept:
     def _is_held_outside(self, storage: int, keys: Sequence[int]) -> bool:
         alone = _counts_alone()
         tensors = len(keys) + self.copies[storage]
-        if _storage_uses(storage) - alone.storage_uses > tensors - 1:
+        if storage_uses(storage) - alone.storage_uses > tensors - 1:
             return True
         return any(
             self.holders[key] > 0
             and (
                 sys.getrefcount(self.tensors[key]) > alone.references
                 # A view may hold its base once more, for forward-mode derivatives.
-                or self.tensors[key]._use_count()  # type: ignore[attr-defined]
-                - alone.uses
+                or tensor_uses(self.tensors[key]) - alone.uses
                 > self.holders[key] - 1 + self.views[key]
             )
             for key in keys
@@ -199,20 +199,6 @@ def _counts_alone() -> _Counts:
     kept = {0: node._saved_other}  # type: ignore[union-attr]
     return _Counts(
         references=sys.getrefcount(kept[0]),
-        uses=kept[0]._use_count(),
-        storage_uses=_storage_uses(_storage(kept[0])),
+        uses=tensor_uses(kept[0]),
+        storage_uses=storage_uses(storage_id(kept[0]) or 0),
     )
-
-
-def _storage(tensor: torch.Tensor) -> int | None:
-    """The address of a tensor's memory; None when it has no one memory, or a wrapper hides it."""
-    if tensor.is_nested or tensor.layout is not torch.strided:
-        return None
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
-        return None
-
-
-def _storage_uses(storage: int | None) -> int:
-    return 0 if storage is None else int(torch._C._storage_Use_Count(storage))

@@ -12,7 +12,7 @@ import torch
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
-from ..graph.nodes import Edge, NextFunctions, gradient_edge
+from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
 from . import weak_facts
 from .records import Constant, Cut, Record, ThreadRecords, find_record
 from .source_line import SourceLine
@@ -116,7 +116,7 @@ def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
     if record is None:
         return None
     for node in nodes:
-        if node._sequence_nr() == record.end - 1 and find_record(node, record.threads) is record:
+        if sequence_nr(node) == record.end - 1 and find_record(node, record.threads) is record:
             return node, cut.output_nr
     return None
 

@@ -35,8 +35,31 @@ class ModuleCall:
     running: tuple[tuple[str, str], ...]
 
 
-TensorRef = Callable[[], torch.Tensor | None]
-"""Gives a tensor while it lives, then None; keeps it alive no longer."""
+class TensorRef:
+    """Gives a tensor while it lives, then None; keeps it alive no longer.
+
+    Equal to another one of the same tensor. Weak references compare what they refer to instead,
+    and a tensor answers ``==`` with a tensor.
+    """
+
+    __slots__ = ("_find", "_key")
+
+    def __init__(self, tensor: torch.Tensor, find: ParameterRef | None = None) -> None:
+        self._key = id(tensor)
+        # Python makes one weak reference per tensor, so it is the same one when the tensor is gone.
+        self._find: Callable[[], torch.Tensor | None] = find or weakref.ref(tensor)
+
+    def __call__(self) -> torch.Tensor | None:
+        """The tensor; None once it is gone."""
+        return self._find()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorRef) or self._key != other._key:
+            return False
+        return self._find is other._find or ((tensor := self()) is not None and other() is tensor)
+
+    def __hash__(self) -> int:
+        return self._key
 
 
 @dataclass(frozen=True)
@@ -116,7 +139,7 @@ class ModuleStack:
         swap the contents of tensors that have one (`torch.utils.swap_tensors`, and by way of it
         ``module.double()`` where parameters are swapped).
         """
-        return self._owners[id(tensor)] if self.is_parameter(tensor) else weakref.ref(tensor)
+        return TensorRef(tensor, self._owners[id(tensor)] if self.is_parameter(tensor) else None)
 
     def is_parameter(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is a parameter of a module whose forward began in this watch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,12 +13,13 @@ from torch.autograd.graph import Node
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor, node_class
-from ..graph.reading import why_unreadable
+from ..graph.reading import storage_id, why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import signature
 from ..wire import NoGradInput
 from .annotations import Annotation, annotation_in, threads_behind
 from .cut_words import ALIAS
+from .module_path import TensorRef
 from .records import Constant, Cut, Origin, any_alive, find_record
 
 _MOST_VALUES = 8
@@ -102,9 +102,8 @@ def operands_inferred(
 
 def storage_of(tensor: torch.Tensor) -> int | None:
     """What tells whether two tensors share their memory; None where a tensor has none."""
-    with contextlib.suppress(Exception):  # sparse, wrapped and other tensors without a storage
-        storage = tensor.untyped_storage()
-        return int(storage._cdata) if storage.nbytes() else None
+    with contextlib.suppress(Exception):  # a tensor subclass may refuse any question
+        return storage_id(tensor) if tensor.untyped_storage().nbytes() else None
     return None
 
 
@@ -201,7 +200,7 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         shape=() if tensor.is_nested else tuple(tensor.shape),
         dtype=str(tensor.dtype),
         values=values,
-        tensor=weakref.ref(tensor),
+        tensor=TensorRef(tensor),
         origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
         argument=saved.name,
     )
@@ -214,10 +213,10 @@ def alias_of(leaf: torch.Tensor) -> Cut:
         where=None,
         region=None,
         shape=tuple(leaf.shape),
-        source=weakref.ref(leaf),
+        source=TensorRef(leaf),
         made_by=None,
         output_nr=0,
-        leaves=(weakref.ref(leaf),),
+        leaves=(TensorRef(leaf),),
     )
 
 

@@ -19,15 +19,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.autograd.graph import Node
 
+from ..graph.nodes import outputs_metadata, sequence_nr
 from ..graph.release import empty
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
-
-next_number: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""The number that this thread's next autograd node will get."""
 
 _SPARE = 256  # nodes a thread may mark at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
@@ -276,7 +273,7 @@ def find_record(node: Node, among: Iterable[ThreadRecords] = ()) -> Record | Non
     Returns:
         The record; None when there is none, or when several threads have one that fits.
     """
-    number = node._sequence_nr()
+    number = sequence_nr(node)
     here = of_this_thread()
     threads = list(among) or list(_threads)
     if here in threads and not among:
@@ -295,5 +292,5 @@ def _fits(record: Record, node: Any) -> bool:
     if record.output is None or record.end - record.start > 1:
         return True
     with contextlib.suppress(RuntimeError):  # a nested tensor has no one shape
-        return any((tuple(m.shape), m.dtype) == record.output for m in node._input_metadata)
+        return any((tuple(m.shape), m.dtype) == record.output for m in outputs_metadata(node))
     return True

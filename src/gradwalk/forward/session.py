@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ..graph.engine import next_sequence_nr
+from ..graph.nodes import sequence_nr
 from ..graph.reading import why_unreadable
 from . import records, weak_facts
 from .module_path import ModuleStack, TensorRef
@@ -49,7 +51,7 @@ class Session:
         self.modules = ModuleStack()
         self._records = records.of_this_thread()
         self._records.last = None
-        self._began = records.next_number()
+        self._began = next_sequence_nr()
         self._lines = SourceLines()
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so it stays theirs
@@ -105,7 +107,7 @@ class Session:
         if self._last_was_used:
             self._records.last = None
         parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
-        number = records.next_number()
+        number = next_sequence_nr()
         for tensor, noted in weak_facts.known():
             if (
                 isinstance(noted, Record)
@@ -193,7 +195,7 @@ class Session:
             return None
         if self._records.may_mark(last.end):  # looking at a node is like marking it
             node = tensor.grad_fn
-            if node is None or node._sequence_nr() != last.start:
+            if node is None or sequence_nr(node) != last.start:
                 return None
             weak_facts.note(tensor, last)
         self._last_was_used = True

@@ -17,8 +17,9 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
+from ..graph.engine import next_sequence_nr
+from ..graph.modes import as_plain_tensors, is_tracing, pop_mode, push_mode, top_mode
 from .operands import tensors_of
-from .records import next_number
 from .session import Session
 
 # In eval mode they compute with other kernels, and other bits, unless a mode is active.
@@ -44,34 +45,28 @@ class _Watcher(TorchFunctionMode):
         """Call ``func`` as if nobody watched, and note the call."""
         kwargs = kwargs or {}
         # The compiler must find nothing to compile here, and the tracer nothing to name values by.
-        if is_compiling() or _is_tracing():
+        if is_compiling() or is_tracing():
             return func(*args, **kwargs)
-        before = next_number()
+        before = next_sequence_nr()
         result = func(*args, **kwargs)
-        numbers = before, next_number()
+        numbers = before, next_sequence_nr()
         # Any tensor subclass may refuse any question, and the user's program must not notice.
-        with contextlib.suppress(Exception), torch._C.DisableTorchFunctionSubclass():
+        with contextlib.suppress(Exception), as_plain_tensors():
             self.session.saw(func, args, kwargs, result, numbers)
         return result
 
     def pause(self, module: nn.Module) -> None:
         """Step aside while a module runs that would compute otherwise, or be traced otherwise."""
-        if self.paused_by is None and _top() is self:
+        if self.paused_by is None and top_mode() is self:
             self.paused_by = module
-            _pop()
+            pop_mode()
 
     def resume(self, module: nn.Module) -> None:
         """Watch again once the module that made us step aside has returned."""
         if self.paused_by is module:
             self.paused_by = None
-            _push(self)
+            push_mode(self)
 
-
-_push: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
-_pop: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
-_top: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
-
-_is_tracing: Callable[[], bool] = torch._C._is_tracing
 
 _local = threading.local()
 _hooks_lock = threading.Lock()
@@ -86,36 +81,36 @@ def watch() -> Iterator[None]:
     Inside the block gradwalk notes, for every operation, the user's source line, the running
     module, the function's name, whether it works in place, the operands that need no grad, and
     where gradient was cut: ``detach()``, ``.data``, ``no_grad``, ``item()``, integers, copies.
-    `annotation_of`, `cuts_of` and `provenance` tell what was noted. Values, gradients, random
-    state and the graph stay as they are; no tensor is kept alive, and what was noted is forgotten
-    with the graph. Blocks may be nested, and each thread watches only itself.
+    `gradwalk.GraphWidget`, `gradwalk.capture` and `gradwalk.explain_grad` show and tell what was
+    noted. Values, gradients, random state and the graph stay as they are; no tensor is kept alive,
+    and what was noted is forgotten with the graph. Blocks may be nested, and each thread watches
+    only itself.
 
     Functions compiled by ``torch.compile`` or TorchScript are not looked into.
 
     Example::
 
-        >>> from gradwalk.forward.annotations import annotation_of
+        >>> from gradwalk import capture
         >>> w, c = torch.tensor([4.0], requires_grad=True), torch.tensor([2.0])
         >>> with watch():
         ...     y = w * c
-        >>> (constant,) = annotation_of(y.grad_fn).constants
-        >>> constant.argument, constant.values
-        ('other', [2.0])
+        >>> [(data["kind"], data.get("value")) for _, data in capture(y).nodes(data=True)]
+        [('op', None), ('leaf', None), ('constant', '[2]')]
     """
     if is_compiling() or getattr(_local, "watcher", None) is not None:
         yield
         return
     _local.watcher = watcher = _Watcher()
     _install_hooks()
-    _push(watcher)
+    push_mode(watcher)
     try:
         yield
     finally:
         if watcher.paused_by is None:
-            _pop()
+            pop_mode()
         _remove_hooks()
         _local.watcher = None
-        with contextlib.suppress(Exception), torch._C.DisableTorchFunctionSubclass():
+        with contextlib.suppress(Exception), as_plain_tensors():
             watcher.session.finish()
 
 
@@ -140,7 +135,7 @@ def _before(module: nn.Module, inputs: Any) -> None:
     watcher = _running()
     if watcher is not None:
         watcher.session.modules.enter(module)
-        if _is_tracing() or (isinstance(module, _FUSED) and _may_fuse(module, inputs)):
+        if is_tracing() or (isinstance(module, _FUSED) and _may_fuse(module, inputs)):
             watcher.pause(module)
 
 

@@ -8,7 +8,18 @@ from contextlib import ExitStack, contextmanager
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
+
+push_mode: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
+pop_mode: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
+top_mode: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_function_mode
+
+is_tracing: Callable[[], bool] = torch._C._is_tracing
+"""Whether ``torch.jit.trace`` is at work in this thread."""
+
+as_plain_tensors = torch._C.DisableTorchFunctionSubclass
+"""Within it tensor subclasses are taken for the tensors that they are."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

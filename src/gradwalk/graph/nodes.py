@@ -1,4 +1,4 @@
-"""What gradwalk reads off an autograd ``Node``: the one file that touches torch's internals."""
+"""What gradwalk reads off an autograd ``Node``, by torch's private names where it must."""
 
 from __future__ import annotations
 
@@ -74,6 +74,27 @@ def op_name(node: Node) -> str:
 def leaf_tensor(node: Node) -> torch.Tensor | None:
     """The tensor an AccumulateGrad node accumulates into; None for every other node."""
     return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
+
+
+def outputs_metadata(node: Node) -> Sequence[Any]:
+    """Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
+
+    Raises:
+        RuntimeError: One of them has no one shape, as nested tensors.
+    """
+    found: Sequence[Any] = node._input_metadata
+    return found
+
+
+def sequence_nr(node: Node) -> int:
+    """The number of a node, in the order in which its thread made nodes."""
+    return int(node._sequence_nr())
+
+
+def custom_function(node: Node) -> type[torch.autograd.Function] | None:
+    """The ``autograd.Function`` whose backward a node is; None for every other node."""
+    found: type[torch.autograd.Function] | None = getattr(node, "_forward_cls", None)
+    return found
 
 
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:

@@ -28,6 +28,30 @@ _FREED = (
 )
 
 
+def storage_id(tensor: torch.Tensor) -> int | None:
+    """What tells whether two tensors share their memory.
+
+    None where a tensor has no one memory: a sparse or nested one, or a wrapper, such as those of
+    ``torch.func``, that hides it.
+    """
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        return None
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def storage_uses(storage: int) -> int:
+    """How many tensors, and whoever else torch counts, hold a storage."""
+    return int(torch._C._storage_Use_Count(storage))
+
+
+def tensor_uses(tensor: torch.Tensor) -> int:
+    """How many hold a tensor, as torch counts in C++."""
+    return int(tensor._use_count())  # type: ignore[attr-defined]
+
+
 def why_unreadable(tensor: torch.Tensor) -> str | None:
     """Why the values of a tensor must not be read, because they are not in memory.
 

@@ -17,24 +17,24 @@ from .reasons import KINDS, Reason, reason_of
 _MOST_NAMED = 8
 
 
-def explain_grad(tensor: torch.Tensor | nn.Module, loss: Any = None) -> str:
+def explain_grad(tensor: torch.Tensor | nn.Module, *outputs: Any) -> str:
     """Why the ``.grad`` of a tensor is None, or why it is not.
 
     Asking changes nothing: no gradient is computed, and no random number is drawn.
 
     Args:
         tensor: A tensor; or a module, for an account of all its parameters.
-        loss: What backward starts from: a tensor, or several in lists, tuples and dicts. Without
-            it only what the tensor itself tells can be told. When the forward pass ran under
-            `gradwalk.watch`, the line where gradient was cut can be named.
+        *outputs: What backward starts from, such as the loss: tensors, also in lists, tuples and
+            dicts. Without them only what the tensor itself tells can be told. When the forward pass
+            ran under `gradwalk.watch`, the line where gradient was cut can be named.
 
     Returns:
         One sentence with the remedy; where something is inferred it says so. For a module, the
         parameters without a gradient by reason, each reason with the sentence about the first.
 
     Raises:
-        TypeError: ``tensor`` is neither a tensor nor a module, or ``loss`` is of a kind that has no
-            autograd graph.
+        TypeError: ``tensor`` is neither a tensor nor a module, or an output is of a kind that has
+            no autograd graph.
 
     Example::
 
@@ -43,7 +43,7 @@ def explain_grad(tensor: torch.Tensor | nn.Module, loss: Any = None) -> str:
         >>> explain_grad(w * x)
         'This tensor is not a leaf, so torch drops its gradient once it has been used: call \
 retain_grad() on it before backward() to keep it in .grad.'
-        >>> print(explain_grad(x, loss=w * x))
+        >>> print(explain_grad(x, w * x))
         x.requires_grad is False, so backward computes no gradient for it: call \
 x.requires_grad_() before the forward pass.
     """
@@ -53,7 +53,7 @@ x.requires_grad_() before the forward pass.
             f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
             "tensor, or a module to learn about all its parameters."
         )
-    return _explained(tensor, None if loss is None else read_loss(loss, names), names)
+    return _explained(tensor, read_loss(outputs, names) if outputs else None, names)
 
 
 @grad_mode_kept

@@ -12,6 +12,7 @@ from ..forward.cut_words import ALIAS
 from ..forward.provenance import cuts_of
 from ..forward.records import Cut
 from ..forward.source_line import SourceLine
+from ..graph.nodes import version_of
 from ..graph.reading import everywhere, why_unreadable
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph
@@ -126,7 +127,7 @@ def _there(asked: _Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason
 
 def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
     # A gradient that one pass stored is of version 0; adding to it and clearing it count up.
-    overwritten = "zero_grad(set_to_none=False) has overwritten it, or " if grad._version else ""
+    overwritten = "zero_grad(set_to_none=False) has overwritten it, or " if version_of(grad) else ""
     if blocks.unknown:
         return (
             f"{zero}: {overwritten}an operation on the way may let nothing through, which cannot "

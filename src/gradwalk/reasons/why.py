@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 from ..backward.observe import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
-from ..graph.nodes import donates_buffers
+from ..graph.nodes import custom_function, donates_buffers
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
@@ -33,7 +33,7 @@ def what_is(data: dict[str, Any], node: Node) -> str:
             f"{data['name'] or 'the tensor'}.grad, which keeps adding up over several backward "
             "passes until zero_grad() clears it."
         )
-    custom = getattr(node, "_forward_cls", None)
+    custom = custom_function(node)
     if custom is not None:
         return (
             f"The backward of the custom autograd.Function {custom.__name__}: it calls "

@@ -11,14 +11,14 @@ from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
 from ..backward.observe import Step
-from ..backward.recording import Recording
+from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
 from ..derivatives.formulas import fill_in, formulas
 from ..forward.annotate import Annotated
 from ..graph.adjacency import predecessors
 from ..graph.guarded import Guarded
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
 from ..graph.summary import summarise
@@ -48,7 +48,7 @@ _LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
 _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
-def details(captured: Annotated, node_id: int, recording: Recording | None) -> DetailsModel:
+def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -> DetailsModel:
     """Describe one node.
 
     Args:
@@ -152,7 +152,7 @@ def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str
     return reason_of(leaf, name, graph_of(captured)).sentence
 
 
-def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step | None]:
+def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, Step | None]:
     """How far a node is when the cursor stands where it does, and its step if that has run."""
     if recording is None:
         return "waiting", None
@@ -161,7 +161,7 @@ def _at_cursor(recording: Recording | None, node: int) -> tuple[NodeState, Step 
 
 
 def _arrived(
-    graph: nx.MultiDiGraph, recording: Recording | None, step: Step | None
+    graph: nx.MultiDiGraph, recording: RecordedPass | None, step: Step | None
 ) -> list[TensorSummary | None] | None:
     """What came into a node; where a hook has changed what had arrived, it says so."""
     if recording is None or step is None:
@@ -194,7 +194,7 @@ def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
 
 
 def _contributions(
-    graph: nx.MultiDiGraph, recording: Recording | None, node: int
+    graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int
 ) -> list[ContributionModel] | None:
     """What has arrived at a node by now, in the order in which the engine adds it up."""
     if recording is None:
@@ -219,7 +219,7 @@ def _contributions(
     ]
 
 
-def _arrivals_by_now(graph: nx.MultiDiGraph, recording: Recording | None, node: int) -> int:
+def _arrivals_by_now(graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int) -> int:
     """How many contributions there are, those included that are not listed."""
     if recording is None:
         return 0
@@ -264,7 +264,7 @@ def _summary(kept: Kept | None) -> TensorSummary | None:
 
 
 def _forward(node: Node, op: str) -> str | None:
-    custom = getattr(node, "_forward_cls", None)
+    custom = custom_function(node)
     if custom is not None:
         try:
             return f"{custom.__name__}.forward{inspect.signature(custom.forward)}"

@@ -13,7 +13,7 @@ import torch
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.observe import Observer, Run
-from ..backward.recording import Recording, find_node
+from ..backward.recorded_pass import RecordedPass, find_node
 from ..backward.run_backward import run_backward
 from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
@@ -65,12 +65,12 @@ class Live:
         """
         self.captured = captured
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-        self.recording: Recording | None = None
+        self.recording: RecordedPass | None = None
         self._names = names
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
-        self._run: tuple[Recording | None, RunModel | None] = None, None
+        self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
 
     @property
@@ -190,7 +190,7 @@ class Live:
         if not last.keeps_graph:
             self.freed.update(i for i in last.steps if is_freed(self.captured.nodes[i]))
         if not self._is_travelling(last):
-            self.recording = Recording(self.captured, last)
+            self.recording = RecordedPass(self.captured, last)
         return True
 
     def _is_travelling(self, last: Run) -> bool:
@@ -267,14 +267,14 @@ class Live:
     def _details(self, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
             return details(self.captured, node, self.recording)
-        elsewhere = Recording(self.captured, self.recording.run)
+        elsewhere = RecordedPass(self.captured, self.recording.run)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
         found = details(self.captured, node, elsewhere)
         if elsewhere.owned:
             self._put_grad(node, elsewhere, found)
         return found
 
-    def _put_grad(self, node: int, recording: Recording, found: DetailsModel) -> None:
+    def _put_grad(self, node: int, recording: RecordedPass, found: DetailsModel) -> None:
         """Put in what ``.grad`` is at the cursor of a pass that moves it."""
         run = recording.run
         assert run.grads is not None

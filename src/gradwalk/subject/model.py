@@ -9,7 +9,7 @@ import networkx as nx
 from ..backward.grads import Moment, Timeline
 from ..backward.kept import Kept, norms
 from ..backward.observe import Observer, Run
-from ..backward.recording import Recording
+from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import successors
 from ..graph.summary import json_number, plain_values
@@ -150,7 +150,7 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
     }
 
 
-def run_model(recording: Recording) -> RunModel:
+def run_model(recording: RecordedPass) -> RunModel:
     """What flowed in a backward pass, in few numbers.
 
     Args:

@@ -60,11 +60,11 @@ def read_subject(
     recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
     with collector_paused(), unseen():
         if recording is not None:
-            plain = recording._captured
+            plain = recording._pass.captured
         else:
             plain = capture_nodes(read_outputs(given, caller), called, max_nodes)
         if infer is None:
             infer = len(plain.graph) <= MOST_INFERRED
         subject = Live(annotate(plain, called, infer=infer), called, max_bytes)
-    subject.recording = recording
+    subject.recording = None if recording is None else recording._pass
     return subject

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import networkx as nx
 
-from ..backward.recording import find_node
+from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding, findings_from
 from ..findings.judge import Limits
 from ..graph.names import Names

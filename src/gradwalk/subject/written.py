@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import torch
 
-from ..backward.recording import find_node
+from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding
 from ..findings.judge import Limits
 from ..graph.names import Names

@@ -13,7 +13,7 @@ import traitlets
 
 from .. import notebook
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.recording import find_node, read_max_bytes
+from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
 from ..files import export, mime
 from ..files.html import to_html
@@ -64,12 +64,8 @@ class GraphWidget(SteppingWidget):
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
-        dtypes: The dtype of every node (see `gradwalk.wire.DtypesModel`). Read-only.
-        memory: The bytes held for backward (see `gradwalk.wire.MemoryModel`), once the browser has
-            asked for them. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `gradwalk.wire.FindingModel`), once it was asked. Read-only.
-        fault: A sentence when something went wrong that the browser should show, or None.
 
     Example::
 
@@ -107,8 +103,8 @@ class GraphWidget(SteppingWidget):
     run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     constants = traitlets.Bool(True).tag(sync=True)
-    dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _subject: Subject | None = None  # None before the start and once closed
@@ -187,7 +183,7 @@ class GraphWidget(SteppingWidget):
 
         def fill() -> None:
             self.set_trait("graph", subject.model)
-            self.set_trait("dtypes", dtypes_model(subject.drawn))
+            self.set_trait("_dtypes", dtypes_model(subject.drawn))
             self.set_trait("state", subject.state())
             self.set_trait("transport", subject.transport())
             self.set_trait("steps", subject.steps)
@@ -366,7 +362,7 @@ class GraphWidget(SteppingWidget):
         if asked.get("kind") == "diagnose":
             self.diagnose()
         elif asked.get("kind") == "memory":
-            self.set_trait("memory", self._open().memory())
+            self.set_trait("_memory", self._open().memory())
         else:
             super()._answer(asked)
 
@@ -410,7 +406,7 @@ class GraphWidget(SteppingWidget):
                     is_new = self._refresh_run(subject)
                     if self._describes_now(describe or is_new):
                         self.set_trait("details", self._describe(subject))
-                        self.set_trait("fault", subject.fault or self._part_fault)
+                        self.set_trait("_fault", subject.fault or self._part_fault)
                         self._part_fault = None
             finally:
                 self._refreshing = False
@@ -434,8 +430,8 @@ class GraphWidget(SteppingWidget):
         """Show what is new: a pass that has ended, whether or not we go to it."""
         self.set_trait("state", self._part("What has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
-        if self.memory is not None:
-            self.set_trait("memory", self._part("The memory held", subject.memory, None))
+        if self._memory is not None:
+            self.set_trait("_memory", self._part("The memory held", subject.memory, None))
         if subject.recorded is not None and subject.recorded is not self._recorded:
             self.set_trait("steps", subject.steps)
             self.cursor = subject.cursor

@@ -12,7 +12,7 @@ import anywidget
 import traitlets
 
 from .. import notebook
-from ..backward.recording import read_count, refuse_within_backward
+from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.modes import grad_mode_kept
 from ..reasons import why
 from .traits import Cursor, Direction
@@ -30,13 +30,12 @@ class SteppingWidget(anywidget.AnyWidget):
         selected: What is selected, or None.
         cursor: After how many of the steps we stand.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
-        fault: A sentence when something went wrong that the browser should show, or None.
     """
 
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
-    fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
+    _fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     steps: Any
 
@@ -278,7 +277,7 @@ class SteppingWidget(anywidget.AnyWidget):
         try:
             self._answer(content)
         except Exception as error:  # the user's own code, run by a button: shown in the widget
-            self.set_trait("fault", why.failure(error))
+            self.set_trait("_fault", why.failure(error))
 
     def _answer(self, asked: dict[str, Any]) -> None:
         if asked.get("kind") != "start":

@@ -15,8 +15,8 @@ from .values import Direction
 class AskedTraits(TypedDict, total=False):
     """What takes a while on a large graph; None or left out while it is not known."""
 
-    memory: MemoryModel | None
-    dtypes: DtypesModel | None
+    _memory: MemoryModel | None
+    _dtypes: DtypesModel | None
     findings: list[FindingModel] | None
 
 
@@ -27,7 +27,7 @@ class Traits(AskedTraits):
     details: DetailsModel | None
     """Of the selected node."""
     state: StateModel
-    fault: str | None
+    _fault: str | None
     """A sentence from Python to be shown as an error."""
     selected: int | None
     direction: Direction
@@ -56,7 +56,7 @@ class CompareTraits(TypedDict):
     cursor: int
     table: LeafTableModel
     direction: Direction
-    fault: str | None
+    _fault: str | None
 
 
 class StartMessage(TypedDict):

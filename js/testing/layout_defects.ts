@@ -1,7 +1,7 @@
 import type { Layout, LayoutInput } from "../layout/types";
 
 /** What is wrong with a picture, a line each, for tests: upward edges, overlapping boxes, lines through boxes. */
-export function faults(input: LayoutInput, result: Layout, gap = 24): string[] {
+export function defects(input: LayoutInput, result: Layout, gap = 24): string[] {
   const found: string[] = [];
   const count = result.x.length;
   const box = Array.from({ length: count }, (_, v) => {

@@ -1,5 +1,5 @@
 import type { BoxInput, Layout, LayoutInput } from "../layout/types";
-import { passes } from "./layout_faults";
+import { passes } from "./layout_defects";
 
 interface Rect {
   left: number;
@@ -13,7 +13,7 @@ const NEAR = 1e-6;
 export type NestedInput = LayoutInput & { boxes: BoxInput };
 
 /** What is wrong with a nested picture, a line each, for tests. Where it is wrapped, lines may run up between columns. */
-export function faults(
+export function defects(
   input: NestedInput,
   result: Layout,
   { header = 28, isWrapped = false } = {},

@@ -1,18 +1,18 @@
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import type { Content } from "./content";
-import type { ClosedGroup } from "./picture";
+import type { NodeWords } from "./node_words";
+import type { ClosedGroup } from "./plan";
 
 const TITLE_ROOM = 200;
 
 /** The words on a closed box; `kind` is the class of its module, if that is known. */
-export function boxContent(
+export function boxWords(
   { paths, members }: ClosedGroup,
   kind: string | null,
   flags: readonly string[],
   measure: Measure,
-): Content {
+): NodeWords {
   const room = (text: string, style: Parameters<Measure>[1], taken = 0) =>
     shortenMiddle(oneLine(text), TITLE_ROOM - taken, (part) => measure(part, style));
   const size = counted(members.length, "node");

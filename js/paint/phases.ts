@@ -4,19 +4,19 @@ import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 
 /** What the drawing shows of backward at a node; null before any. */
-export type Stage = NodeState | "reached" | null;
+export type Phase = NodeState | "reached" | null;
 
-type EdgeStage = "flowed" | "passing" | "unreached" | null;
+type EdgePhase = "flowed" | "passing" | "unreached" | null;
 
 /** What the drawing shows of backward at a node of the graph. */
-function nodeStage(id: number, { progress, ran, reached }: Marks): Stage {
+function nodePhase(id: number, { progress, ran, reached }: Marks): Phase {
   if (progress) return stateAt(progress.recording, id, progress.cursor);
   if (!ran) return null;
   return reached.has(id) ? "reached" : "not reached";
 }
 
 /** The same of an edge of the graph. */
-function edgeStage(index: number, { progress, ran, flowed }: Marks): EdgeStage {
+function edgePhase(index: number, { progress, ran, flowed }: Marks): EdgePhase {
   if (!progress) return flowed.has(index) ? "flowed" : ran ? "unreached" : null;
   const { recording, cursor } = progress;
   if (recording.flows[index] === 0) return "unreached";
@@ -25,17 +25,17 @@ function edgeStage(index: number, { progress, ran, flowed }: Marks): EdgeStage {
 }
 
 /** What backward has done at a drawn node, a closed box included. */
-export function stageOf(node: SceneNode, marks: Marks): Stage {
-  if (!node.group) return nodeStage(node.id, marks);
-  return commonStage(node.group.members.map((id) => nodeStage(id, marks)));
+export function phaseOf(node: SceneNode, marks: Marks): Phase {
+  if (!node.group) return nodePhase(node.id, marks);
+  return commonPhase(node.group.members.map((id) => nodePhase(id, marks)));
 }
 
 /**
  * What to show of many nodes at once: that one of them runs, else what lies furthest behind; "ready" also where some are
  * done and some are not. Those that backward never reaches count only when all are such.
  */
-export function commonStage(stages: readonly Stage[]): Stage {
-  const met = new Set(stages);
+export function commonPhase(phases: readonly Phase[]): Phase {
+  const met = new Set(phases);
   if (met.has("running")) return "running";
   if (met.has("reached")) return "reached";
   const isUnderWay = met.has("done") && (met.has("waiting") || met.has("ready"));
@@ -46,9 +46,9 @@ export function commonStage(stages: readonly Stage[]): Stage {
 }
 
 /** The same of a drawn edge. */
-export function stageOfEdge(edge: SceneEdge, marks: Marks): EdgeStage {
-  if (!edge.merged) return edgeStage(edge.index, marks);
-  const met = new Set(edge.merged.edges.map((e) => edgeStage(e, marks)));
-  for (const stage of ["passing", "flowed", null] as const) if (met.has(stage)) return stage;
+export function phaseOfEdge(edge: SceneEdge, marks: Marks): EdgePhase {
+  if (!edge.merged) return edgePhase(edge.index, marks);
+  const met = new Set(edge.merged.edges.map((e) => edgePhase(e, marks)));
+  for (const phase of ["passing", "flowed", null] as const) if (met.has(phase)) return phase;
   return "unreached";
 }

@@ -9,7 +9,7 @@ const MOST_TAGS = 400;
 const MOST_GHOSTS = 400;
 
 /** Draws under and over a pane's picture what its graph lacks and what others lack. */
-export function paintMarks(
+export function paintDifferences(
   underlay: SVGGElement,
   overlay: SVGGElement,
   pane: PaneScene,

@@ -1,18 +1,18 @@
 import type { GraphModel } from "../wire";
 
 /** What is to be drawn, before any place is known: nodes and edges of the graph, or boxes that stand for several. */
-export interface Picture {
-  nodes: PictureNode[];
-  edges: PictureEdge[];
+export interface Plan {
+  nodes: PlanNode[];
+  edges: PlanEdge[];
   /** Open groups, each after the one around it. */
-  frames: PictureFrame[];
+  frames: PlanFrame[];
   /** Per graph node, its place in `nodes`; -1 if it is folded into an edge. Null when they are the same. */
   nodeOf: Int32Array | null;
   /** Per graph edge, its place in `edges`; -1 if it is hidden in a box. Null when they are the same. */
   edgeOf: Int32Array | null;
 }
 
-interface PictureNode {
+interface PlanNode {
   /** The node of the graph; the first of them for a box. */
   id: number;
   /** Null for a node of the graph. */
@@ -29,7 +29,7 @@ export interface ClosedGroup {
   members: readonly number[];
 }
 
-interface PictureEdge {
+interface PlanEdge {
   /** Places in `nodes`. */
   source: number;
   target: number;
@@ -42,14 +42,14 @@ interface PictureEdge {
   folded: readonly number[];
 }
 
-interface PictureFrame {
+interface PlanFrame {
   path: string;
   /** Place in `frames` of the one around it; -1 for none. */
   parent: number;
 }
 
 /** Everything as it is: one node per graph node, one line per edge. */
-export function flatPicture({ nodes, edges }: GraphModel): Picture {
+export function flatPlan({ nodes, edges }: GraphModel): Plan {
   const none: readonly number[] = [];
   return {
     nodes: nodes.map(({ id }) => ({ id, group: null, frame: -1 })),

@@ -5,7 +5,7 @@ import type { GraphModel, NodeModel, NoGradInput } from "../wire";
 import { isAutograd } from "./shown_graph";
 
 /** The words on a node, already short enough to draw. */
-export interface Content {
+export interface NodeWords {
   title: string;
   /** Name of an operation's tensor, apart from the operation's own name. */
   name: string | null;
@@ -33,13 +33,13 @@ const ARGUMENT_ROOM = 90;
 const QUIET_ROOM = 150;
 const MANY_STUBS = 5;
 
-export function contentOf(
+export function wordsOf(
   node: NodeModel,
   flags: readonly string[],
   uses: number,
   measure: Measure,
-): Content {
-  if (!isAutograd(node)) return quietContent(node, measure);
+): NodeWords {
+  if (!isAutograd(node)) return quietWords(node, measure);
   const leaf = node.kind === "leaf";
   const hidden = leaf || node.name === null || flags.includes(node.name);
   // A leaf of autograd is called by its tensor alone; what goes into a static graph says what it is.
@@ -65,7 +65,7 @@ export function roleOf({ kind, op }: NodeModel): string | null {
 }
 
 /** The words on a constant, a cut or a tensor outside the graph. */
-function quietContent(node: NodeModel, measure: Measure): Content {
+function quietWords(node: NodeModel, measure: Measure): NodeWords {
   const under = node.kind === "cut" && node.name !== null ? node.op : valueOrShape(node);
   const title = oneLine(node.label) || "unnamed";
   return {

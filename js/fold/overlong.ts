@@ -1,9 +1,9 @@
 import { makeGraph } from "../layout/graph";
 import { longestPathTo } from "../layout/rank";
-import type { Picture } from "../scene/picture";
+import type { Plan } from "../scene/plan";
 
 /** A picture of a large graph that is so many times as long as it is wide is wrapped into columns. */
-export const HAIR = 2.5;
+export const OVERLONG = 2.5;
 /** A guess says so only where it would have to be wrong by this factor. */
 const SURELY = 4;
 /** What a row, a node and a line that passes a row take at most or at least, px. */
@@ -11,8 +11,8 @@ const ROW = 80;
 const NODE = 160;
 const LINE = 14;
 
-/** Whether a picture will be a hair beyond doubt, before it is laid out: laying it out twice takes twice as long. */
-export function isSurelyHair({ nodes, edges }: Picture): boolean {
+/** Whether a picture will be overlong beyond doubt, before it is laid out: laying it out twice takes twice as long. */
+export function isSurelyOverlong({ nodes, edges }: Plan): boolean {
   const n = nodes.length;
   const rank = longestPathTo(
     makeGraph(
@@ -40,5 +40,5 @@ export function isSurelyHair({ nodes, edges }: Picture): boolean {
     widest = Math.max(widest, width[r] + lines * LINE);
     rows++;
   }
-  return rows * ROW > SURELY * HAIR * widest;
+  return rows * ROW > SURELY * OVERLONG * widest;
 }

@@ -1,4 +1,4 @@
-import type { ClosedGroup, Picture } from "../scene/picture";
+import type { ClosedGroup, Plan } from "../scene/plan";
 import type { GraphModel } from "../wire";
 import { boxesAround } from "./boxes";
 import { type Folding, openPaths } from "./folding";
@@ -33,7 +33,7 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
 }
 
 /** What shows of a graph as it is folded. */
-export function groupedPicture(grouped: GroupedGraph, folding: Folding): Picture {
+export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const { graph, tree, source, target, op, plumbing } = grouped;
   const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded };

@@ -6,7 +6,7 @@ import type { Marks } from "./marks";
 const MOST = 300;
 
 /** What is drawn as elements above the canvas: what changes as the pointer and the keyboard move. */
-export function standingOut(
+export function highlighted(
   scene: Scene,
   marks: Marks,
 ): { nodes: SceneNode[]; edges: SceneEdge[] } {
@@ -24,6 +24,6 @@ export function standingOut(
 }
 
 /** The marks without those: what a canvas draws once and keeps. */
-export function calm(marks: Marks): Marks {
+export function withoutHighlights(marks: Marks): Marks {
   return { ...marks, hovered: null, selected: null, module: null, focused: null, hit: null };
 }

@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { chain, DEEP_MODELS } from "../demo/deep_models";
 import { makeScene } from "../scene/make_scene";
-import { flatPicture, type Picture } from "../scene/picture";
+import { flatPlan, type Plan } from "../scene/plan";
 import { MODELS } from "../testing/graphs";
 import { estimate } from "../text/measure";
 import { firstFolding, setPlumbing, toDepth } from "./folding";
-import { groupedGraph, groupedPicture } from "./grouped_picture";
-import { HAIR, isSurelyHair } from "./hair";
+import { foldedPlan, groupedGraph } from "./grouped_graph";
+import { isSurelyOverlong, OVERLONG } from "./overlong";
 
 const models = Object.entries({ ...MODELS, ...DEEP_MODELS, chain: () => chain(600) });
 
 /** A picture of so many nodes in a row, beside a node with so many neighbours. */
-function fan(row: number, width: number): Picture {
-  const { nodes, edges } = flatPicture(chain(row));
+function fan(row: number, width: number): Plan {
+  const { nodes, edges } = flatPlan(chain(row));
   const more = Array.from({ length: width }, (_, i) => nodes.length + i);
   const edge = edges[0];
   return {
@@ -24,22 +24,22 @@ function fan(row: number, width: number): Picture {
   };
 }
 
-describe("isSurelyHair", () => {
+describe("isSurelyOverlong", () => {
   it.each(models)("is never wrong about %s", (_, make) => {
     const graph = make();
     const grouped = groupedGraph(graph);
     const first = firstFolding(grouped.tree);
     for (const folding of [first, setPlumbing(toDepth(grouped.tree, first, 2), false)]) {
-      const picture = groupedPicture(grouped, folding);
-      if (!isSurelyHair(picture)) continue;
+      const picture = foldedPlan(grouped, folding);
+      if (!isSurelyOverlong(picture)) continue;
       const { width, height } = makeScene(graph, picture, "down", estimate);
-      expect(height / width).toBeGreaterThan(HAIR);
+      expect(height / width).toBeGreaterThan(OVERLONG);
     }
   });
 
   it("tells a long chain from one that has something wide beside it", () => {
-    expect(isSurelyHair(fan(2000, 0))).toBe(true);
-    expect(isSurelyHair(fan(2000, 1000))).toBe(false);
+    expect(isSurelyOverlong(fan(2000, 0))).toBe(true);
+    expect(isSurelyOverlong(fan(2000, 1000))).toBe(false);
   });
 
   it("counts the lines that pass a row as well as the nodes in it", () => {
@@ -54,14 +54,14 @@ describe("isSurelyHair", () => {
     }));
     const forward = across.filter(({ source, target }) => target > source);
     const picture = { ...fan(10 * rows, 0), nodes };
-    expect(isSurelyHair({ ...picture, edges: columns })).toBe(true);
-    expect(isSurelyHair({ ...picture, edges: [...columns, ...forward] })).toBe(false);
+    expect(isSurelyOverlong({ ...picture, edges: columns })).toBe(true);
+    expect(isSurelyOverlong({ ...picture, edges: [...columns, ...forward] })).toBe(false);
   });
 
   it("makes nothing of a picture that is all cycle, as boxes that feed each other are", () => {
     const { nodes, edges } = fan(2000, 0);
     const back = edges.map((edge) => ({ ...edge, source: edge.target, target: edge.source }));
     const picture = { ...fan(2000, 0), nodes, edges: [...edges, ...back] };
-    expect(isSurelyHair(picture)).toBe(false);
+    expect(isSurelyOverlong(picture)).toBe(false);
   });
 });

@@ -1,0 +1,243 @@
+"""A backward pass that was recorded, and where a cursor stands in it."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import networkx as nx
+
+from ..graph.capture import Capture
+from ..graph.engine import NO_TASK, current_task
+from ..graph.modes import unseen
+from ..wire import MarkModel, NodeState, StepModel
+from .faults import marks
+from .observe import Run
+from .steps import state_at, step_models
+
+
+class RecordedPass:
+    """What was seen of one backward pass, and a cursor over its steps.
+
+    A pass that gradwalk ran owns the ``.grad`` of the graph's leaves (and of intermediate tensors
+    that retain theirs): with the cursor at k, each is what the engine had after k steps, bit for
+    bit. A pass that was only watched, or whose ``.grad`` something else has changed since, is
+    travelled through without touching any.
+
+    Attributes:
+        graph: The captured graph, as `gradwalk.capture` gives it.
+        captured: The same, with the autograd nodes behind it.
+        run: What was seen of the pass.
+        cursor: After how many steps we are; `travel` moves it.
+    """
+
+    def __init__(self, captured: Capture, run: Run) -> None:
+        """Stand at the end of a run; at the start of one that stopped with an error.
+
+        Args:
+            captured: The graph.
+            run: A run that is over.
+        """
+        self.graph: nx.MultiDiGraph = captured.graph
+        self.captured = captured
+        self.run = run
+        self.cursor = 0 if run.grads is not None and run.state == "stopped" else len(run.steps)
+
+    @property
+    def owned(self) -> bool:
+        """Whether moving the cursor moves ``.grad``."""
+        return self.run.grads is not None and self.run.grads.fixed is None
+
+    @property
+    def note(self) -> str | None:
+        """What there is to say about this pass: who ran it, what ``.grad`` it added to."""
+        return about_run(self.run)
+
+    @functools.cached_property
+    def marks(self) -> list[MarkModel]:
+        """The nodes where something went wrong, each with a sentence."""
+        return marks(self.captured, self.run)
+
+    @functools.cached_property
+    def models(self) -> list[StepModel]:
+        """The steps as plain JSON values, without what flowed."""
+        return step_models(self.graph, self.run)
+
+    def state(self, node: int) -> NodeState:
+        """How far a node is at the cursor: "waiting", "ready", "running", "done", "not reached"."""
+        number = self.run.numbers.get(node)
+        return state_at(None if number is None else self.models[number - 1], self.cursor)
+
+    def travel(self, cursor: int) -> None:
+        """Move the cursor, and every ``.grad`` that the pass owns.
+
+        Args:
+            cursor: After how many steps to stand.
+
+        Raises:
+            ValueError: The pass has not as many steps.
+        """
+        total = len(self.run.steps)
+        if not 0 <= cursor <= total:
+            raise ValueError(
+                f"cursor was given {cursor}, but this backward pass has {total} steps: give a "
+                f"number from 0 to {total}."
+            )
+        if self.run.grads is not None:
+            with unseen():
+                self.run.grads.go(cursor)
+        self.cursor = cursor
+
+    def find(self, node: int | str) -> int:
+        """After which step a node has just run.
+
+        Args:
+            node: Its id, or the name of its tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+        """
+        found = find_node(self.graph, node)
+        if found in self.run.numbers:
+            return self.run.numbers[found]
+        raise ValueError(
+            f"run_to was given {node!r}, which did not run in this backward pass"
+            + (": it stopped with an error before." if self.run.state == "stopped" else ".")
+        )
+
+
+def about_run(run: Run) -> str | None:
+    """What there is to say about a backward pass on the bar: who ran it, what it added to."""
+    if run.grads is None:
+        return (
+            "Your program ran this backward pass, so stepping through it only shows what flowed "
+            "and leaves every .grad as it is."
+        )
+    if run.grads.fixed is not None:
+        return (
+            f"{run.grads.fixed}, so stepping leaves every .grad as it is and only shows what "
+            "flowed. backward() on the widget records a new pass."
+        )
+    sentences = []
+    if run.state == "stopped":
+        sentences.append("This backward pass stopped, so every .grad was put back.")
+    held = [t.name for t in run.grads.timelines if t.moments[0].grad is not None]
+    if held:
+        sentences.append(
+            f"{_were(held)} not empty before this pass: backward adds to what is there. "
+            "Start from nothing with zero_grad(), or by setting .grad to None."
+        )
+    if run.seeds is not None and any(seed.numel() > 1 for seed in run.seeds):
+        sentences.append(
+            "It started from the gradient= you gave: the weights with which the output's numbers "
+            "count, so each .grad is that of their weighted sum."
+        )
+    if run.once and run.state == "done":
+        sentences.append(
+            "Compiled code in this graph overwrites what it saved, so this pass has freed the "
+            "saved tensors, and backward cannot run again without a new forward pass."
+        )
+    with_graph = next(
+        (
+            t.name
+            for t in run.grads.timelines
+            if (grad := t.moments[-1].grad) is not None and grad.requires_grad
+        ),
+        None,
+    )
+    if with_graph is not None:
+        sentences.append(
+            "create_graph=True gave each gradient a graph of its own: see it with "
+            f"GraphWidget({with_graph}.grad)."
+        )
+    return " ".join(sentences) or None
+
+
+def _were(names: list[str]) -> str:
+    """For one tensor, or for the first of several."""
+    more = len(names) - 1
+    return f"{names[0]}.grad and {more} more were" if more else f"{names[0]}.grad was"
+
+
+def refuse_within_backward(what: str) -> None:
+    """Raise when the running code is a hook of a backward pass.
+
+    Args:
+        what: What was asked for, to begin a sentence with: "step()", "Moving the cursor".
+
+    Raises:
+        RuntimeError: It is.
+    """
+    if current_task() != NO_TASK:
+        raise RuntimeError(
+            f"{what} was asked for by a hook while a backward pass runs, "
+            "which is still adding to every .grad. Do it after that pass: in the hook, only "
+            "remember that it is to be done."
+        )
+
+
+def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
+    """A node by its id or by the name of its tensor.
+
+    Raises:
+        TypeError: ``node`` is neither.
+        ValueError: There is no such node, or several have the name.
+    """
+    total = len(graph)
+    if isinstance(node, str):
+        found: list[int] = [i for i, name in graph.nodes(data="name") if name == node]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+            raise ValueError(
+                f"The name {node!r} is that of {len(found)} nodes: {listed}. Give an id."
+            )
+        raise ValueError(
+            f"There is no node called {node!r} in this graph. Give the name of a tensor as the "
+            f"widget shows it, or an id from 0 to {total - 1}."
+        )
+    try:
+        i = operator.index(node)
+    except TypeError:
+        raise TypeError(
+            f"A node was given as {node!r}, of type {type(node).__name__}. Give its id, 0 to "
+            f"{total - 1}, or the name of its tensor."
+        ) from None
+    if not 0 <= i < total:
+        raise ValueError(
+            f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
+        )
+    return i
+
+
+def read_count(n: Any, caller: str) -> int:
+    """How many steps, checked."""
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(
+            f"{caller}() was given {n!r}, of type {type(n).__name__}. Give a number of steps."
+        ) from None
+    if count < 0:
+        other = "step_back" if caller == "step" else "step"
+        raise ValueError(
+            f"{caller}() was given {count}. Give a number of steps from 0, or call {other}()."
+        )
+    return count
+
+
+def read_max_bytes(max_bytes: Any) -> int:
+    """A number of bytes to keep, checked."""
+    try:
+        count = operator.index(max_bytes)
+    except TypeError:
+        raise TypeError(
+            f"max_bytes was given {max_bytes!r}, of type {type(max_bytes).__name__}. Give a whole "
+            "number of bytes, such as 256 * 2**20."
+        ) from None
+    if count < 0:
+        raise ValueError(f"max_bytes was given {count}. Give a number of bytes from 0.")
+    return count

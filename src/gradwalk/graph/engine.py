@@ -1,0 +1,36 @@
+"""What gradwalk asks of torch's autograd engine while a pass runs, by torch's private names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+NO_TASK = -1
+
+current_task: Callable[[], int] = torch._C._current_graph_task_id
+"""The number of the backward pass that the running code is a hook of; `NO_TASK` elsewhere."""
+
+next_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""The number that this thread's next autograd node will get."""
+
+
+def keeps_graph() -> bool:
+    """Whether the pass that is running keeps saved tensors, as ``retain_graph=True`` asks."""
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
+
+
+def when_done(callback: Callable[[], None]) -> None:
+    """Have the engine call back when the running pass is complete; it drops this when it fails."""
+    torch.autograd.Variable._execution_engine.queue_callback(callback)
+
+
+def carry(key: str, value: Any) -> None:
+    """Put something into the thread's own state, which follows the engine to its threads."""
+    torch._C._stash_obj_in_tls(key, value)
+
+
+def carried(key: str) -> Any:
+    """What `carry` has put there; None for nothing."""
+    return torch._C._get_obj_in_tls(key) if torch._C._is_key_in_tls(key) else None

@@ -1,0 +1,136 @@
+"""Models that people use, built small from their configurations: nothing is downloaded."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gradwalk import GraphWidget
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore"),  # theirs
+]
+
+# The sizes that configurations have in common; each takes those that it knows.
+SMALL = {
+    key: size
+    for size, keys in {
+        0: "pad_token_id",
+        1: "bos_token_id",
+        2: "eos_token_id num_hidden_layers num_attention_heads num_key_value_heads n_layer n_head "
+        "num_layers num_heads encoder_layers decoder_layers encoder_attention_heads n_layers "
+        "decoder_attention_heads n_heads num_experts_per_tok",
+        4: "num_experts state_size",
+        8: "head_dim d_kv patch_size",
+        16: "hidden_size n_embd d_model dim moe_intermediate_size word_embed_proj_dim",
+        32: "intermediate_size n_positions d_ff encoder_ffn_dim decoder_ffn_dim image_size "
+        "hidden_dim max_position_embeddings ffn_dim",
+        64: "vocab_size",
+    }.items()
+    for key in keys.split()
+}
+IN_TRANSFORMERS = dict.fromkeys(
+    [
+        *("Bert", "DistilBert", "GPT2", "Llama", "Mistral", "Qwen3", "Qwen3Moe", "GPTNeoX"),
+        *("Mamba", "Gemma", "OPT"),
+    ],
+    "words",
+) | {"T5": "two texts", "Bart": "two texts", "ViT": "pictures", "DeiT": "pictures"}
+IN_TIMM = [
+    *("resnet18", "convnext_atto", "efficientnet_b0", "mobilenetv3_small_050"),
+    *("vit_tiny_patch16_224", "mixer_s32_224", "regnetx_002", "densenet121"),
+]
+
+STAND_INS: list[torch.library.Library] = []  # what one defines lives as long as it does
+
+
+def library(name: str) -> Any:
+    """Import one of them, both of which import torchvision.
+
+    Its own operators do not load beside a torch without CUDA, and it does not without them. None
+    is used here, so names do.
+    """
+    if torch.version.cuda is None and not STAND_INS:
+        STAND_INS.append(torch.library.Library("torchvision", "FRAGMENT"))
+        for operator in ("nms", "qnms"):
+            STAND_INS[0].define(f"{operator}(Tensor boxes, Tensor scores, float most) -> Tensor")
+    return importlib.import_module(name)
+
+
+def of_transformers(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
+    transformers = library("transformers")
+    config_class = getattr(transformers, f"{name}Config")
+    known = config_class().to_dict()
+    config = config_class(**{key: value for key, value in SMALL.items() if key in known})
+    model = getattr(transformers, f"{name}Model")(config)
+    given = {
+        "words": {"input_ids": torch.arange(3, 13).reshape(2, 5)},
+        "two texts": {
+            "input_ids": torch.arange(3, 13).reshape(2, 5),
+            "decoder_input_ids": torch.arange(3, 11).reshape(2, 4),
+        },
+        "pictures": {"pixel_values": torch.randn(2, 3, 32, 32)},
+    }[IN_TRANSFORMERS[name]]
+    return model, lambda: model(**given).last_hidden_state.square().mean()
+
+
+def of_timm(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
+    timm = library("timm")
+    model = timm.create_model(name, pretrained=False)
+    pictures = torch.randn(2, 3, *model.default_cfg["input_size"][1:])
+    return model, lambda: model(pictures).square().mean()
+
+
+def nodes_behind(loss: Tensor) -> int:
+    """The number of autograd nodes, by a walk of the test's own."""
+    seen, left = set(), [loss.grad_fn]
+    while left:
+        node = left.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            left += [child for child, _ in node.next_functions]
+    return len(seen)
+
+
+def check(make: Callable[[str], tuple[nn.Module, Callable[[], Tensor]]], name: str) -> None:
+    torch.manual_seed(0)
+    model, loss_of = make(name)
+    model.train()
+    torch.manual_seed(1)
+    loss_of().backward()
+    plain = {key: parameter.grad for key, parameter in model.named_parameters()}
+    model.zero_grad()
+
+    torch.manual_seed(1)
+    loss = loss_of()
+    widget = GraphWidget(loss, names=model)
+    graph = widget.to_networkx()
+    in_graph = [node for node, kind in graph.nodes(data="kind") if kind in ("op", "leaf")]
+    assert len(in_graph) == nodes_behind(loss)
+    widget.backward()
+    for key, parameter in model.named_parameters():
+        grad = plain[key]
+        assert (parameter.grad is None) == (grad is None), key
+        assert grad is None or torch.equal(parameter.grad, grad), key
+    names = {graph.nodes[node]["name"] for node in in_graph}
+    assert {key for key, grad in plain.items() if grad is not None} <= names
+    widget.close()
+
+
+@pytest.mark.parametrize("name", IN_TRANSFORMERS)
+def test_a_model_of_transformers(name: str) -> None:
+    check(of_transformers, name)
+
+
+@pytest.mark.parametrize("name", IN_TIMM)
+def test_a_model_of_timm(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(of_timm, name)
