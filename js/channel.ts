@@ -1,6 +1,6 @@
 import type { AnyModel, RenderProps } from "@anywidget/types";
-import { element } from "./dom/element";
 import { faultBox, messageOf } from "./dom/fault";
+import { rootElement } from "./looks/sheet";
 import {
   type AskMessage,
   plain,
@@ -48,7 +48,7 @@ export function drawnBy<T extends object>(
       end = draw(el, model);
     } catch (error) {
       // anywidget shows errors only in the console.
-      el.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
+      el.replaceChildren(rootElement("gradwalk", faultBox(messageOf(error))));
     }
     signal?.addEventListener("abort", () => end(), { once: true });
     return () => end();

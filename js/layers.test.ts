@@ -5,6 +5,7 @@ const ROOMS = [
   "wire",
   "dom",
   "text",
+  "looks",
   "layout",
   "channel",
   "steps",

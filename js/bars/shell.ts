@@ -2,6 +2,7 @@ import type { Channel } from "../channel";
 import { Cleanup, element } from "../dom/element";
 import { faultBox, messageOf } from "../dom/fault";
 import { followTheme } from "../dom/theme";
+import { rootElement } from "../looks/sheet";
 
 /** What a view of one graph and a view of several have in common: the frame, the legend, and where notes and faults stand. */
 export class Shell<T extends { _fault: string | null }> {
@@ -17,7 +18,7 @@ export class Shell<T extends { _fault: string | null }> {
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,
     kind = "gradwalk",
   ) {
-    this.root = element("div", { class: kind }, this.inside);
+    this.root = rootElement(kind, this.inside);
   }
 
   /** Puts the parts below each other into the host. */

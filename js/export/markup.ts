@@ -1,28 +1,23 @@
+import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../looks/looks";
 import type { Part } from "../paint/parts";
-import { Cascade, type Style } from "./cascade";
-import type { Styled } from "./selector";
 
-export type Theme = "light" | "dark" | "auto";
+/** Of a page that says so itself, "auto". */
+export type StillTheme = Theme | "auto";
 
-/** Writes parts as SVG text, each with a class that stands for how the style sheets show it. */
+/** Writes parts as SVG text, each with a class that stands for how the table of looks has it drawn. */
 export class MarkupWriter {
-  private readonly cascades: [Cascade, Cascade | null];
-  private readonly root: Styled;
+  private readonly themes: readonly Theme[];
   /** Per distinct look in each theme, its class name. */
   private readonly names = new Map<string, string>();
   private readonly looks: [string, string][] = [];
   private readonly known = new Map<string, string | null>();
 
-  constructor(css: string, theme: Theme, fonts: Readonly<Record<string, string>>) {
-    const root = (shown: string): Styled => ({
-      tag: "svg",
-      classes: new Set(["gradwalk"]),
-      attributes: { "data-theme": shown },
-      parent: null,
-    });
-    const cascade = (shown: string) => new Cascade(css, root(shown), fonts);
-    this.root = root("light");
-    this.cascades = theme === "auto" ? [cascade("light"), cascade("dark")] : [cascade(theme), null];
+  constructor(
+    theme: StillTheme,
+    private readonly fonts: Fonts,
+    private readonly root: Place | null = null,
+  ) {
+    this.themes = theme === "auto" ? ["light", "dark"] : [theme];
   }
 
   write(parts: readonly Part[]): string {
@@ -33,23 +28,22 @@ export class MarkupWriter {
   rules(scope: string): string {
     const rule = (css: string, i: number) => (css === "" ? "" : `.${scope} .${nameAt(i)}{${css}}`);
     const first = this.looks.map(([css], i) => rule(css, i)).join("");
-    if (this.cascades[1] === null) return first;
+    if (this.themes.length === 1) return first;
     const dark = this.looks
       .map(([css, other], i) => (css === other ? "" : rule(other, i)))
       .join("");
     return `${first}@media (prefers-color-scheme:dark){${dark}}`;
   }
 
-  private writePart({ tag, attributes, content }: Part, parent: Styled, path: string): string {
+  private writePart(
+    { tag, attributes, content }: Part,
+    around: Place | null,
+    path: string,
+  ): string {
     const { class: classes = "", ...rest } = attributes;
     const here = `${path}/${tag}.${classes}`;
-    const element: Styled = {
-      tag,
-      attributes,
-      classes: new Set(String(classes).split(" ")),
-      parent,
-    };
-    const name = this.nameOf(element, here);
+    const place = placeOf(tag, classes, around);
+    const name = this.nameOf(place, here);
     if (name === null) return "";
     let text = `<${tag}`;
     if (name !== "") text += ` class="${name}"`;
@@ -57,26 +51,25 @@ export class MarkupWriter {
     const inside =
       typeof content === "string"
         ? escapeText(content)
-        : content.map((one) => this.writePart(one, element, here)).join("");
+        : content.map((one) => this.writePart(one, place, here)).join("");
     return inside === "" ? `${text}/>` : `${text}>${inside}</${tag}>`;
   }
 
-  /** The class for how an element looks, "" for none and null when it is not shown. */
-  private nameOf(element: Styled, path: string): string | null {
+  /** The class for how a part looks, "" for none and null when it is not shown. */
+  private nameOf(place: Place, path: string): string | null {
     let name = this.known.get(path);
     if (name === undefined) {
-      name = this.findName(element);
+      name = this.findName(place);
       this.known.set(path, name);
     }
     return name;
   }
 
-  private findName(element: Styled): string | null {
-    const [first, second] = this.cascades;
-    const style = first.styleOf(element);
-    if (style.display === "none") return null;
-    const look = cssOf(style);
-    const other = second === null ? look : cssOf(second.styleOf(element));
+  private findName(place: Place): string | null {
+    const [look, other = look] = this.themes.map((theme) =>
+      cssOf(lookOf(place, theme, this.fonts)),
+    );
+    if (look === null || other === null) return null;
     if (look === "" && other === "") return "";
     const key = `${look}|${other}`;
     let name = this.names.get(key);
@@ -95,9 +88,18 @@ function nameAt(index: number): string {
   return index < 26 ? letter : `${letter}${Math.floor(index / 26)}`;
 }
 
-function cssOf(style: Style): string {
-  return Object.entries(style)
-    .filter(([name]) => name !== "display")
+/** A look as the text of a rule; null for what is not shown. */
+function cssOf(look: Readonly<Record<string, string>>): string | null {
+  const {
+    display,
+    "paint-order": halo,
+    "text-rendering": _,
+    ...rest
+  }: Record<string, string> = look;
+  if (display === "none") return null;
+  // Not every reader of SVG knows of a halo below the letters: they would drown in it.
+  if (halo) rest.stroke = "none";
+  return Object.entries(rest)
     .map(([name, value]) => `${name}:${value}`)
     .join(";");
 }

@@ -1,5 +1,6 @@
 import { firstScene } from "../fold/first_scene";
 import { asDirection, type Direction } from "../layout/direction";
+import type { Fonts } from "../looks/looks";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { part } from "../paint/parts";
@@ -8,14 +9,12 @@ import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { GraphModel, RunModel, StateModel, StepModel } from "../wire";
-import { escapeText, MarkupWriter, type Theme } from "./markup";
+import { escapeText, MarkupWriter, type StillTheme } from "./markup";
 import { groundOf, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
-  /** The widget's style sheet. */
-  css: string;
-  theme?: Theme;
+  theme?: StillTheme;
   direction?: Direction;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants?: boolean;
@@ -24,7 +23,7 @@ export interface SvgOptions {
   /** Written into the picture for screen readers; by default the size of the graph. */
   title?: string | null;
   /** Font families to write instead of our own, for readers that try the first of a list only. */
-  fonts?: Readonly<Record<keyof typeof STILL_FONTS, string>>;
+  fonts?: Fonts;
   /** Id of the node that is marked as selected. */
   selected?: number | null;
   state?: StateModel | null;
@@ -43,11 +42,7 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const marks = marksOf(autograd, options);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
   const ground = groundOf(scene, gradients);
-  const writer = new MarkupWriter(
-    `${options.css}\n.gradwalk .gw-ground{fill:var(--gw-stage)}`,
-    theme,
-    options.fonts ?? STILL_FONTS,
-  );
+  const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),

@@ -8,9 +8,9 @@ import type { Scene } from "../scene/scene";
 import { graphs } from "../testing/graphs";
 import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
 import { sceneOf } from "../testing/scenes";
-import { sheetInks } from "../testing/sheet_inks";
 import { paintPicture } from "./canvas_picture";
 import { withoutHighlights } from "./highlights";
+import { Inks } from "./ink";
 import { type Marks, NO_MARKS } from "./marks";
 
 const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
@@ -32,7 +32,7 @@ function painted(
   const picture = {
     scene,
     marks: { ...NO_MARKS, ...marks },
-    inks: sheetInks(theme),
+    inks: new Inks(() => ({ theme, root: null })),
     underlay: document.createElement("g"),
   };
   const place = { k: scale, x: 0, y: 0, ratio: 1 };
@@ -194,23 +194,19 @@ it("leaves to the elements above it what changes with the pointer", () => {
 it("draws the paths that others put below the picture, however the view is scaled", () => {
   const scene = sceneOf(MODELS["h = w * x + b"]());
   const underlay = document.createElementNS("http://www.w3.org/2000/svg", "g");
-  underlay.innerHTML = '<path d="M0,0h5" />';
-  // jsdom knows none of SVG's properties.
-  const look = {
-    fill: "rgb(1, 2, 3)",
-    stroke: "none",
-    strokeWidth: "1px",
-    strokeDasharray: "none",
-  };
-  const rest = { fillOpacity: "1", strokeOpacity: "1", opacity: "1", paintOrder: "normal" };
-  vi.stubGlobal("getComputedStyle", () => ({ ...look, ...rest }));
+  underlay.innerHTML = '<path class="gw-only-ground" d="M0,0h5" />';
   const recorder = new RecordingPen();
-  const picture = { scene, marks: NO_MARKS, inks: sheetInks(), underlay };
+  const picture = {
+    scene,
+    marks: NO_MARKS,
+    inks: new Inks(() => ({ theme: "light", root: null })),
+    underlay,
+  };
   for (const _ of paintPicture(recorder.pen, picture, EVERYWHERE, {
     k: 0.1,
     x: 0,
     y: 0,
     ratio: 1,
   }));
-  expect(recorder.strokes[0]).toMatchObject({ data: "M0,0h5", colour: "rgb(1, 2, 3)" });
+  expect(recorder.strokes[0]).toMatchObject({ data: "M0,0h5", colour: "#fbdff1" });
 });

@@ -7,7 +7,7 @@ import type { View } from "../scene/views";
 import { edgeClass, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
-import { type Ink, type Inks, inkOf } from "./ink";
+import type { Inks } from "./ink";
 import { isDetailed, titleScale } from "./level_of_detail";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
@@ -53,7 +53,7 @@ export function* paintPicture(
     if (well) paintParts(pen, batch.flatMap(frameParts), well, place);
     yield;
   }
-  paintUnderlay(pen, underlay, place);
+  paintUnderlay(pen, underlay, inks, place);
   yield;
   const edges = index.edgesIn(box);
   const nodes = index.nodesIn(box);
@@ -117,11 +117,12 @@ function allParts(node: SceneNode, { alarms, progress }: Marks): Part[] {
   ];
 }
 
-function paintUnderlay(pen: Pen, underlay: Element, place: Place2D): void {
+function paintUnderlay(pen: Pen, underlay: Element, inks: Pick<Inks, "of">, place: Place2D): void {
   pen.setTransform(place.k, 0, 0, place.k, place.x, place.y);
   for (const element of underlay.querySelectorAll("path")) {
+    const ink = inks.of("path", element.getAttribute("class") ?? "")?.ink;
+    if (!ink) continue;
     const path = new Path2D(element.getAttribute("d") ?? "");
-    const ink: Ink = inkOf(element);
     pen.globalAlpha = ink.opacity;
     pen.setLineDash(ink.dash as number[]);
     pen.fillStyle = ink.fill ?? "transparent";

@@ -1,7 +1,8 @@
-import { svgElement } from "../dom/element";
+import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../looks/looks";
+import { MONO, SANS } from "../text/measure";
 import type { Part } from "./parts";
 
-/** How the style sheets have something drawn. Widths, dashes and fonts are in px of the scene. */
+/** How the table of looks has something drawn. Widths, dashes and fonts are in px of the scene. */
 export interface Ink {
   /** Null where nothing is filled or stroked. */
   fill: string | null;
@@ -27,85 +28,74 @@ export interface InkWell {
 }
 
 type Tag = Part["tag"];
+type Style = Readonly<Record<string, string>>;
 
-/**
- * Asks the browser how parts of these classes look: the style sheets stay the one place that says so, and a canvas
- * draws what elements would show. Each combination of classes is asked for once, until `clear`.
- */
+const FONTS: Fonts = { sans: SANS, mono: MONO };
+
+/** Looks in the words of a canvas. Each combination of classes is looked up once, until the theme is another. */
 export class Inks {
-  /** Where elements lie while they are asked, so that the same rules hold for them as for those that are seen. */
-  readonly element = svgElement("g", { visibility: "hidden" });
   private wells = new Map<string, InkWell | null>();
+  private setting: Setting | null = null;
+
+  constructor(private readonly settingNow: () => Setting) {}
 
   /** What an element of these classes looks like that is drawn by itself. */
   of(tag: Tag, name: string): InkWell | null {
-    const key = `${tag} ${name}`;
-    let well = this.wells.get(key);
-    if (well === undefined) {
-      const top = svgElement(tag, { class: name });
-      well = this.ask(top, 1, top);
-      this.wells.set(key, well);
-    }
-    return well;
+    this.setting ??= this.settingNow();
+    const { theme, root } = this.setting;
+    const make = () => wellOf(placeOf(tag, name, root), {}, 1, theme);
+    return remembered(this.wells, `${tag} ${name}`, make);
   }
 
   /** Forgets everything, after the theme has changed. */
   clear(): void {
-    this.wells = new Map();
+    this.wells.clear();
+    this.setting = null;
   }
+}
 
-  private ask(asked: SVGElement, opacity: number, top: SVGElement): InkWell | null {
-    this.element.append(top);
-    const style = getComputedStyle(asked);
-    const ink = style.display === "none" ? null : readInk(style, opacity);
-    top.remove();
-    if (!ink) return null;
-    const wells = new Map<string, InkWell | null>();
-    const within: InkWell["within"] = ({ tag, attributes }) => {
-      const { class: name, "text-anchor": anchor } = attributes;
-      const key = `${tag} ${name ?? ""} ${anchor ?? ""}`;
-      let well = wells.get(key);
-      if (well === undefined) {
-        const part = svgElement(tag, { class: name, "text-anchor": anchor });
-        asked.append(part);
-        well = this.ask(part, ink.opacity, top);
-        wells.set(key, well);
-      }
-      return well;
-    };
-    return { ink, within };
-  }
+/** `inherited` is what the parts around say of it, and `opacity` is theirs. */
+function wellOf(place: Place, inherited: Style, opacity: number, theme: Theme): InkWell | null {
+  const own = lookOf(place, theme, FONTS);
+  if (own.display === "none") return null;
+  const ink = inkOf({ ...inherited, ...own }, opacity);
+  const { opacity: _, display: __, "vector-effect": ___, ...handed } = { ...inherited, ...own };
+  const wells = new Map<string, InkWell | null>();
+  return {
+    ink,
+    within({ tag, attributes: { class: name, "text-anchor": anchor } }) {
+      return remembered(wells, `${tag} ${name ?? ""} ${anchor ?? ""}`, () => {
+        const around = anchor === undefined ? handed : { ...handed, "text-anchor": `${anchor}` };
+        return wellOf(placeOf(tag, name, place), around, ink.opacity, theme);
+      });
+    },
+  };
+}
+
+function remembered<T>(known: Map<string, T>, key: string, make: () => T): T {
+  if (!known.has(key)) known.set(key, make());
+  return known.get(key) as T;
 }
 
 const ALIGN: Readonly<Record<string, Ink["align"]>> = { middle: "center", end: "right" };
 
-function readInk(style: CSSStyleDeclaration, around: number): Ink {
-  const dash = style.strokeDasharray;
+function inkOf(style: Style, around: number): Ink {
   return {
-    fill: paintOf(style.fill, style.fillOpacity),
-    stroke: paintOf(style.stroke, style.strokeOpacity),
-    width: Number.parseFloat(style.strokeWidth) || 0,
-    dash:
-      dash === "none" || dash === "" ? [] : dash.split(",").map((part) => Number.parseFloat(part)),
-    opacity: around * Number.parseFloat(style.opacity || "1"),
-    font: `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`,
-    fontSize: Number.parseFloat(style.fontSize) || 0,
-    align: ALIGN[style.textAnchor] ?? "left",
-    textRendering: style.textRendering === "geometricprecision" ? "geometricPrecision" : "auto",
-    strokeFirst: style.paintOrder.startsWith("stroke"),
-    isConstant: style.vectorEffect === "non-scaling-stroke",
+    fill: paintOf(style.fill ?? "#000"),
+    stroke: paintOf(style.stroke ?? "none"),
+    width: Number(style["stroke-width"] ?? 1),
+    dash: style["stroke-dasharray"]?.split(" ").map(Number) ?? [],
+    opacity: around * Number(style.opacity ?? 1),
+    font: `${style["font-weight"]} ${style["font-size"]} ${style["font-family"]}`,
+    fontSize: Number.parseFloat(style["font-size"] ?? "0"),
+    align: ALIGN[style["text-anchor"]] ?? "left",
+    textRendering: style["text-rendering"] ? "geometricPrecision" : "auto",
+    strokeFirst: style["paint-order"] === "stroke",
+    isConstant: style["vector-effect"] !== undefined,
   };
 }
 
-/** How an element of the page is drawn. */
-export function inkOf(element: Element): Ink {
-  return readInk(getComputedStyle(element), 1);
-}
-
 /** A colour for a canvas; null where nothing would be seen. */
-function paintOf(colour: string, opacity: string): string | null {
-  if (colour === "" || colour === "none" || colour === "rgba(0, 0, 0, 0)") return null;
-  const share = Number.parseFloat(opacity);
-  if (share === 0) return null;
-  return share < 1 ? `color-mix(in srgb, ${colour} ${100 * share}%, transparent)` : colour;
+function paintOf(colour: string): string | null {
+  return colour === "none" || colour === "transparent" ? null : colour;
 }

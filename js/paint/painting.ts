@@ -1,5 +1,6 @@
 import { element, svgElement } from "../dom/element";
 import { Remembered } from "../dom/remembered";
+import { settingOf } from "../looks/sheet";
 import type { SceneFrame } from "../scene/frame";
 import type { Box } from "../scene/grid";
 import type { Scene } from "../scene/scene";
@@ -41,7 +42,7 @@ export class Painting {
   readonly gradients: GradientLayer;
   private readonly beacons = new Beacons();
   private readonly frames = new FrameLayer();
-  private readonly inks = new Inks();
+  private readonly inks = new Inks(() => settingOf(this.svg));
   private readonly elements: SvgPainter;
   private drawn: Drawn | null = null;
   /** Open groups whose heads the canvas shows. */
@@ -55,7 +56,7 @@ export class Painting {
   ) {
     this.gradients = new GradientLayer(measure);
     this.svg.append(this.layer, this.beacons.element);
-    this.layer.append(this.inks.element, this.frames.element, this.underlay);
+    this.layer.append(this.frames.element, this.underlay);
     this.elements = new SvgPainter(this.layer);
     this.layer.append(this.frames.heads, this.overlay);
   }

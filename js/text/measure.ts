@@ -1,7 +1,7 @@
-/** The fonts of the drawing. A scene is built for these; the style sheet uses the same. */
-const SANS =
+/** The fonts of the widget. A scene is built for these, and drawn in them. */
+export const SANS =
   'Inter, -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
-const MONO =
+export const MONO =
   'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace';
 
 export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub" | "gradient";

@@ -5,8 +5,8 @@ import { FONTS, isMono, type Measure, type Style } from "./measure";
  * picture asks for them first, so that its boxes fit its words on a machine that we do not know.
  */
 export const STILL_FONTS = {
-  "--gw-sans": "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif",
-  "--gw-mono": "Menlo, 'Liberation Mono', 'DejaVu Sans Mono', Consolas, monospace",
+  sans: "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif",
+  mono: "Menlo, 'Liberation Mono', 'DejaVu Sans Mono', Consolas, monospace",
 } as const;
 
 /** Advance widths of the printable ASCII characters, from the space on, in thousandths of the font's size. */

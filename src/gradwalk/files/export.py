@@ -18,7 +18,7 @@ Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
 
 _MOST_PIXELS = 2**27  # of a PNG: half a gigabyte while it is drawn
-_PLAIN_FONTS = {"--gw-sans": "Arial", "--gw-mono": "monospace"}
+_PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
 """For cairo, which tries the first of a list only."""
 
 _Content = TypeVar("_Content", str, bytes)

@@ -19,7 +19,7 @@ def draw_svg(graph: GraphModel, **options: Any) -> str:
 
     Args:
         graph: The wire model.
-        **options: As in ``js/export/svg.ts``, but for the style sheet.
+        **options: As in ``js/export/svg.ts``.
 
     Returns:
         The text of an SVG file.
@@ -29,7 +29,6 @@ def draw_svg(graph: GraphModel, **options: Any) -> str:
         RuntimeError: The graph cannot be drawn; the message is a sentence that says why.
     """
     racer = need("py_mini_racer", "mini-racer", "to_svg")
-    options["css"] = bundle("widget.css")
     # In a thread of its own: a notebook's has a running event loop, where the engine cannot wait.
     with ThreadPoolExecutor(1) as thread:
         try:

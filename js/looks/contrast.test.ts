@@ -1,5 +1,8 @@
-/// <reference types="vite/client" />
 import { describe, expect, it } from "vitest";
+import { KINDS } from "../colours/modules";
+import { STEPS } from "../colours/scale";
+import { TINTS } from "./colours";
+import { themeColours } from "./looks";
 
 /** The level AA of WCAG 2.2: for text, and for marks that carry meaning. */
 const TEXT = 4.5;
@@ -38,18 +41,8 @@ const MARKS: [string, readonly string[]][] = [
   ["cut", ["stage"]],
 ];
 
-const files = import.meta.glob<string>("./*.css", {
-  query: "?raw",
-  import: "default",
-  eager: true,
-});
-const light = colours(/\.gradwalk \{([^}]*)\}/);
-const THEMES = {
-  light,
-  dark: { ...light, ...colours(/\.gradwalk\[data-theme="dark"\] \{([^}]*)\}/) },
-};
-
-describe.each(Object.entries(THEMES))("in the %s theme", (_, theme) => {
+describe.each(["light", "dark"] as const)("in the %s theme", (name) => {
+  const theme = themeColours(name);
   const pairs = (rows: typeof TEXTS) =>
     rows.flatMap(([front, backs]) => backs.map((back) => [front, back] as const));
 
@@ -62,14 +55,28 @@ describe.each(Object.entries(THEMES))("in the %s theme", (_, theme) => {
   });
 });
 
-it("falls back to the light theme", () => {
-  for (const [file, rules] of Object.entries(files)) {
-    for (const [, name, fallback] of rules.matchAll(/var\(--gw-([\w-]+), (#[0-9a-f]+)\)/g)) {
-      if (!(name in light)) continue; // a colour of one part only, defined beside it
-      const full = fallback.length === 4 ? fallback.replace(/[0-9a-f]/g, "$&$&") : fallback;
-      expect([file, name, full]).toEqual([file, name, light[name]]);
+describe("colours that say something", () => {
+  const tints = Object.entries(TINTS).filter(([, [tint]]) => tint.startsWith("#"));
+
+  it("are as many as there are classes", () => {
+    const names = [
+      ...Array.from({ length: STEPS }, (_, i) => `is-c${i}`),
+      ...Array.from({ length: KINDS }, (_, i) => `is-k${i}`),
+    ];
+    expect(tints.map(([name]) => name).sort()).toEqual(names.sort());
+  });
+
+  it.each(tints)("%s carries text that can be read", (_, [tint, ink]) => {
+    expect(contrast(tint, ink)).toBeGreaterThanOrEqual(TEXT);
+  });
+
+  it("get brighter step by step, so that no hue has to be told from another", () => {
+    for (let i = 1; i < STEPS; i++) {
+      const [darker, brighter] = [i - 1, i].map((step) => TINTS[`is-c${step}`][0]);
+      expect(luminance(brighter)).toBeGreaterThan(luminance(darker));
+      expect([i, contrast(darker, brighter) > 1.15]).toEqual([i, true]);
     }
-  }
+  });
 });
 
 it("measures contrast as WCAG does", () => {
@@ -77,13 +84,6 @@ it("measures contrast as WCAG does", () => {
   expect(contrast("#777777", "#ffffff")).toBeCloseTo(4.48, 2);
   expect(contrast("#336699", "#336699")).toBe(1);
 });
-
-/** The variables of a rule that are plain colours, by name without "--gw-". */
-function colours(rule: RegExp): Record<string, string> {
-  const body = rule.exec(files["./theme.css"])?.[1] ?? "";
-  const found = body.matchAll(/--gw-([\w-]+):\s*(#[0-9a-f]{6});/g);
-  return Object.fromEntries(Array.from(found, ([, name, value]) => [name, value]));
-}
 
 function contrast(one: string, other: string): number {
   const [darker, lighter] = [luminance(one), luminance(other)].sort((a, b) => a - b);

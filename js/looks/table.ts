@@ -1,0 +1,224 @@
+import { FONTS, MONO, SANS, type Style } from "../text/measure";
+import type { COLOURS } from "./colours";
+
+/** A colour of the theme, of what the thing says, or none. */
+export type Colour = keyof typeof COLOURS | "tint" | "ink" | "tint-line" | "none" | "transparent";
+
+/** CSS properties, with colours by their names in the theme. */
+export type Look = Readonly<Record<string, string>>;
+
+/** What looks so: where each part is, from the outside in. */
+export type Row = readonly [look: Look, ...places: string[]];
+
+const SHOWN = { display: "inline" };
+const HIDDEN = { display: "none" };
+const DIM = { opacity: "0.3" };
+/** A line as wide at every scale. */
+const CONSTANT = { "vector-effect": "non-scaling-stroke" };
+/** Broken, until something flows. */
+const BROKEN = dashes("4 3");
+const MIDDLE = { "text-anchor": "middle" };
+/** Letters at their exact places, so that they fit the boxes that were made for them. */
+const EXACT = { "text-rendering": "geometricprecision" };
+
+function fill(colour: Colour): Look {
+  return { fill: colour };
+}
+
+function stroke(colour: Colour, width?: number): Look {
+  return width === undefined ? { stroke: colour } : { stroke: colour, ...wide(width) };
+}
+
+function wide(width: number): Look {
+  return { "stroke-width": `${width}` };
+}
+
+function dashes(lengths: string): Look {
+  return { "stroke-dasharray": lengths };
+}
+
+/** Nothing but a line. */
+function line(colour: Colour, width: number): Look {
+  return { ...fill("none"), ...stroke(colour, width) };
+}
+
+function area(inside: Colour, outline: Colour, width?: number): Look {
+  return { ...fill(inside), ...stroke(outline, width) };
+}
+
+function font(weight: number, size: number, family = SANS): Look {
+  return {
+    "font-weight": `${weight}`,
+    "font-size": `${size}px`,
+    "font-family": family === MONO ? "mono" : "sans",
+  };
+}
+
+/** The font that a scene was built for. */
+function fontOf(style: Style): Look {
+  const { weight, size, family } = FONTS[style];
+  return font(weight, size, family);
+}
+
+/**
+ * How everything in a picture looks: on a page, on a canvas, and in a file. A place names what is around a part and the
+ * part itself, from the outside in; each by a tag or by its classes, joined by dots. Of two rows that say something of the
+ * same part, the later one holds.
+ */
+export const TABLE: readonly Row[] = [
+  [fill("stage"), "gw-ground"],
+  [{ ...fill("text"), ...font(600, 13) }, "gw-still-label"],
+
+  // Edges
+  [line("edge", 1.3), "gw-line"],
+  [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
+  [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
+  [stroke("accent", 2.2), "gw-edge.is-lit gw-line"],
+  // Constants and cuts: there for the picture, but no gradient flows through them.
+  [stroke("edge", 1), "gw-edge.is-quiet gw-line"],
+  [{ ...stroke("cut", 1.2), ...dashes("5 4") }, "gw-edge.is-cut gw-line"],
+  [wide(2.8), "gw-edge.is-passing gw-line"],
+  [wide(2.2), "gw-edge.is-merged gw-line"],
+  [stroke("tint-line", 2.4), "gw-edge.is-tinted gw-line"],
+  [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
+  [fill("edge"), "gw-arrow"],
+  [fill("grad"), "gw-edge.is-flowed gw-arrow"],
+  [fill("accent"), "gw-edge.is-lit gw-arrow"],
+  [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
+  [area("stage", "none"), "gw-scissors circle"],
+  [{ ...line("cut", 1.3), "stroke-linecap": "round" }, "gw-scissors path"],
+  [DIM, "gw-edge.is-dim", "gw-node.is-dim", "gw-gradients.is-dim"],
+
+  // On edges: names, numbers of merged lines, plumbing folded into them, gradients
+  [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
+  [stroke("edge", 1.2), "gw-edge-folded rect"],
+  [{ ...fill("dim"), ...fontOf("edge"), ...MIDDLE }, "gw-edge-label text"],
+  [fill("accent"), "gw-edge.is-lit gw-edge-label text"],
+  [{ ...fill("dim"), ...font(600, 10), ...MIDDLE }, "gw-edge-count text", "gw-edge-folded text"],
+  [area("grad-soft", "grad", 0.8), "gw-gradient rect"],
+  [{ ...fill("grad-strong"), ...fontOf("gradient"), ...MIDDLE, ...EXACT }, "gw-gradient text"],
+  [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
+  [fill("alarm"), "gw-gradient.is-alarming text"],
+
+  // Boxes: an operation is a rectangle, a leaf a pill, an output has two outlines and a flag
+  [area("op", "op-rule", 1.2), "gw-box"],
+  [area("leaf", "leaf-rule"), "gw-leaf gw-box"],
+  [stroke("root-rule"), "gw-root gw-box"],
+  [{ ...fill("stage"), ...BROKEN }, "is-unreached gw-box"],
+  [area("stage", "edge", 1), "gw-quiet gw-box"],
+  [{ ...stroke("cut"), ...dashes("3 2.5") }, "gw-cut gw-box"],
+  [{ ...area("none", "leaf-rule"), ...dashes("3 2.5") }, "gw-outside gw-box"],
+  // Where each node stands in the pass: how it is outlined, and its step as a hollow or a filled tag.
+  [{ ...fill("stage"), ...wide(1) }, "is-waiting gw-box"],
+  [stroke("grad", 1.6), "is-ready gw-box", "is-done gw-box", "is-running gw-box"],
+  [fill("grad-soft"), "gw-op.is-done gw-box", "gw-op.is-running gw-box"],
+  [area("closed", "closed-rule"), "gw-closed gw-box"],
+  [fill("root"), "gw-root.gw-op gw-box"],
+  // What the reader does with it shows on top.
+  [stroke("accent"), "gw-node.is-near gw-box"],
+  [stroke("accent", 2), "gw-node.is-hovered gw-box"],
+  [stroke("accent", 2.8), "gw-node.is-selected gw-box"],
+  [stroke("hit", 3), "gw-node.is-hit gw-box"],
+  [fill("hit"), "gw-node.is-current-hit gw-box"],
+  [fill("stage"), "gw-closed.is-unreached gw-box"],
+  [fill("tint"), "gw-node.is-tinted gw-box"],
+  [{ ...wide(2), ...dashes("2 3") }, "gw-node.is-tinted.is-c-zero gw-box"],
+  [area("op", "frame-rule", 1.2), "gw-sheet"],
+  [area("stage", "root-rule", 1.2), "gw-outline"],
+  [fill("root-rule"), "gw-flag"],
+  [{ ...line("accent", 2), ...HIDDEN }, "gw-focus-ring"],
+  [
+    { ...stroke("accent", 5), "stroke-opacity": "0.25", ...SHOWN },
+    "gw-node.is-selected gw-focus-ring",
+  ],
+  [HIDDEN, "gw-run-ring"],
+  [{ ...area("stage", "grad", 3), ...SHOWN }, "gw-node.is-running gw-run-ring"],
+
+  // Words in boxes
+  [{ ...fill("text"), ...EXACT }, "gw-text"],
+  [fontOf("title"), "gw-text-title"],
+  [{ ...fill("name"), ...fontOf("name") }, "gw-text-name"],
+  [{ ...fill("dim"), ...fontOf("shape") }, "gw-text-shape"],
+  [fill("leaf-text"), "gw-leaf gw-text-title", "gw-leaf gw-text-shape"],
+  [fill("dim"), "gw-quiet gw-text-name"],
+  [fill("cut"), "gw-cut gw-text-name"],
+  [fill("leaf-text"), "gw-outside gw-text-name"],
+  [
+    fill("dim"),
+    "gw-node.is-waiting gw-text",
+    "gw-node.is-unreached gw-text-title",
+    "gw-node.is-unreached gw-text-name",
+    "gw-node.is-unreached gw-text-shape",
+  ],
+  [fill("hit-text"), "gw-node.is-current-hit gw-text"],
+  [fill("ink"), "gw-node.is-tinted gw-text"],
+  [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],
+
+  // Operands that need no grad
+  [{ ...line("dim", 1.2), ...dashes("2.5 2.5") }, "gw-stub path", "gw-stub-line"],
+  [area("stage", "dim", 1.2), "gw-stub circle", "gw-stub-mark"],
+  [{ ...fill("dim"), ...fontOf("stub"), ...EXACT }, "gw-stub text"],
+  [{ "font-weight": "600" }, "gw-stub-argument"],
+
+  // Signs on the corners of a box
+  [HIDDEN, "gw-node gw-badge-reached", "gw-node gw-badge-freed", "gw-badge-step"],
+  [
+    SHOWN,
+    "gw-node.is-reached gw-badge-reached",
+    "gw-node.is-freed gw-badge-freed",
+    "gw-node.is-ready gw-badge-step",
+    "gw-node.is-running gw-badge-step",
+    "gw-node.is-done gw-badge-step",
+  ],
+  [area("grad", "stage", 1.5), "gw-badge-reached circle"],
+  [fill("grad-text"), "gw-badge-reached path"],
+  [area("stage", "none"), "gw-badge-freed circle"],
+  [line("freed", 1.2), "gw-badge-freed path"],
+  [area("stage", "grad", 1.2), "gw-badge-step rect"],
+  [{ ...fill("grad"), ...font(700, 9.5), ...MIDDLE }, "gw-badge-step text"],
+  [
+    area("grad", "stage"),
+    "gw-node.is-running gw-badge-step rect",
+    "gw-node.is-done gw-badge-step rect",
+  ],
+  [
+    fill("grad-text"),
+    "gw-node.is-running gw-badge-step text",
+    "gw-node.is-done gw-badge-step text",
+  ],
+  [area("alarm", "stage"), "gw-badge-alarm rect"],
+  [{ ...fill("ground"), ...font(700, 10), ...MIDDLE }, "gw-badge-alarm text"],
+  [fill("dim"), "gw-badge-alarm.is-zero rect"],
+  [area("alarm", "stage", 1.5), "gw-mark rect"],
+  [{ ...fill("alarm-soft"), ...font(700, 10), ...MIDDLE }, "gw-mark text"],
+  [line("grad", 3), "gw-beacon-running"],
+
+  // Open groups
+  [area("frame", "frame-rule", 1.2), "gw-frame-box"],
+  [fill("stage"), "gw-frame-box.is-odd"],
+  [stroke("accent", 2.4), "gw-group-frame.is-selected gw-frame-box"],
+  [fill("transparent"), "gw-frame-head rect"],
+  [
+    {
+      ...area("dim", "frame", 4),
+      ...fontOf("title"),
+      "stroke-linejoin": "round",
+      "paint-order": "stroke",
+    },
+    "gw-frame-head gw-text",
+  ],
+  [fill("accent"), "gw-group-frame.is-selected gw-text"],
+  [HIDDEN, "gw-comparison gw-frame-sign"], // boxes stay open there
+  [area("op", "frame-rule"), "gw-frame-sign rect", "gw-open-sign rect"],
+  [{ ...line("dim", 1.5), "stroke-linecap": "round" }, "gw-frame-sign path", "gw-open-sign path"],
+
+  // Graphs side by side: what others lack lies on a coloured ground and has a sign with words
+  [{ ...area("only-soft", "only", 1), ...CONSTANT }, "gw-only-ground"],
+  [line("only-soft", 9), "gw-only-edge"],
+  [fill("only"), "gw-only-tag rect"],
+  [{ ...fill("only-text"), ...font(600, 9.5), ...MIDDLE }, "gw-only-tag text"],
+  [{ ...area("transparent", "edge", 1.2), ...dashes("2 4") }, "gw-ghost"],
+  [stroke("accent", 2.4), "gw-ghost.is-selected"],
+  [{ ...line("rule", 1), ...CONSTANT }, "gw-ghosts"],
+  [{ ...line("edge", 1), ...dashes("1 5"), opacity: "0.7" }, "gw-ghost-edge"],
+];
