@@ -2,6 +2,7 @@
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { minify } from "@swc/core";
 import esbuild from "esbuild";
 import { packedModule } from "./packed_module.mjs";
 import { STAND_INS } from "./stand_ins.mjs";
@@ -9,7 +10,7 @@ import { STAND_INS } from "./stand_ins.mjs";
 const here = dirname(fileURLToPath(import.meta.url));
 const out = join(here, "..", "src", "gradwalk", "static");
 /** Each widget's script and style sheet, together, before the script is packed: they travel into every saved notebook. */
-const MOST_BYTES = { widget: 268_000, comparison: 256_000 };
+const MOST_BYTES = { widget: 256_000, comparison: 256_000 };
 
 const shared = {
   absWorkingDir: here,
@@ -68,18 +69,24 @@ if (mode === "--serve") {
   console.log(`Rebuilding ${out} at every change.`);
 } else {
   await Promise.all([esbuild.build(bundle), esbuild.build(still), esbuild.build(page)]);
-  for (const [name, most] of Object.entries(MOST_BYTES)) finish(name, most);
+  for (const [name, most] of Object.entries(MOST_BYTES)) await finish(name, most);
 }
 
-/** Packs a widget's script, and fails the build where it and its style sheet are too large. */
-function finish(name, most) {
+/** Minifies a widget's script once more, packs it, and fails the build where it and its style sheet are too large. */
+async function finish(name, most) {
   const [script, style] = [join(out, `${name}.js`), join(out, `${name}.css`)];
-  const sizes = [script, style].map((path) => statSync(path).size);
-  const sum = sizes[0] + sizes[1];
-  const packed = packedModule(readFileSync(script, "utf8"));
+  // A second minifier finds 3 % that the first one leaves.
+  const { code } = await minify(readFileSync(script, "utf8"), {
+    module: true,
+    mangle: true,
+    compress: { ecma: 2022, passes: 3 },
+  });
+  const packed = packedModule(code);
   writeFileSync(script, packed);
-  const [js, css, all, travels] = [...sizes, sum, packed.length].map((n) => n.toLocaleString("en"));
-  console.log(`${name}: ${js} bytes of script (${travels} packed) and ${css} of style, ${all}`);
+  const css = statSync(style).size;
+  const sum = Buffer.byteLength(code) + css;
+  const [all, travels] = [sum, packed.length + css].map((bytes) => bytes.toLocaleString("en"));
+  console.log(`${name}: ${all} bytes of script and style sheet, which travel as ${travels}`);
   if (sum <= most) return;
   console.error(`${name} is larger than ${most.toLocaleString("en")} bytes.`);
   process.exitCode = 1;
