@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { KINDS } from "../colours/modules";
 import { STEPS } from "../colours/scale";
 import { TINTS } from "./colours";
-import { themeColours } from "./looks";
+import { THEMES } from "./looks";
 
 /** The level AA of WCAG 2.2: for text, and for marks that carry meaning. */
 const TEXT = 4.5;
@@ -42,7 +42,7 @@ const MARKS: [string, readonly string[]][] = [
 ];
 
 describe.each(["light", "dark"] as const)("in the %s theme", (name) => {
-  const theme = themeColours(name);
+  const theme = THEMES[name];
   const pairs = (rows: typeof TEXTS) =>
     rows.flatMap(([front, backs]) => backs.map((back) => [front, back] as const));
 

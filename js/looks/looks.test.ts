@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { svgElement } from "../dom/element";
 import { STILL_FONTS } from "../text/metrics";
 import { TINTS } from "./colours";
-import { lookOf, type Place, placeOf, themeColours } from "./looks";
+import { lookOf, type Place, placeOf, THEMES } from "./looks";
 import { rootElement, sheet } from "./sheet";
 import { TABLE } from "./table";
 
@@ -51,7 +51,7 @@ function readSheet(chain: { tag: (typeof TAGS)[number]; names: string[] }[]) {
 }
 
 it("says to a browser what it says without one, wherever a thing is", () => {
-  const colours = themeColours("dark");
+  const colours = THEMES.dark;
   const named = (value: string) => {
     const name = /^var\(--gw-(.*)\)$/.exec(value)?.[1];
     if (name === undefined) return value;
@@ -79,7 +79,7 @@ it("takes the colours of what a thing says from around it", () => {
     return lookOf(placeOf("rect", "gw-box", node), "light", STILL_FONTS).fill;
   };
   for (const [name, [tint]] of Object.entries(TINTS))
-    expect(fillOf(name)).toBe(themeColours("light")[tint] ?? tint);
+    expect(fillOf(name)).toBe(THEMES.light[tint] ?? tint);
 });
 
 it("speaks only of what is drawn", () => {

@@ -25,24 +25,32 @@ export function placeOf(tag: string, classes: unknown, around: Place | null = nu
   return { names: new Set([tag, ...`${classes ?? ""}`.split(" ")]), around };
 }
 
-/** Per place of the table, from the part outwards, the names of each thing. */
+/** For each place of the table, from the part outwards, the names of each thing; in the table's order. */
 const ROWS = TABLE.flatMap(([look, ...places]) =>
-  places.map((place) => ({
-    look,
-    path: place
-      .split(" ")
-      .reverse()
-      .map((names) => names.split(".")),
-  })),
-);
+  places.map((place) => {
+    const path = place.split(" ").reverse();
+    return { look, path: path.map((names) => names.split(".")) };
+  }),
+).map((row, order) => ({ ...row, order }));
+
+/** The rows by the first name of their part. */
+const ROWS_OF = new Map<string, (typeof ROWS)[number][]>();
+for (const row of ROWS) {
+  const name = row.path[0][0];
+  ROWS_OF.set(name, [...(ROWS_OF.get(name) ?? []), row]);
+}
 
 /** The CSS properties that the table gives a thing; what is inherited is not among them. */
 export function lookOf(place: Place, theme: Theme, fonts: Fonts): Record<string, string> {
-  const look: Record<string, string> = {};
-  for (const row of ROWS) if (isAt(place, row.path)) Object.assign(look, row.look);
-  const colours = coloursAt(place, theme);
+  const rows = [...place.names]
+    .flatMap((name) => ROWS_OF.get(name) ?? [])
+    .filter(({ path }) => isAt(place, path))
+    .sort((a, b) => a.order - b.order);
+  const look: Record<string, string> = Object.assign({}, ...rows.map((row) => row.look));
+  const colours = THEMES[theme];
+  const said = saidAt(place, colours);
   for (const [property, value] of Object.entries(look))
-    look[property] = colours[value] ?? fonts[value as keyof Fonts] ?? value;
+    look[property] = said[value] ?? colours[value] ?? fonts[value as keyof Fonts] ?? value;
   return look;
 }
 
@@ -56,23 +64,30 @@ function isAt(place: Place, path: readonly (readonly string[])[]): boolean {
   return true;
 }
 
-/** The colours of a theme by their names. */
-export function themeColours(theme: Theme): Record<string, string> {
-  const side = theme === "dark" ? 1 : 0;
+/** The colours of each theme by their names. */
+export const THEMES: Readonly<Record<Theme, Readonly<Record<string, string>>>> = {
+  light: coloursOf(0),
+  dark: coloursOf(1),
+};
+
+function coloursOf(side: 0 | 1): Record<string, string> {
   return Object.fromEntries(Object.entries(COLOURS).map(([name, sides]) => [name, sides[side]]));
 }
 
-/** Those, and those of what the thing says. */
-function coloursAt(place: Place, theme: Theme): Record<string, string> {
-  const colours = themeColours(theme);
+/** The colours of what the thing says, or of nothing said. */
+function saidAt(place: Place, colours: Readonly<Record<string, string>>): Record<string, string> {
   for (let at: Place | null = place; at; at = at.around) {
-    const name = [...at.names].find((one) => one in TINTS);
-    if (name === undefined) continue;
-    const [tint, ink] = TINTS[name].map((colour) => colours[colour] ?? colour);
-    const line = tintsLines(name) ? mixed(tint, colours.text) : colours.edge;
-    return { ...colours, tint, ink, "tint-line": line };
+    for (const name of at.names) {
+      if (!Object.hasOwn(TINTS, name)) continue;
+      const [tint, ink] = TINTS[name].map((colour) => colours[colour] ?? colour);
+      return {
+        tint,
+        ink,
+        "tint-line": tintsLines(name) ? mixed(tint, colours.text) : colours.edge,
+      };
+    }
   }
-  return { ...colours, tint: "none", ink: colours.text, "tint-line": colours.edge };
+  return { tint: "none", ink: colours.text, "tint-line": colours.edge };
 }
 
 /** What a tinted line is drawn in, as CSS's `color-mix` would have it. */

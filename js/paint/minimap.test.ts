@@ -93,6 +93,6 @@ it("marks what to look for, what is wrong last of all", () => {
     progress: { recording, cursor: 2 },
   });
   const kinds = dots.map(({ colour }) => colour);
-  expect([...new Set(kinds)]).toEqual(["--gw-hit", "--gw-accent", "--gw-grad", "--gw-alarm"]);
+  expect([...new Set(kinds)]).toEqual(["hit", "accent", "grad", "alarm"]);
   expect(dots[0]).toMatchObject({ x: scene.nodes[3].x, y: scene.nodes[3].y });
 });

@@ -1,5 +1,7 @@
 import { type Cleanup, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
+import { THEMES } from "../looks/looks";
+import { settingOf } from "../looks/sheet";
 import { boxOf } from "../scene/find";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
@@ -104,13 +106,13 @@ export class Minimap {
     this.canvas.height = Math.round(height * ratio);
     pen.imageSmoothingQuality = "high";
     pen.drawImage(overview.canvas, 0, 0, this.canvas.width, this.canvas.height);
-    const style = getComputedStyle(this.element);
+    const colours = THEMES[settingOf(this.element).theme];
     const [kx, ky] = [width / this.scene.width, height / this.scene.height];
     for (const { x, y, colour } of dotsOf(this.scene, marks).slice(-MOST_DOTS)) {
       pen.beginPath();
       pen.arc(kx * x * ratio, ky * y * ratio, DOT * ratio, 0, 2 * Math.PI);
-      pen.fillStyle = style.getPropertyValue(colour);
-      pen.strokeStyle = style.getPropertyValue("--gw-stage");
+      pen.fillStyle = colours[colour];
+      pen.strokeStyle = colours.stage;
       pen.lineWidth = ratio;
       pen.stroke();
       pen.fill();
@@ -165,7 +167,7 @@ export function windowIn(map: Size, scene: Size, view: View, stage: Size): Box {
 interface Dot {
   x: number;
   y: number;
-  /** The variable of the style sheets that holds its colour. */
+  /** Its name in the theme. */
   colour: string;
 }
 
@@ -175,16 +177,16 @@ export function dotsOf(scene: Scene, { selected, hits, progress, alarms }: Marks
   const add = (id: number, colour: string) => {
     for (const { x, y } of placesOf(scene, id)) dots.push({ x, y, colour });
   };
-  for (const id of hits ?? []) add(id, "--gw-hit");
-  if (selected !== null && selected < scene.drawn.length) add(selected, "--gw-accent");
+  for (const id of hits ?? []) add(id, "hit");
+  if (selected !== null && selected < scene.drawn.length) add(selected, "accent");
   if (progress) {
     const running = runningAt(progress.recording, progress.cursor);
-    if (running !== null) add(running, "--gw-grad");
-    for (const id of progress.recording.marks.keys()) add(id, "--gw-alarm");
+    if (running !== null) add(running, "grad");
+    for (const id of progress.recording.marks.keys()) add(id, "alarm");
   }
   for (const [index, alarm] of alarms ?? []) {
     const { x, y } = scene.nodes[index];
-    if (alarm !== "0") dots.push({ x, y, colour: "--gw-alarm" });
+    if (alarm !== "0") dots.push({ x, y, colour: "alarm" });
   }
   return dots;
 }
