@@ -23,7 +23,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk import GraphWidget, Recording, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
-from gradwalk.backward.recording import Recording
 from gradwalk.files.write_file import write_file
 from gradwalk.subject import live
 
