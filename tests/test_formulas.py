@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch.autograd.graph import GradientEdge, save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk.derivatives.formulas import evaluate, formulas, with_numbers
+from gradwalk.derivatives.evaluation import evaluate, with_numbers
+from gradwalk.derivatives.formulas import formulas
 from gradwalk.derivatives.table import DERIVATIVES
 from gradwalk.graph.nodes import AccumulateGrad
 from gradwalk.graph.signatures import signature

@@ -25,7 +25,8 @@ FIRST_USE = {
 def test_formulas_run_in_a_process_where_nothing_ran_before(written):
     fresh(
         f"""
-        from gradwalk.derivatives.formulas import evaluate, formulas
+        from gradwalk.derivatives.evaluation import evaluate
+        from gradwalk.derivatives.formulas import formulas
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         y = {written}
         widget = GraphWidget(y)
@@ -48,7 +49,8 @@ def test_formulas_run_under_modes_of_the_users():
         from torch.utils.flop_counter import FlopCounterMode
         from torch.utils._python_dispatch import TorchDispatchMode
         from torch.overrides import TorchFunctionMode
-        from gradwalk.derivatives.formulas import evaluate, formulas
+        from gradwalk.derivatives.evaluation import evaluate
+        from gradwalk.derivatives.formulas import formulas
 
         class Mine(TorchDispatchMode):
             def __torch_dispatch__(self, func, types, args=(), kwargs=None):

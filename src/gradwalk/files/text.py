@@ -232,3 +232,21 @@ def _cut_note(missing: int, total: int) -> str:
     if missing == 0:
         return f"… cut here; all {total:,} nodes are above, but not every use of them."
     return f"… cut here; {missing:,} of {total:,} nodes are not shown."
+
+
+def counted(graph: nx.MultiDiGraph) -> str:
+    """How large a graph is, in words: "6 nodes, 5 edges, 2 leaves"."""
+    leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
+    static = graph.graph.get("static")
+    counts = [
+        _counted(len(graph), "node"),
+        _counted(graph.number_of_edges(), "edge"),
+        _counted(leaves, "input" if static else "leaf"),
+    ]
+    return ("static graph: " if static else "") + ", ".join(counts)
+
+
+def _counted(count: int, noun: str) -> str:
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {'leaves' if noun == 'leaf' else noun + 's'}"

@@ -14,7 +14,8 @@ from ..backward.observe import Step
 from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
-from ..derivatives.formulas import fill_in, formulas
+from ..derivatives.evaluation import fill_in
+from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
 from ..graph.adjacency import predecessors
 from ..graph.guarded import Guarded

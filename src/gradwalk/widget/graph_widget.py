@@ -17,6 +17,7 @@ from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
 from ..files import export, mime
 from ..files.html import to_html
+from ..files.text import counted
 from ..findings.finding import Finding, finding_models
 from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
@@ -314,13 +315,7 @@ class GraphWidget(SteppingWidget):
     def __repr__(self) -> str:
         if self._subject is None:
             return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
-        graph = self._subject.graph
-        leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
-        counts = [(len(graph), "node"), (graph.number_of_edges(), "edge"), (leaves, "leaf")]
-        if graph.graph.get("static"):
-            counts[2] = leaves, "input"
-            return f"GraphWidget(static graph: {', '.join(_counted(*count) for count in counts)})"
-        return f"GraphWidget({', '.join(_counted(*count) for count in counts)})"
+        return f"GraphWidget({counted(self._subject.graph)})"
 
     def __str__(self) -> str:
         return repr(self) if self._subject is None else mime.text_of(repr(self), self._shown())
@@ -437,9 +432,3 @@ class GraphWidget(SteppingWidget):
             self.cursor = subject.cursor
             self.set_trait("run", self._part("What flowed", lambda: subject.run, None))
         self._recorded = subject.recorded
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {'leaves' if noun == 'leaf' else noun + 's'}"
