@@ -18,8 +18,10 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.nn import functional as F
 from torch.nn.modules import module as module_hooks
-from torch.overrides import _get_current_function_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk.forward import records, weak_facts
 from gradwalk.forward.annotations import Annotation, annotation_of, find_source
@@ -671,6 +673,57 @@ def test_a_backward_with_create_graph_is_annotated():
     with watch():
         (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     assert seen(slope).forward == "torch.autograd.grad"
+
+
+class Dispatched(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Called(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.seen.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+class Counted(FlopCounterMode):
+    def __init__(self):
+        super().__init__(display=False)
+
+    @property
+    def seen(self):
+        return self.get_flop_counts()
+
+
+def with_constants_and_cuts():
+    x, model = leaf(3), nn.Sequential(nn.Linear(3, 3), nn.TransformerEncoderLayer(3, 1)).eval()
+    y = x * torch.ones(3) + x.detach() + x.sum().item() + (x * torch.tensor([1j]).conj()).real
+    return (model(y[None]) * torch.ones(1, 3)).sum()
+
+
+@pytest.mark.parametrize("watched_first", [False, True])
+@pytest.mark.parametrize("mode", [Dispatched, Called, Counted])
+@pytest.mark.parametrize("program", [*PROGRAMS.values(), with_constants_and_cuts])
+def test_a_mode_of_the_users_sees_what_it_sees_without(program, mode, watched_first):
+    def seen(watching):
+        mine = mode()
+        torch.manual_seed(0)
+        with contextlib.ExitStack() as stack:
+            for each in (watching(), mine) if watched_first else (mine, watching()):
+                stack.enter_context(each)
+            program()
+        return mine.seen
+
+    assert seen(watch) == seen(contextlib.nullcontext)
 
 
 @pytest.mark.parametrize("frozen", [False, True])

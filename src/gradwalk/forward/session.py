@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..graph.engine import next_sequence_nr
+from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
 from ..graph.reading import why_unreadable
 from . import records, weak_facts
@@ -288,7 +289,7 @@ class Session:
         values = None
         small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
         if type(tensor) in _PLAIN and small and why_unreadable(tensor) is None:
-            with contextlib.suppress(RuntimeError):  # some layouts cannot be listed
+            with contextlib.suppress(RuntimeError), unseen():  # some layouts cannot be listed
                 values = tensor.tolist()
         return Constant(
             position,

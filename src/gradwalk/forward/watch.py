@@ -18,7 +18,7 @@ from torch.nn.modules.module import (
 from torch.overrides import TorchFunctionMode
 
 from ..graph.engine import next_sequence_nr
-from ..graph.modes import as_plain_tensors, is_tracing, pop_mode, push_mode, top_mode
+from ..graph.modes import is_tracing, pop_mode, push_mode, top_mode, without_overrides
 from .operands import tensors_of
 from .session import Session
 
@@ -50,8 +50,9 @@ class _Watcher(TorchFunctionMode):
         before = next_sequence_nr()
         result = func(*args, **kwargs)
         numbers = before, next_sequence_nr()
-        # Any tensor subclass may refuse any question, and the user's program must not notice.
-        with contextlib.suppress(Exception), as_plain_tensors():
+        # Any tensor subclass may refuse any question, and neither the user's program nor another
+        # mode of the user's must notice one.
+        with contextlib.suppress(Exception), without_overrides():
             self.session.saw(func, args, kwargs, result, numbers)
         return result
 
@@ -110,7 +111,7 @@ def watch() -> Iterator[None]:
             pop_mode()
         _remove_hooks()
         _local.watcher = None
-        with contextlib.suppress(Exception), as_plain_tensors():
+        with contextlib.suppress(Exception), without_overrides():
             watcher.session.finish()
 
 
@@ -154,4 +155,5 @@ def _may_fuse(module: nn.Module, inputs: Any) -> bool:
     if module.training:
         return False
     tensors = [*module.parameters(), *tensors_of(inputs)]
-    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+    with without_overrides():  # no mode of the user's need know that we ask
+        return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))

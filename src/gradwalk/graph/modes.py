@@ -18,8 +18,8 @@ top_mode: Callable[[], TorchFunctionMode | None] = torch.overrides._get_current_
 is_tracing: Callable[[], bool] = torch._C._is_tracing
 """Whether ``torch.jit.trace`` is at work in this thread."""
 
-as_plain_tensors = torch._C.DisableTorchFunctionSubclass
-"""Within it tensor subclasses are taken for the tensors that they are."""
+without_overrides = torch._C.DisableTorchFunction
+"""Within it tensor subclasses are plain tensors, and no ``TorchFunctionMode`` sees a call."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
