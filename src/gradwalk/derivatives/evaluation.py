@@ -35,6 +35,7 @@ def evaluate(
         arrived that the code does not speak of. No graph is recorded.
 
     Example:
+        >>> from gradwalk.derivatives.formulas import formulas
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> y = x**2
         >>> evaluate(formulas(y.grad_fn)[0], y.grad_fn, [torch.ones(())])
@@ -62,6 +63,7 @@ def with_numbers(
         Python, with the functions of the math module by their bare names.
 
     Example:
+        >>> from gradwalk.derivatives.formulas import formulas
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> y = x**2
         >>> with_numbers(formulas(y.grad_fn)[0], y.grad_fn, [torch.ones(())])
