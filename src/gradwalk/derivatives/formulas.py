@@ -48,6 +48,7 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
         ``numbers`` is None: see `with_numbers`.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor(3.0, requires_grad=True)
         >>> formulas((x**2).grad_fn)[0]["code"]
         'grad * (exponent * self ** (exponent - 1))'
