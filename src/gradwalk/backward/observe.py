@@ -7,6 +7,7 @@ the whole graph alive.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from .kept import DEFAULT_BUDGET, Keeper, Kept
 Gradients = Sequence[torch.Tensor | None]
 
 _OWNER = "gradwalk: the backward pass that it runs"
+_here = threading.local()  # the same, in the thread that asked for it
 
 
 @dataclass(frozen=True)
@@ -143,19 +145,28 @@ class Observer:
         return Run(Keeper(self._max_bytes), grads=grads, seeds=seeds, once=once)
 
     @contextmanager
-    def owning(self, run: Run) -> Iterator[None]:
+    def owning(self, run: Run, *, on_devices: bool) -> Iterator[None]:
         """Within it, the pass through the graph that the block starts is this run.
 
-        Passes of other threads are not: what is put here into the thread's own state follows the
-        engine to wherever it runs this block's passes, and nowhere else.
+        Passes of other threads are not. The engine runs nodes of the CPU in the thread that asked;
+        for other devices it has threads of its own, and what is carried follows it there.
+
+        Args:
+            run: The run.
+            on_devices: Whether a node of the graph runs elsewhere than on the CPU. What is carried
+                stays with the thread, whose end can then meet the interpreter's: so only if needed.
         """
         outer = _owner()
         self._own = run
-        carry(_OWNER, run)
+        _here.run = run
+        if on_devices:
+            carry(_OWNER, run)
         try:
             yield
         finally:
-            carry(_OWNER, outer)
+            _here.run = outer
+            if on_devices:
+                carry(_OWNER, outer)
             self._own = None
             if run.number == 0:  # it failed before its first step was over
                 self._count(run)
@@ -250,7 +261,7 @@ def _nothing() -> None:
 
 def _owner() -> Run | None:
     """The pass of gradwalk's own that the running code belongs to."""
-    found: Run | None = carried(_OWNER)
+    found: Run | None = getattr(_here, "run", None) or carried(_OWNER)
     return found
 
 

@@ -61,7 +61,7 @@ def run_backward(
     roots: Any = [output.root for output in outputs]  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
-        with observer.owning(run):
+        with observer.owning(run, on_devices=_on_devices(captured)):
             torch.autograd.backward(
                 roots,
                 given,  # None for one number: torch makes it like the output
@@ -87,6 +87,11 @@ def run_backward(
         if observer.compiled:
             grads.fixed = "compiled autograd ran this pass as one program, without steps"
     return run
+
+
+def _on_devices(captured: Capture) -> bool:
+    devices = {device for _, device in captured.graph.nodes(data="device")}
+    return not devices <= {None, "cpu"}
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
