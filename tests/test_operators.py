@@ -53,7 +53,7 @@ def outputs(op, dtype):
 
 def check(unit, folder):
     for tensors in outputs(*unit):
-        sizes = [torch.ones_like(each) for each in tensors]
+        sizes = [torch.ones(each.shape, dtype=each.dtype) for each in tensors]
         number = sum((each.abs() if each.is_complex() else each).sum() for each in tensors)
         for given, gradient in ((tensors, sizes), ([number], None)):
             with closing(GraphWidget(given)) as widget:
