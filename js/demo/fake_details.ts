@@ -89,7 +89,8 @@ export function fakeDetails(
         label: label(edge.source),
       })),
     consumer_count: graph.edges.filter((edge) => edge.target === id).length,
-    value: leaf ? fakeTensor(node.shape ?? [], id) : null,
+    value: leaf ? { ...fakeTensor(node.shape ?? [], id), origin: "The tensor itself." } : null,
+    value_note: leaf ? null : "Nobody holds what this operation gave.",
     grad: leaf && ran ? fakeTensor(node.shape ?? [], id + 3) : null,
     grad_output: ran ? [fakeTensor(node.shape ?? [], id + 5)] : null,
     grad_input:

@@ -52,7 +52,7 @@ function trueNumbers(
   if (graph.nodes[id].kind !== "leaf") return {};
   const grown = run?.grads.find((grad) => grad.node === id);
   return {
-    value: small(shape, whole(value[id]), Math.abs(value[id])),
+    value: { ...small(shape, whole(value[id]), Math.abs(value[id])), origin: "The tensor itself." },
     grad: grown && step[id] <= cursor ? small(shape, grown.values, grown.norm) : null,
     grad_output: grown && step[id] <= cursor ? [small(shape, grown.values, grown.norm)] : null,
   };

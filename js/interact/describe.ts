@@ -3,6 +3,7 @@ import type { Marks } from "../paint/marks";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import { isAutograd } from "../scene/shown_graph";
 import { describeState } from "../steps/words";
+import { compactValues } from "../text/gradient";
 import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
@@ -34,6 +35,7 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
         ? "output"
         : `output: ${flags.map(oneLine).join(", ")}`,
     );
+  lines.push(...valueLine(node));
   if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
   const uses = leaf ? usesOf(graph, id) : 0;
   if (uses > 1) lines.push(`used ${counted(uses, "time")}`);
@@ -65,6 +67,12 @@ const QUIET_WORDS = {
   outside: "requires grad, but is not part of this graph",
 };
 
+/** What a node holds or gave, unless that is what it is called. */
+function valueLine({ value, label }: NodeModel): string[] {
+  const text = value === null ? label : compactValues(value);
+  return text === label ? [] : [`value ${text}`];
+}
+
 /** A constant, a cut or a tensor outside the graph in words. */
 function describeQuiet(graph: GraphModel, node: NodeModel): Description {
   const lines: string[] = [];
@@ -75,7 +83,7 @@ function describeQuiet(graph: GraphModel, node: NodeModel): Description {
     if (kind === "cut" && source === node.id)
       lines.push(`cut off from ${oneLine(graph.nodes[target].label)}`);
   }
-  if (node.value !== null && node.value !== node.label) lines.push(`value ${node.value}`);
+  lines.push(...valueLine(node));
   if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
   if (node.inferred) lines.push("inferred from what its operation saved");
   return { title: oneLine(node.label), lines };

@@ -16,7 +16,15 @@ export function tensorSections(
   const flow = [gradOutput(details, opened), gradInput(details, opened, go)];
   if (details.value === null) return [...flow, stored];
   // A leaf is there to hold its value and its gradient; an operation, to pass gradients on.
-  const value = section("value", "Value", null, opened, true, tensorView(details.value, "value"));
+  const value = section(
+    "value",
+    "Value",
+    null,
+    opened,
+    true,
+    tensorView(details.value, "value"),
+    sentence(details.value.origin),
+  );
   return [stored, value, ...flow];
 }
 

@@ -1,3 +1,4 @@
+import { compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
@@ -84,8 +85,9 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
 
 /** What a small tensor holds, unless that is its label; else its shape. */
 function valueOrShape({ value, label, shape }: NodeModel): string | null {
-  if (value !== null && value !== label) return value;
-  return shape === null || value === label ? null : formatShape(shape);
+  const text = value === null ? null : compactValues(value);
+  if (text !== null && text !== label) return text;
+  return shape === null || text === label ? null : formatShape(shape);
 }
 
 function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {

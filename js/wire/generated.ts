@@ -54,8 +54,11 @@ export interface NodeModel {
    * not watched.
    */
   namespace: string | null;
-  /** The numbers of a small constant, "[1, 2.5]". */
-  value: string | null;
+  /**
+   * What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a number
+   * as it is written in the program.
+   */
+  value: Values | null;
   /**
    * Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
    * than watched.
@@ -264,6 +267,11 @@ export interface TensorSummary {
   note: string | null;
 }
 
+/** What the forward pass gave at a node, and a sentence where that is known from. */
+export interface ValueModel extends TensorSummary {
+  origin: string;
+}
+
 /** One output of the forward operation behind a node. */
 export interface OutputModel {
   output_nr: number;
@@ -424,8 +432,10 @@ export interface DetailsModel {
   /** The first 100. */
   consumers: ConsumerModel[];
   consumer_count: number;
-  /** What the tensor itself holds, for a leaf. */
-  value: TensorSummary | null;
+  /** What the operation gave, or what the leaf or constant holds. */
+  value: ValueModel | null;
+  /** Why no value is known, where that needs saying. */
+  value_note: string | null;
   grad: TensorSummary | null;
   /** One per output of the node. */
   grad_output: (TensorSummary | null)[] | null;

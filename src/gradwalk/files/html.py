@@ -11,7 +11,7 @@ from ..bundle import bundle
 from ..subject.shown import Showing
 from ..wire.columns import encode
 from .save import saved_graph
-from .text import text_tree
+from .text import text_tree, values_in
 from .write_file import read_path, write_file
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
@@ -77,7 +77,7 @@ def to_html(widget: Showing, path: Any = None, *, title: str | None = None) -> s
         "worker-src blob:; style-src 'unsafe-inline'",
         title=html.escape(title or f"{kind} graph of {counts}"),
         style=style,
-        text=html.escape(text_tree(graph, most=_MOST_LINES)),
+        text=html.escape(text_tree(graph, _MOST_LINES, values_in(shown.subject.model))),
         model=base64.b64encode(encode(saved_graph(shown))).decode("ascii"),
         script=script,
     )

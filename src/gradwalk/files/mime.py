@@ -6,7 +6,7 @@ from typing import Any
 
 from ..subject.shown import Shown
 from . import export, still
-from .text import text_tree
+from .text import text_tree, values_in
 
 MOST_LINES = 200
 """Lines of the text of a widget."""
@@ -24,7 +24,8 @@ def text_of(title: str, shown: Shown) -> str:
         title: The line above it.
         shown: Whose graph.
     """
-    return f"{title}\n{text_tree(shown.subject.graph, most=MOST_LINES)}"
+    subject = shown.subject
+    return f"{title}\n{text_tree(subject.graph, MOST_LINES, values_in(subject.model))}"
 
 
 def with_fallbacks(bundle: Any, title: str, shown: Shown) -> Any:

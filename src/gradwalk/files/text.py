@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
+
+from ..graph.words import short_value
+from ..wire import GraphModel, Values
 
 _DEEP = 8
 """In a graph with longer paths the longest goes on at its level, so that depth is not width."""
@@ -17,17 +20,20 @@ _MOST_LEVELS = 10
 """Branches nested deeper than this are printed on their own, after everything else."""
 
 
-def text_tree(graph: nx.MultiDiGraph, most: int = 1000) -> str:
+def text_tree(
+    graph: nx.MultiDiGraph, most: int = 1000, values: Mapping[int, Values] | None = None
+) -> str:
     """The graph as a tree of lines, outputs first, each node above what went into it.
 
-    A line reads "argument: id operation shape". Inputs are indented below their node; ``↳`` is an
-    input of the last line *on the same level*, so that a chain of operations stays on one level. In
-    a deep graph the longest path is put last and goes on in this way. A node is printed once; where
-    else it is used stands "→ see" and its id.
+    A line reads "argument: id operation shape = value". Inputs are indented below their node; ``↳``
+    is an input of the last line *on the same level*, so that a chain of operations stays on one
+    level. In a deep graph the longest path is put last and goes on in this way. A node is printed
+    once; where else it is used stands "→ see" and its id.
 
     Args:
         graph: What `gradwalk.capture` gave.
         most: After how many lines to stop, with a note that says what is missing.
+        values: What the nodes hold or gave, as far as that is known and small.
 
     Returns:
         Lines joined by newlines, without one at the end.
@@ -55,7 +61,7 @@ def text_tree(graph: nx.MultiDiGraph, most: int = 1000) -> str:
             "Pass a number of at least 1."
         )
     heights = _heights(graph)
-    tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP)
+    tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP, values or {})
     lines: list[str] = []
     for line in tree.lines():
         if len(lines) == most:
@@ -93,6 +99,7 @@ class _Tree:
     graph: nx.MultiDiGraph
     heights: dict[int, int]
     is_deep: bool
+    values: Mapping[int, Values]
     printed: set[int] = field(default_factory=set)
     postponed: deque[int] = field(default_factory=deque)
 
@@ -114,7 +121,8 @@ class _Tree:
             if place.node in self.printed or self._is_postponed(place):
                 yield f"{start}→ see {_reference(self.graph.nodes[place.node], place)}"
                 continue
-            yield start + _describe(self.graph.nodes[place.node], place)
+            value = self.values.get(place.node)
+            yield start + _describe(self.graph.nodes[place.node], place, value)
             self.printed.add(place.node)
             waiting += reversed(self._inputs(place))
 
@@ -194,7 +202,7 @@ def _argument(edge: dict[str, Any]) -> str:
     return _visible(edge["argument"] or f"input {edge['input_nr']}")
 
 
-def _describe(data: dict[str, Any], place: _Place) -> str:
+def _describe(data: dict[str, Any], place: _Place, value: Values | None) -> str:
     is_plain = data["kind"] != "op" and "fx_name" not in data  # a static graph says more
     kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
     words = [str(place.node), _visible(kind)]
@@ -207,6 +215,9 @@ def _describe(data: dict[str, Any], place: _Place) -> str:
         words.append(_visible(name))
     if shape is not None:
         words.append(f"({', '.join(map(str, shape))})" if len(shape) else "scalar")
+    written = short_value(value)
+    if written is not None:
+        words.append(f"= {_visible(written)}")
     notes = [_output(place.output_nr, len(outputs))] if len(outputs) > 1 else []
     without_grad = [_argument(each) for each in data["no_grad_inputs"]]
     if without_grad:
@@ -232,6 +243,11 @@ def _cut_note(missing: int, total: int) -> str:
     if missing == 0:
         return f"… cut here; all {total:,} nodes are above, but not every use of them."
     return f"… cut here; {missing:,} of {total:,} nodes are not shown."
+
+
+def values_in(model: GraphModel) -> dict[int, Values]:
+    """The values of the nodes of a graph, by their ids."""
+    return {node["id"]: node["value"] for node in model["nodes"] if node["value"] is not None}
 
 
 def counted(graph: nx.MultiDiGraph) -> str:

@@ -34,6 +34,8 @@ class Annotation:
         inplace: Whether it changed one of its operands.
         constants: The operands that need no grad. A call that made several nodes gives them all
             the same annotation.
+        value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
+            CPU, a copy on another device.
     """
 
     source: SourceLine | None
@@ -44,6 +46,7 @@ class Annotation:
     forward: str | None
     inplace: bool
     constants: tuple[Constant, ...]
+    value: Any = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -96,6 +99,8 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         forward=forward_name(record.function),
         inplace=record.inplace,
         constants=tuple(_placed(record, constant, following) for constant in record.constants),
+        # Of a call that made several nodes, the last one gave what the call returned.
+        value=record.value if sequence_nr(node) == record.end - 1 else None,
     )
 
 

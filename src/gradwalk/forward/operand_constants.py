@@ -20,9 +20,7 @@ from ..wire import NoGradInput
 from .annotations import Annotation, annotation_in, threads_behind
 from .cut_words import ALIAS
 from .module_path import TensorRef
-from .records import Constant, Cut, Origin, any_alive, find_record
-
-_MOST_VALUES = 8
+from .records import MOST_COPIED, Constant, Cut, Origin, any_alive, find_record
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ def _is_same(inferred: Constant, seen: Constant) -> bool:
 
 def _saved_operands(node: Node) -> Iterator[Saved]:
     """What a node saved of the tensors that went into its call and need no grad."""
-    arguments = _tensor_arguments(node_class(type(node)).op)
+    arguments = tensor_arguments(node_class(type(node)).op)
     if not arguments:
         return
     for saved in read_saved(node):
@@ -174,7 +172,7 @@ def _saved_operands(node: Node) -> Iterator[Saved]:
             yield saved
 
 
-def _tensor_arguments(op: str | None) -> frozenset[str]:
+def tensor_arguments(op: str | None) -> frozenset[str]:
     """The names of the tensors that a forward call takes."""
     found = signature(op) if op is not None else None
     if found is None:
@@ -192,7 +190,7 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         cuts = (alias_of(leaf),)
     values = None
     with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
-        small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
+        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED
         if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
     return Constant(

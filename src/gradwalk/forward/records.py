@@ -26,6 +26,9 @@ from ..graph.release import empty
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
+MOST_COPIED = 16
+"""Numbers of a tensor that is copied when an operation takes it or gives it."""
+
 _SPARE = 256  # nodes a thread may mark at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
@@ -122,7 +125,9 @@ class Record:
         constants: Its operands that need no grad.
         leaves: Its operands that are leaves and need grad, while they live.
         needed_grad: Of each operand, in the order of the call, whether it needed grad.
-        output: Shape and dtype of its first output, when that is known.
+        output: Shape and dtype of its output, when it gave one.
+        value: The numbers of that output when it has few: as ``tolist()`` gives them on the CPU, a
+            copy on another device; None for others.
     """
 
     __slots__ = (
@@ -140,6 +145,7 @@ class Record:
         "start",
         "thread",
         "threads",
+        "value",
     )
 
     def __init__(
@@ -164,6 +170,7 @@ class Record:
         self.leaves: tuple[TensorRef, ...] = ()
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
+        self.value: Any = None
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:

@@ -35,7 +35,6 @@ from .source_line import SourceLine, SourceLines
 
 _MOST_CUTS = 8  # per tensor
 _MOST_NUMBERS = 64  # that a program read out of tensors and may still use
-_MOST_VALUES = 8  # of a constant
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
 
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
@@ -97,6 +96,9 @@ class Session:
             record.inplace = inplace
             if len(outputs) == 1:
                 record.output = _shape(made[0]), made[0].dtype
+                # Writing into a view makes more nodes, and which of them is last is torch's affair.
+                if not (inplace and made[0]._base is not None):
+                    record.value = _copied(made[0])
             self._note_all(made, record)
         for output in free:
             how = how_cut(name, output)
@@ -286,16 +288,11 @@ class Session:
     def _constant(
         self, position: int | str, tensor: torch.Tensor, origin: Origin | None
     ) -> Constant:
-        values = None
-        small = tensor.device.type == "cpu" and tensor.numel() <= _MOST_VALUES
-        if type(tensor) in _PLAIN and small and why_unreadable(tensor) is None:
-            with contextlib.suppress(RuntimeError), unseen():  # some layouts cannot be listed
-                values = tensor.tolist()
         return Constant(
             position,
             _shape(tensor),
             _text(tensor.dtype),
-            values,
+            _copied(tensor) if tensor.device.type == "cpu" else None,
             self.modules.reference(tensor),
             origin,
         )
@@ -314,6 +311,16 @@ def _function_frame() -> FrameType | None:
 
 def _number(position: int | str, value: Any, origin: Origin) -> Constant:
     return Constant(position, (), type(value).__name__, value, None, origin)
+
+
+def _copied(tensor: torch.Tensor) -> Any:
+    """A copy of the numbers of a small tensor: plain ones, or on its device, not to wait for it."""
+    if type(tensor) not in _PLAIN or tensor.numel() > records.MOST_COPIED:
+        return None
+    with contextlib.suppress(RuntimeError), unseen():  # some layouts cannot be listed
+        if why_unreadable(tensor) is None:
+            return tensor.tolist() if tensor.device.type == "cpu" else tensor.detach().clone()
+    return None
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...]:

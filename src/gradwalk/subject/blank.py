@@ -42,6 +42,7 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         "consumers": [],
         "consumer_count": graph.in_degree(node),
         "value": None,
+        "value_note": None,
         "grad": None,
         "grad_output": None,
         "grad_input": None,

@@ -37,6 +37,7 @@ from ..wire import (
     OutputModel,
     SavedModel,
     TensorSummary,
+    Values,
 )
 from .extra_details import (
     MOST_LISTED,
@@ -44,12 +45,18 @@ from .extra_details import (
     undrawn_inputs,
     watched_details,
 )
+from .value import value_model, why_unknown
 
 _LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
 _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
-def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -> DetailsModel:
+def details(
+    captured: Annotated,
+    node_id: int,
+    recording: RecordedPass | None,
+    drawn: Values | None = None,
+) -> DetailsModel:
     """Describe one node.
 
     Args:
@@ -57,6 +64,7 @@ def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -
         node_id: Which node of it.
         recording: The backward pass that is shown, and where its cursor stands; None before the
             first.
+        drawn: The numbers that the picture shows as its value; None for none.
 
     Returns:
         The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
@@ -64,7 +72,7 @@ def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -
         sentence why. A part that cannot be worked out is empty, and ``failed`` says why.
     """
     if node_id >= len(captured.nodes):
-        return extra_details(captured, node_id)
+        return extra_details(captured, node_id, drawn)
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
@@ -75,6 +83,7 @@ def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -
     outputs, output_count = outputs_of(graph, node_id)
     consumers, consumer_count = consumers_of(graph, node_id)
     parts = Guarded()
+    value = parts.build("value", lambda: value_model(captured, node_id, drawn), None)
     stored = parts.build("grad", lambda: _stored(tensor), None)
     grad_output = parts.build("grad_output", lambda: _arrived(graph, recording, step), None)
     grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs), None)
@@ -104,7 +113,9 @@ def details(captured: Annotated, node_id: int, recording: RecordedPass | None) -
         "no_grad_inputs": undrawn[:MOST_LISTED],
         "consumers": consumers,
         "consumer_count": consumer_count,
-        "value": None if leaf is None else summarise(leaf),
+        "value": value,
+        "value_note": parts.why("value")
+        or (None if value is not None else why_unknown(captured, node_id)),
         "grad": stored,
         "grad_output": grad_output,
         "grad_input": grad_input,

@@ -10,11 +10,20 @@ from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation
 from ..forward.records import Cut
 from ..forward.source_line import SourceLine, shown_file
-from ..graph.summary import summarise
+from ..forward.values import ITSELF
 from ..graph.words import label
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
-from ..wire import ConstantModel, ConsumerModel, CutModel, DetailsModel, NoGradInput, SourceModel
+from ..wire import (
+    ConstantModel,
+    ConsumerModel,
+    CutModel,
+    DetailsModel,
+    NoGradInput,
+    SourceModel,
+    Values,
+)
 from .blank import blank_details
+from .value import with_origin
 
 MOST_LISTED = 100
 """So much of each list is told one by one: of inputs, outputs, consumers, shares of a gradient."""
@@ -53,12 +62,13 @@ def undrawn_inputs(captured: Annotated, node: int) -> list[NoGradInput]:
     return [each for each in inputs if each["input_nr"] not in drawn]
 
 
-def extra_details(captured: Annotated, node: int) -> DetailsModel:
+def extra_details(captured: Annotated, node: int, drawn: Values | None = None) -> DetailsModel:
     """Describe a node that is no autograd node.
 
     Args:
         captured: A graph with annotations.
         node: The id of a constant, a cut or an outside tensor of it.
+        drawn: The numbers that the picture shows of it.
 
     Returns:
         The contents of the panel.
@@ -69,7 +79,7 @@ def extra_details(captured: Annotated, node: int) -> DetailsModel:
     return {
         **blank_details(graph, node, _about(graph, node, extra), no_flow(graph.nodes[node])),
         "consumers": _takers(graph, node)[:MOST_LISTED],
-        "value": None if tensor is None else summarise(tensor),
+        "value": None if tensor is None else with_origin(tensor, ITSELF, drawn),
         "state": "not reached",
         "source": line_model(origin.where) if origin is not None else None,
         "inferred": extra.inferred,

@@ -19,6 +19,7 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
+from ..forward.values import small_values
 from ..graph.adjacency import predecessors
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
@@ -36,6 +37,7 @@ from ..wire import (
     StateModel,
     StepModel,
     TransportModel,
+    Values,
 )
 from .blank import blank_details
 from .details import details
@@ -99,7 +101,17 @@ class Live:
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        return graph_model(self.drawn, self._inferred, modules_model(self._classes))
+        modules = modules_model(self._classes)
+        return graph_model(self.drawn, self._inferred, modules, self._values)
+
+    @functools.cached_property
+    def _values(self) -> dict[int, Values]:
+        """The small values of the nodes, read when the graph is drawn."""
+        with unseen(), torch.no_grad():
+            try:
+                return small_values(self.captured)
+            except Exception:  # the picture is worth having without numbers
+                return {}
 
     @property
     def recorded(self) -> object | None:
@@ -263,10 +275,10 @@ class Live:
 
     def _details(self, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
-            return details(self.captured, node, self.recording)
+            return details(self.captured, node, self.recording, self._values.get(node))
         elsewhere = RecordedPass(self.captured, self.recording.run)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
-        found = details(self.captured, node, elsewhere)
+        found = details(self.captured, node, elsewhere, self._values.get(node))
         if elsewhere.owned:
             self._put_grad(node, elsewhere, found)
         return found

@@ -34,6 +34,7 @@ def graph_model(
     graph: nx.MultiDiGraph,
     namespaces: Mapping[int, str] | None = None,
     modules: ModulesModel | None = None,
+    values: Mapping[int, Values] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -41,12 +42,14 @@ def graph_model(
         graph: What `gradwalk.capture` gave, with or without annotations.
         namespaces: The modules of its nodes as far as they are inferred.
         modules: The classes of the modules, where any are known.
+        values: What the nodes hold or gave, as far as that is known and small.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
         in the order in which the graph without annotations has them.
     """
     inferred = namespaces or {}
+    known = values or {}
     nodes: list[NodeModel] = [
         {
             "id": node,
@@ -57,7 +60,7 @@ def graph_model(
             "shape": None if data["shape"] is None else list(data["shape"]),
             "no_grad_inputs": data["no_grad_inputs"],
             "namespace": inferred.get(node, data.get("namespace")),
-            "value": data.get("value"),
+            "value": known.get(node, data.get("value")),
             "inferred": data.get("inferred", node in inferred),
         }
         for node, data in graph.nodes(data=True)

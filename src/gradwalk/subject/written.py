@@ -12,7 +12,6 @@ from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding
 from ..findings.judge import Limits
 from ..graph.names import Names
-from ..graph.summary import summarise
 from ..program.about import about
 from ..program.kinds import no_backward
 from ..program.static_capture import StaticCapture
@@ -30,6 +29,9 @@ from .details import consumers_of, inputs_of, outputs_of
 from .extra_details import line_model
 from .model import graph_model, modules_model
 from .subject import Still
+from .value import with_origin
+
+_HELD = "The tensor that the program holds."
 
 
 class Written(Still):
@@ -118,7 +120,7 @@ class Written(Still):
         inputs, input_count = inputs_of(drawn, node)
         outputs, output_count = outputs_of(drawn, node)
         with torch.no_grad():  # a click can be handled on a thread that is in another mode
-            value = None if held is None else summarise(held)
+            value = None if held is None else with_origin(held, _HELD, None)
         return {
             **blank_details(drawn, node, about(captured, node), self._no_backward),
             "forward": _code(captured, node),

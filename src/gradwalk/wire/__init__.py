@@ -43,6 +43,7 @@ from .details import (
     SourceModel,
     StageModel,
     TensorSummary,
+    ValueModel,
 )
 from .diagnosis import FindingModel, MemoryModel, NumberModel
 from .graph import (
@@ -118,5 +119,6 @@ __all__ = [
     "TensorSummary",
     "Traits",
     "TransportModel",
+    "ValueModel",
     "Values",
 ]

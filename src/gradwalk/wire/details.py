@@ -33,6 +33,12 @@ class TensorSummary(TypedDict):
     """A sentence when something about this tensor needs saying (meta, sparse, not kept ...)."""
 
 
+class ValueModel(TensorSummary):
+    """What the forward pass gave at a node, and a sentence where that is known from."""
+
+    origin: str
+
+
 class OutputModel(TypedDict):
     """One output of the forward operation behind a node."""
 
@@ -209,8 +215,10 @@ class DetailsModel(TypedDict):
     consumers: list[ConsumerModel]
     """The first 100."""
     consumer_count: int
-    value: TensorSummary | None
-    """What the tensor itself holds, for a leaf."""
+    value: ValueModel | None
+    """What the operation gave, or what the leaf or constant holds."""
+    value_note: str | None
+    """Why no value is known, where that needs saying."""
     grad: TensorSummary | None
     grad_output: list[TensorSummary | None] | None
     """One per output of the node."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .values import EdgeKind, Kind
+from .values import EdgeKind, Kind, Values
 
 
 class NoGradInput(TypedDict):
@@ -37,8 +37,9 @@ class NodeModel(TypedDict):
     namespace: str | None
     """The module that ran the operation, "encoder/layers/0"; "" for the outermost, None where it
     was not watched."""
-    value: str | None
-    """The numbers of a small constant, "[1, 2.5]"."""
+    value: Values | None
+    """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
+    number as it is written in the program."""
     inferred: bool
     """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
     than watched."""

@@ -25,7 +25,7 @@ from .columns import decode
 from .graph_json import DRAWN_EDGE, DRAWN_NODE
 
 FORMAT = "gradwalk"
-VERSION = 3
+VERSION = 4
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""

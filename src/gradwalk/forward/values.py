@@ -1,0 +1,254 @@
+"""What the forward pass gave at each node: the number on the board, as far as it is still known.
+
+A value is shown only where it is the node's own: a tensor that was changed in place since tells
+nothing of what the operation gave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from ..graph.adjacency import predecessors
+from ..graph.nodes import leaf_tensor
+from ..graph.saved import Saved, read_saved
+from ..graph.summary import json_number, plain_values
+from ..graph.words import described
+from ..wire import Values
+from .annotate import MOST_INFERRED, Annotated
+from .operand_constants import tensor_arguments
+from .records import MOST_COPIED
+
+_MOST_CONSUMERS = 100  # that are asked for what they saved of one tensor
+_RESULTS = ("result", "output")  # what torch calls an operation's own output among the saved
+_ADDED_TO = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # for +=, -=, *=, /=
+
+ITSELF = "The tensor itself, as it is now."
+_HELD = "The tensor itself, which your program still holds."
+_COPIED = "Copied by watch() when the operation ran."
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the value of a node.
+
+    Attributes:
+        value: The tensor, which nobody may change; of `watch`, a copy as ``tolist()`` gives it.
+        origin: A sentence: where it comes from.
+    """
+
+    value: Any
+    origin: str
+
+
+def value_of(captured: Annotated, node: int) -> Known | None:
+    """What the forward pass gave at a node, of any size.
+
+    Args:
+        captured: The graph.
+        node: The id of an autograd node of it.
+
+    Returns:
+        The tensor or its numbers; None where several tensors came out, and where none is known to
+        be still what it was.
+
+    Example::
+
+        >>> from gradwalk.forward.annotate import unannotated
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> w = torch.tensor(3.0, requires_grad=True)
+        >>> y = w * 2
+        >>> captured = unannotated(capture_nodes(read_outputs((y,), "capture"), Names()))
+        >>> value_of(captured, 0)
+        Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, which ...')
+        >>> with torch.no_grad():
+        ...     _ = y.mul_(100)  # y is not what the multiplication gave any more
+        >>> value_of(captured, 0) is None
+        True
+    """
+    leaf = leaf_tensor(captured.nodes[node])
+    if leaf is not None:
+        return Known(leaf, ITSELF)
+    if len(captured.graph.nodes[node]["outputs"]) != 1:
+        return None
+    return _copied(captured, node) or _held(captured, node) or _saved(captured, node)
+
+
+def small_values(captured: Annotated) -> dict[int, Values]:
+    """The values of all nodes that have at most 16 numbers, to be drawn.
+
+    Args:
+        captured: The graph. What its nodes saved is read when it has at most 2,000.
+
+    Returns:
+        Node id -> a number, or nested lists of them, as plain JSON values; without the nodes whose
+        value is not known. A leaf that was changed in place since an operation took it is not
+        among them.
+    """
+    graph = captured.graph
+    small = {
+        node: shape
+        for node, shape in graph.nodes(data="shape")
+        if shape is not None and math.prod(shape) <= MOST_COPIED
+    }
+    found: dict[int, Values] = {}
+    for node in small:
+        leaf = leaf_tensor(captured.nodes[node])
+        if leaf is not None:
+            _put(found, node, leaf)
+        elif len(graph.nodes[node]["outputs"]) == 1:
+            known = _copied(captured, node) or _held(captured, node)
+            if known is not None:
+                _put(found, node, known.value)
+    if len(graph) <= MOST_INFERRED:
+        changed: set[int] = set()
+        for node in range(len(captured.nodes)):
+            _from_saved(captured, node, small, found, changed)
+        for node in changed:
+            found.pop(node, None)
+    for node, extra in enumerate(captured.extras, len(captured.nodes)):
+        if extra.constant is not None and extra.constant.values is not None:
+            found[node] = _plain(extra.constant.values)
+    return found
+
+
+def _put(found: dict[int, Values], node: int, value: Any) -> None:
+    values = plain_values(value) if isinstance(value, torch.Tensor) else _plain(value)
+    if values is not None:
+        found[node] = values
+
+
+def _plain(values: Any) -> Values:
+    """Numbers as ``tolist()`` gives them, as JSON can carry them."""
+    if isinstance(values, list):
+        return [_plain(value) for value in values]
+    if isinstance(values, complex):
+        return f"{values.real:.6g}{values.imag:+.6g}j"
+    return values if isinstance(values, bool) else json_number(values)
+
+
+def _copied(captured: Annotated, node: int) -> Known | None:
+    """What `watch` copied of the output."""
+    seen = captured.annotations.get(node)
+    return None if seen is None or seen.value is None else Known(seen.value, _COPIED)
+
+
+def _held(captured: Annotated, node: int) -> Known | None:
+    """The output itself, where the program holds it and has not changed it."""
+    reference = captured.tensors.get((node, 0))
+    tensor = reference() if reference is not None else None
+    if tensor is None:
+        return None
+    with contextlib.suppress(Exception):  # a subclass may refuse any question
+        if tensor.grad_fn is captured.nodes[node] and _is_unchanged(captured, node, tensor):
+            return Known(tensor, _HELD)
+    return None
+
+
+def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
+    """Whether a tensor still holds what its node gave.
+
+    Its version counts every change in place; those that autograd saw gave it a new node. So an
+    output with a version is believed only when it can have come by it as in ``total += loss``.
+    """
+    version = int(tensor._version)
+    if version == 0:
+        return True
+    if (node, 0) not in captured.graph.graph["roots"]:
+        return False
+    at: int | None = node
+    for _ in range(version):
+        if at is None or captured.graph.nodes[at]["op"] not in _ADDED_TO:
+            return False
+        edges = captured.graph.out_edges(at, data="argument")
+        at = next((target for _, target, argument in edges if argument == "self"), None)
+    # torch lets nobody change a leaf that needs grad in this way.
+    return at is None or captured.graph.nodes[at]["kind"] != "leaf"
+
+
+def _saved(captured: Annotated, node: int) -> Known | None:
+    """The output as the node itself or one that takes it has saved it for backward."""
+    graph = captured.graph
+    shape, dtype = graph.nodes[node]["shape"], graph.nodes[node]["dtype"]
+
+    def fits(saved: Saved) -> bool:
+        return _is_as_saved(saved, shape, dtype)
+
+    for saved in _own_results(captured, node):
+        if fits(saved):
+            return Known(saved.value, f"Saved by this node for backward, as {saved.name}.")
+    for consumer in islice(predecessors(graph)[node], _MOST_CONSUMERS):
+        arguments = {edge["argument"] for edge in graph.get_edge_data(consumer, node).values()}
+        for saved in read_saved(captured.nodes[consumer]):
+            if saved.name in arguments and fits(saved):
+                by = described(graph, consumer)
+                return Known(saved.value, f"Saved by {by} for its backward, as {saved.name}.")
+    return None
+
+
+def _own_results(captured: Annotated, node: int) -> Iterator[Saved]:
+    """What a node saved of its own output."""
+    # In the graph of a backward, "result" is what the forward operation gave: an argument.
+    op = captured.graph.nodes[node]["op"]
+    names = [name for name in _RESULTS if name not in tensor_arguments(op)]
+    return (saved for saved in read_saved(captured.nodes[node]) if saved.name in names)
+
+
+def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -> bool:
+    """Whether a saved tensor is there, unchanged, and can be the output of such a node."""
+    value = saved.value
+    return (
+        isinstance(value, torch.Tensor)
+        and saved.note is None
+        and not value.is_nested
+        and shape is not None
+        and tuple(value.shape) == tuple(shape)
+        and str(value.dtype) == dtype
+    )
+
+
+def _from_saved(
+    captured: Annotated,
+    node: int,
+    small: dict[int, Any],
+    found: dict[int, Values],
+    changed: set[int],
+) -> None:
+    """Add the small values that a node has saved: its own, and those that went in.
+
+    Args:
+        captured: The graph.
+        node: The id of an autograd node.
+        small: The shapes of the nodes that have a small value.
+        found: Gets the values.
+        changed: Gets the leaves that are not what they were when the node took them.
+    """
+    graph = captured.graph
+    taken = {
+        edge["argument"]: target
+        for _, target, edge in graph.out_edges(node, data=True)
+        if target in small and (target not in found or graph.nodes[target]["kind"] == "leaf")
+    }
+    if not taken and (node not in small or node in found):
+        return
+    results = set(_RESULTS) - tensor_arguments(graph.nodes[node]["op"])
+    for saved in read_saved(captured.nodes[node]):
+        target = node if saved.name in results else taken.get(saved.name)
+        if target is None or target not in small:
+            continue
+        data = graph.nodes[target]
+        if data["kind"] == "leaf":
+            if isinstance(saved.value, torch.Tensor) and saved.note is not None:
+                changed.add(target)
+            continue
+        is_one = target not in found and len(data["outputs"]) == 1
+        if is_one and _is_as_saved(saved, data["shape"], data["dtype"]):
+            _put(found, target, saved.value)
