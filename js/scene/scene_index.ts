@@ -33,7 +33,12 @@ class SceneIndex {
     const { nodes } = this;
     let count = 0;
     for (let i = 0; i < nodes.length; i += 4)
-      if (nodes[i] < right && nodes[i + 2] > left && nodes[i + 1] < bottom && nodes[i + 3] > top)
+      if (
+        nodes[i] <= right &&
+        nodes[i + 2] >= left &&
+        nodes[i + 1] <= bottom &&
+        nodes[i + 3] >= top
+      )
         count++;
     return count;
   }
