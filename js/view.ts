@@ -130,7 +130,7 @@ export function createView(
     select(node);
     folder.reveal(node, true);
   });
-  const counts = element("span", { class: "gw-counts" });
+  const counts = element("span", "gw-counts");
   const arrangement = new Arrangement(drawing, panel.element);
   drawing.element.append(progress.element);
   shell.status.append(counts);

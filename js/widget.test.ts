@@ -96,7 +96,7 @@ describe("channelOf", () => {
   it("says so of every graph that is compared", () => {
     const passes = [1, 2].map(() => ({ transport: { owned: true, note: null, blocked: null } }));
     const { model } = fakeModel({ passes } as never);
-    const gone = element("div", { class: "jupyter-widgets-disconnected" });
+    const gone = element("div", "jupyter-widgets-disconnected");
     const found = channelOf<CompareTraits>(model, gone).get("passes");
     expect(found.map((pass) => pass.transport.owned)).toEqual([false, false]);
     expect(found.map((pass) => pass.transport.blocked)).toEqual([GONE, GONE]);

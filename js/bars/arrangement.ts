@@ -14,7 +14,7 @@ const LEAST_PANEL = 220;
 /** The drawing with the details panel beside it, below it in a narrow cell; both can be dragged to another size. */
 export class Arrangement {
   /** Holds the drawing and the panel. */
-  readonly body = element("div", { class: "gw-body" });
+  readonly body = element("div", "gw-body");
   /** Makes the widget higher. */
   readonly bottom: HTMLElement;
   private panelOpen = true;

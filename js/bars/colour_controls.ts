@@ -29,8 +29,8 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   return {
     element: element(
       "span",
-      { class: "gw-colours" },
-      element("label", { class: "gw-direction" }, element("span", {}, "Colour by"), select),
+      "gw-colours",
+      element("label", "gw-direction", element("span", {}, "Colour by"), select),
       key,
     ),
     update(by, isKnown, legend) {
@@ -53,11 +53,9 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
 function legendParts({ title, ticks, entries }: ColourLegend): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (ticks) {
-    const swatches = Array.from({ length: STEPS }, (_, i) =>
-      element("span", { class: `gw-swatch is-c${i}` }),
-    );
+    const swatches = Array.from({ length: STEPS }, (_, i) => element("span", `gw-swatch is-c${i}`));
     const marks = ticks.map(({ at, text }) => {
-      const mark = element("span", { class: "gw-tick" }, text);
+      const mark = element("span", "gw-tick", text);
       mark.style.left = `${(100 * at).toFixed(1)}%`;
       return mark;
     });
@@ -70,20 +68,13 @@ function legendParts({ title, ticks, entries }: ColourLegend): HTMLElement[] {
           title,
           "aria-label": `Colours for ${title}, dark to bright: ${ticks.map((tick) => tick.text).join(", ")}`,
         },
-        element("span", { class: "gw-swatches" }, ...swatches),
-        element("span", { class: "gw-ticks" }, ...marks),
+        element("span", "gw-swatches", ...swatches),
+        element("span", "gw-ticks", ...marks),
       ),
     );
   }
   for (const { name, text } of entries) {
-    parts.push(
-      element(
-        "span",
-        { class: "gw-colour-entry" },
-        element("span", { class: `gw-swatch ${name}` }),
-        text,
-      ),
-    );
+    parts.push(element("span", "gw-colour-entry", element("span", `gw-swatch ${name}`), text));
   }
   return parts;
 }

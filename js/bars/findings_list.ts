@@ -22,7 +22,7 @@ export function createFindingsList(
   show: (node: number) => void,
   labelOf: (node: number) => string,
 ): FindingsList {
-  const list = element("ul", { class: "gw-findings-list" });
+  const list = element("ul", "gw-findings-list");
   const summary = element("summary", { class: "gw-findings-summary", ...KEEP_KEYS });
   const details = element(
     "details",
@@ -73,18 +73,18 @@ function entry(
   const more = nodes.length - links.length;
   return element(
     "li",
-    { class: `gw-finding is-${severity}` },
-    element("span", { class: "gw-finding-severity" }, WORDS[severity]),
+    `gw-finding is-${severity}`,
+    element("span", "gw-finding-severity", WORDS[severity]),
     element(
       "span",
-      { class: "gw-finding-text" },
+      "gw-finding-text",
       first === undefined
-        ? element("span", { class: "gw-finding-message" }, message)
+        ? element("span", "gw-finding-message", message)
         : button({ label: message, text: message, class: "gw-finding-message gw-plain" }, () =>
             show(first),
           ),
       links.length > 1 &&
-        element("span", { class: "gw-finding-nodes" }, ...links, more > 0 && `and ${more} more`),
+        element("span", "gw-finding-nodes", ...links, more > 0 && `and ${more} more`),
     ),
   );
 }

@@ -26,7 +26,7 @@ export function createFoldingControls(folder: Folder): FoldingControls {
   });
   const modules = element(
     "label",
-    { class: "gw-direction gw-modules" },
+    "gw-direction gw-modules",
     element("span", {}, "Modules"),
     depths,
   );
@@ -41,7 +41,7 @@ export function createFoldingControls(folder: Folder): FoldingControls {
     () => folder.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
   );
   return {
-    element: element("span", { class: "gw-folding" }, modules, repeats, plumbing),
+    element: element("span", "gw-folding", modules, repeats, plumbing),
     update() {
       const { grouped, folding } = folder;
       if (!grouped || !folding) return;

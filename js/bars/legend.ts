@@ -75,7 +75,7 @@ function foldedEntries({ boxes, merged, plumbing }: NonNullable<LegendOptions["f
         svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
         svgElement(
           "g",
-          { class: "gw-edge-folded" },
+          "gw-edge-folded",
           svgElement("rect", { x: -7, y: -7, width: 14, height: 14, rx: 7 }),
           number,
         ),
@@ -91,10 +91,10 @@ function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean):
   const line = (kind: string, from: number, to: number) =>
     svgElement(
       "g",
-      { class: `gw-edge is-quiet is-${kind}` },
+      `gw-edge is-quiet is-${kind}`,
       svgElement("path", { class: "gw-line", d: `M${from},0H${to}` }),
     );
-  const chip = (kind: string) => svgElement("g", { class: `gw-quiet gw-${kind}` }, ...box("", 5.5));
+  const chip = (kind: string) => svgElement("g", `gw-quiet gw-${kind}`, ...box("", 5.5));
   if (kinds.has("constant"))
     entries.push(
       entry(isStatic ? "buffer or constant" : "constant: needs no grad", 26, [chip("constant")]),
@@ -122,7 +122,7 @@ function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
       entry("gradient that flowed", 30, [
         svgElement(
           "g",
-          { class: "gw-edge is-flowed" },
+          "gw-edge is-flowed",
           svgElement("path", { class: "gw-line", d: "M-15,0H15" }),
         ),
         gradientSign(),
@@ -138,7 +138,7 @@ function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
 }
 
 function stage(name: string, step?: string): SVGElement[] {
-  const group = svgElement("g", { class: `gw-node gw-op ${name}` }, ...box("", 3));
+  const group = svgElement("g", `gw-node gw-op ${name}`, ...box("", 3));
   if (name === "is-running") {
     group.prepend(
       svgElement("rect", { class: "gw-run-ring", x: -14, y: -8.5, width: 28, height: 17, rx: 6 }),
@@ -150,7 +150,7 @@ function stage(name: string, step?: string): SVGElement[] {
     group.append(
       svgElement(
         "g",
-        { class: "gw-badge-step" },
+        "gw-badge-step",
         svgElement("rect", { x: 4, y: -8.5, width: 14, height: 12, rx: 6 }),
         text,
       ),
@@ -164,7 +164,7 @@ function gradientSign(): SVGElement {
   text.textContent = "-4";
   return svgElement(
     "g",
-    { class: "gw-gradient" },
+    "gw-gradient",
     svgElement("rect", { x: -9, y: -6.5, width: 18, height: 13, rx: 3 }),
     text,
   );
@@ -204,16 +204,11 @@ function box(kind: string, radius: number): SVGElement[] {
       }),
     );
   }
-  return [svgElement("g", { class: kind }, ...parts)];
+  return [svgElement("g", kind, ...parts)];
 }
 
 function badge(name: string, radius: number, mark: string): SVGElement[] {
   return [
-    svgElement(
-      "g",
-      { class: name },
-      svgElement("circle", { r: radius }),
-      svgElement("path", { d: mark }),
-    ),
+    svgElement("g", name, svgElement("circle", { r: radius }), svgElement("path", { d: mark })),
   ];
 }

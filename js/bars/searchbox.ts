@@ -62,7 +62,7 @@ export function createSearchBox(events: SearchEvents): SearchBox {
   );
   const box = element(
     "div",
-    { class: "gw-search" },
+    "gw-search",
     icon(ICONS.search),
     field,
     element("kbd", {}, "/"),

@@ -8,11 +8,11 @@ import { rootElement } from "../looks/sheet";
 export class Shell<T extends { _fault: string | null }> {
   readonly root: HTMLElement;
   readonly cleanup = new Cleanup();
-  readonly faults = element("div", { class: "gw-faults" });
+  readonly faults = element("div", "gw-faults");
   readonly legend = element("div", { class: "gw-legend", role: "list", "aria-label": "Legend" });
-  readonly note = element("span", { class: "gw-note-text" });
+  readonly note = element("span", "gw-note-text");
   readonly status = element("div", { class: "gw-status", role: "status" }, this.note);
-  private readonly inside = element("div", { class: "gw-frame" });
+  private readonly inside = element("div", "gw-frame");
 
   constructor(
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,

@@ -62,11 +62,11 @@ export function createToolbar(
       "div",
       { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
       searchBox.element,
-      element("span", { class: "gw-spacer" }),
-      element("label", { class: "gw-direction" }, flowing, directions),
+      element("span", "gw-spacer"),
+      element("label", "gw-direction", flowing, directions),
       element(
         "span",
-        { class: "gw-group" },
+        "gw-group",
         button({ label: "Zoom out", title: "Zoom out (−)", icon: ICONS.minus }, () =>
           events.zoom(1 / 1.4),
         ),
@@ -79,7 +79,7 @@ export function createToolbar(
           events.fit,
         ),
       ),
-      element("span", { class: "gw-group" }, constants, saving, legend, panel),
+      element("span", "gw-group", constants, saving, legend, panel),
     ),
     setDirection(direction, isStatic = false) {
       const what = isStatic ? "Data flows" : "Gradients flow";

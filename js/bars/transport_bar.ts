@@ -54,16 +54,16 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
   const before = element("span", {});
   const running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
   const after = element("span", {});
-  const text = element("span", { class: "gw-bar-text" }, before, running, after);
-  const owner = element("span", { class: "gw-bar-owner" });
+  const text = element("span", "gw-bar-text", before, running, after);
+  const owner = element("span", "gw-bar-owner");
   const notes = element("div", { class: "gw-bar-notes", hidden: true });
   const bar = element(
     "div",
     { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
     element(
       "div",
-      { class: "gw-bar-row" },
-      element("span", { class: "gw-group" }, start, back, play, step, end),
+      "gw-bar-row",
+      element("span", "gw-group", start, back, play, step, end),
       slider,
       text,
       owner,

@@ -66,7 +66,7 @@ function tagPart({ words, x, y, width, height }: Tag): SVGElement {
   text.textContent = words;
   return svgElement(
     "g",
-    { class: "gw-only-tag" },
+    "gw-only-tag",
     svgElement("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 3 }),
     text,
   );

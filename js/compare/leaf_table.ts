@@ -16,7 +16,7 @@ interface LeafTable {
 export function createLeafTable(select: (place: number) => void): LeafTable {
   const head = element("thead");
   const body = element("tbody");
-  const note = element("p", { class: "gw-small" });
+  const note = element("p", "gw-small");
   const scroller = element(
     "div",
     {
@@ -26,7 +26,7 @@ export function createLeafTable(select: (place: number) => void): LeafTable {
       "aria-label": "Leaves side by side",
       ...KEEP_KEYS,
     },
-    element("table", { class: "gw-table" }, head, body),
+    element("table", "gw-table", head, body),
   );
   let selected: number | null = null;
   let rows: [LeafRowModel, HTMLElement][] = [];
@@ -40,8 +40,8 @@ export function createLeafTable(select: (place: number) => void): LeafTable {
   return {
     element: element(
       "section",
-      { class: "gw-leaves" },
-      element("h2", { class: "gw-table-title" }, "Leaves"),
+      "gw-leaves",
+      element("h2", "gw-table-title", "Leaves"),
       scroller,
       note,
     ),

@@ -12,7 +12,7 @@ export function compareEntries(differs: boolean): HTMLElement[] {
       svgElement("rect", { class: "gw-only-ground", x: -29, y: -9, width: 58, height: 18, rx: 5 }),
       svgElement(
         "g",
-        { class: "gw-only-tag" },
+        "gw-only-tag",
         svgElement("rect", { x: -25, y: -6.5, width: 50, height: 13, rx: 3 }),
         text,
       ),

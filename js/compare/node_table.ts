@@ -57,11 +57,11 @@ interface Row {
 
 /** The selected node in every graph, a column each; what differs is bold and has a sign, what does not takes one line. */
 export function createNodeTable(): NodeTable {
-  const title = element("h2", { class: "gw-table-title" });
-  const about = element("p", { class: "gw-about" });
+  const title = element("h2", "gw-table-title");
+  const about = element("p", "gw-about");
   const head = element("thead");
   const body = element("tbody");
-  const same = element("dl", { class: "gw-facts" });
+  const same = element("dl", "gw-facts");
   const scroller = element(
     "div",
     {
@@ -71,10 +71,10 @@ export function createNodeTable(): NodeTable {
       "aria-label": "The selected node side by side",
       ...KEEP_KEYS,
     },
-    element("table", { class: "gw-table gw-node-table" }, head, body),
+    element("table", "gw-table gw-node-table", head, body),
   );
   return {
-    element: element("section", { class: "gw-selected" }, title, about, same, scroller),
+    element: element("section", "gw-selected", title, about, same, scroller),
     update(united, selected, details, progress) {
       scroller.hidden = same.hidden = selected === null;
       if (selected === null) {
@@ -182,7 +182,7 @@ function rowView(
   const cells = texts.flatMap((text, p) => {
     if (of[p] !== null) {
       const kind = differs ? "gw-group-start is-different" : "gw-group-start";
-      return [element("td", { class: kind }, text ?? "–")];
+      return [element("td", kind, text ?? "–")];
     }
     const absent = { class: "gw-group-start gw-absent", rowspan: height };
     const stand = instead[p];

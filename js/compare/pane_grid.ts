@@ -32,7 +32,7 @@ interface ShownPane {
 
 /** One drawing per graph, side by side; all look at the same part, and what is marked in one is marked in all. */
 export class PaneGrid {
-  readonly element = element("div", { class: "gw-panes" });
+  readonly element = element("div", "gw-panes");
   progress: (Progress | null)[] = [];
   private shown: ShownPane[] = [];
   private united: United | null = null;
@@ -53,8 +53,8 @@ export class PaneGrid {
       const only = scenes[p].only.length;
       const size = `${counted(graph.nodes.length, "node")}${only > 0 ? `, ${formatCount(only)} not in all graphs` : ""}`;
       pane.head.replaceChildren(
-        element("b", { class: "gw-pane-label" }, oneLine(label)),
-        element("span", { class: "gw-dim" }, size),
+        element("b", "gw-pane-label", oneLine(label)),
+        element("span", "gw-dim", size),
       );
       pane.drawing.canvas.setAttribute(
         "aria-label",
@@ -198,11 +198,11 @@ export class PaneGrid {
         this.measure,
         { minimap: false },
       );
-      return { drawing, head: element("div", { class: "gw-pane-head" }) };
+      return { drawing, head: element("div", "gw-pane-head") };
     });
     this.element.replaceChildren(
       ...this.shown.map(({ drawing, head }) =>
-        element("section", { class: "gw-pane" }, head, drawing.element),
+        element("section", "gw-pane", head, drawing.element),
       ),
     );
   }

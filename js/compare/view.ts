@@ -94,7 +94,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     select(place);
     grid.reveal(place);
   });
-  const tables = element("div", { class: "gw-tables" }, leafTable.element, nodeTable.element);
+  const tables = element("div", "gw-tables", leafTable.element, nodeTable.element);
   const bottom = resizeHandle({
     label: "Resize the graphs",
     axis: "y",

@@ -1,4 +1,5 @@
-type Attributes = Record<string, string | number | boolean | null | undefined>;
+/** By their names, or only what would stand in `class`. */
+type Attributes = Record<string, string | number | boolean | null | undefined> | string;
 type Child = Node | string | null | undefined | false;
 
 /** An element with attributes and children. Strings become text, never markup. */
@@ -27,7 +28,8 @@ export function svgElement<K extends keyof SVGElementTagNameMap>(
 }
 
 function setAttributes(target: Element, attributes: Attributes): void {
-  for (const [name, value] of Object.entries(attributes)) {
+  const named = typeof attributes === "string" ? { class: attributes } : attributes;
+  for (const [name, value] of Object.entries(named)) {
     if (value === null || value === undefined || value === false) continue;
     target.setAttribute(name, value === true ? "" : String(value));
   }

@@ -34,7 +34,7 @@ export function createMenu(label: string, icon: string, items: readonly MenuItem
   const note = element("p", { class: "gw-menu-note", role: "status" });
   const opener = button({ label, icon }, () => open(list.hidden === true ? 0 : null));
   opener.setAttribute("aria-haspopup", "menu");
-  const menu = element("span", { class: "gw-menu" }, opener, list, note);
+  const menu = element("span", "gw-menu", opener, list, note);
 
   /** Opens the menu with the focus on one of its items, counted from the end if negative; null closes it. */
   function open(at: number | null): void {

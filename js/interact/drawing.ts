@@ -94,7 +94,7 @@ export class Drawing {
     });
     this.element = element(
       "div",
-      { class: "gw-stage" },
+      "gw-stage",
       this.canvas,
       map?.element,
       this.hint.element,

@@ -16,8 +16,8 @@ export class Tooltip {
     this.hide();
     this.timer = window.setTimeout(() => {
       this.element.replaceChildren(
-        element("div", { class: "gw-tooltip-title" }, title),
-        ...lines.map((line) => element("div", { class: "gw-tooltip-line" }, line)),
+        element("div", "gw-tooltip-title", title),
+        ...lines.map((line) => element("div", "gw-tooltip-line", line)),
       );
       this.element.hidden = false;
       this.place(beside(), stage());

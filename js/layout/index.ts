@@ -36,7 +36,7 @@ interface Gaps {
 
 /** Lays out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
-  check(input, options);
+  CHECKED: check(input, options);
   const { nodeGap = 24, rankGap = 40, edgeGap = 14, aspect, header = 28, padding = 16 } = options;
   const gaps = { nodeGap, rankGap, edgeGap, aspect };
   const graph = drawnGraph(input);

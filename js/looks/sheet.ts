@@ -49,7 +49,7 @@ function written(value: string): string {
 
 /** The element below which all style sheets apply, with the one that is made from the table. */
 export function rootElement(name = "gradwalk", ...children: HTMLElement[]): HTMLElement {
-  return element("div", { class: name }, element("style", {}, sheet()), ...children);
+  return element("div", name, element("style", {}, sheet()), ...children);
 }
 
 /** What the looks of something depend on besides itself: the widget that it is in. */

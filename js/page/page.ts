@@ -72,7 +72,7 @@ export async function start(startWorker?: StartWorker): Promise<void> {
     await pause();
     showPage(host, saved, startWorker, { columns: columns.graph });
   } catch (error) {
-    host.replaceChildren(element("div", { class: "gradwalk" }, faultBox(messageOf(error))));
+    host.replaceChildren(element("div", "gradwalk", faultBox(messageOf(error))));
   }
 }
 

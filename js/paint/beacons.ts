@@ -17,7 +17,7 @@ interface Beacon {
 
 /** Signs that keep their size at every zoom: where something went wrong and, from afar, what runs. */
 export class Beacons {
-  readonly element = svgElement("g", { class: "gw-beacons" });
+  readonly element = svgElement("g", "gw-beacons");
   private beacons: Beacon[] = [];
 
   /** Makes the signs for these marks. */

@@ -18,8 +18,8 @@ const LINE = 15;
 
 /** The open groups of a scene as elements: borders to be put below everything else, and heads to be put above. */
 export class FrameLayer {
-  readonly element = svgElement("g", { class: "gw-frames" });
-  readonly heads = svgElement("g", { class: "gw-frame-heads" });
+  readonly element = svgElement("g", "gw-frames");
+  readonly heads = svgElement("g", "gw-frame-heads");
   private scene: Scene | null = null;
 
   /** Draws the frames that reach into `view`, seen at this scale; with the one of the selected module, if any. */

@@ -26,8 +26,8 @@ const MOST_DOTS = 1500;
 /** The whole graph in a corner of a drawing that shows a part of it; for the pointer, since keys do the same. */
 export class Minimap {
   readonly element: HTMLElement;
-  private readonly canvas = element("canvas", { class: "gw-minimap-picture" });
-  private readonly window = element("div", { class: "gw-minimap-window" });
+  private readonly canvas = element("canvas", "gw-minimap-picture");
+  private readonly window = element("div", "gw-minimap-window");
   private size: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;
   private readonly painted = new Remembered();

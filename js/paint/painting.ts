@@ -33,10 +33,10 @@ interface Drawn {
 export class Painting {
   readonly svg = svgElement("svg", { class: "gw-svg", "aria-hidden": "true" });
   readonly canvas = new CanvasPainter();
-  private readonly layer = svgElement("g", { class: "gw-layer" });
+  private readonly layer = svgElement("g", "gw-layer");
   /** What lies under and over the picture, in its coordinates; for marks that are not the drawing's own. */
-  readonly underlay = svgElement("g", { class: "gw-underlay" });
-  readonly overlay = svgElement("g", { class: "gw-overlay" });
+  readonly underlay = svgElement("g", "gw-underlay");
+  readonly overlay = svgElement("g", "gw-overlay");
   /** Who draws what is seen now; null before the first picture. */
   painter: PainterKind | null = null;
   readonly gradients: GradientLayer;

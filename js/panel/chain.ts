@@ -27,14 +27,14 @@ export function chainSection(
       : counted(paths.length, "path"),
     opened,
     true,
-    element("p", { class: "gw-note" }, note),
+    element("p", "gw-note", note),
     ...paths.map((path, i) => pathView(path, i, paths.length, graph, opened, go)),
     sum !== null || written !== null
       ? element(
           "div",
-          { class: "gw-chain-sum" },
-          element("span", { class: "gw-dim" }, paths.length > 1 ? "sum over paths" : "altogether"),
-          element("code", { class: "gw-code" }, equation(written, sum)),
+          "gw-chain-sum",
+          element("span", "gw-dim", paths.length > 1 ? "sum over paths" : "altogether"),
+          element("code", "gw-code", equation(written, sum)),
         )
       : null,
   );
@@ -57,15 +57,15 @@ function pathView(
       "summary",
       { "data-focus": `${key}.heading`, ...KEEP_KEYS },
       element("span", {}, count > 1 ? `path ${i + 1}` : "the path"),
-      element("span", { class: "gw-dim" }, counted(factors.length, "edge")),
+      element("span", "gw-dim", counted(factors.length, "edge")),
       product !== null && element("code", {}, compactValues(product)),
     ),
     element(
       "ol",
-      { class: "gw-rows" },
+      "gw-rows",
       ...factors.map((factor, k) => factorRow(factor, `${key}.${k}`, graph, go)),
     ),
-    written === null ? null : element("code", { class: "gw-code" }, equation(written, product)),
+    written === null ? null : element("code", "gw-code", equation(written, product)),
   );
   fold.addEventListener("toggle", () => opened.set(key, fold.open));
   return fold;
@@ -82,12 +82,12 @@ function factorRow(
   return element(
     "li",
     {},
-    element("span", { class: "gw-path-edge" }, link(node, "from"), "→", link(target, "to")),
+    element("span", "gw-path-edge", link(node, "from"), "→", link(target, "to")),
     element("code", {}, code),
     value !== null &&
       compactValues(value) !== code &&
-      element("code", { class: "gw-path-value" }, `= ${compactValues(value)}`),
-    note !== null && element("span", { class: "gw-small" }, note),
+      element("code", "gw-path-value", `= ${compactValues(value)}`),
+    note !== null && element("span", "gw-small", note),
   );
 }
 

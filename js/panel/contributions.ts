@@ -32,7 +32,7 @@ export function contributionsSection(
     true,
     element(
       "div",
-      { class: "gw-shares" },
+      "gw-shares",
       element(
         "table",
         {},
@@ -54,7 +54,7 @@ export function contributionsSection(
         ),
       ),
     ),
-    rest > 0 && element("p", { class: "gw-small" }, `and ${counted(rest, "more share")}`),
+    rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),
   );
 }
 
@@ -70,8 +70,8 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
       consumer === null ? label : nodeLink(consumer, label, `contribution.${i}`, go),
       consumer !== null &&
         input_nr !== null &&
-        element("span", { class: "gw-dim" }, ` as ${argumentName(argument, input_nr)}`),
-      several && element("span", { class: "gw-dim" }, ` to output ${output_nr}`),
+        element("span", "gw-dim", ` as ${argumentName(argument, input_nr)}`),
+      several && element("span", "gw-dim", ` to output ${output_nr}`),
     ),
     amount(part.grad),
     amount(part.total),
@@ -80,7 +80,7 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
 
 /** A tensor in a cell: its values when they are few, else its norm. */
 function amount(summary: TensorSummary | null): HTMLElement {
-  if (summary === null) return element("td", { class: "gw-dim" }, "not kept");
+  if (summary === null) return element("td", "gw-dim", "not kept");
   const { values, numel, norm, shape, note } = summary;
   const few = values !== null && numel <= FEW && !summary.truncated;
   const text = few

@@ -20,7 +20,7 @@ export function facts(details: DetailsModel): HTMLElement {
 export function factList(rows: readonly [string, string][]): HTMLElement {
   return element(
     "dl",
-    { class: "gw-facts" },
+    "gw-facts",
     ...rows.map(([name, value]) =>
       element("div", {}, element("dt", {}, name), element("dd", {}, value)),
     ),
@@ -42,19 +42,19 @@ export function outputsSection(
     true,
     element(
       "ul",
-      { class: "gw-rows" },
+      "gw-rows",
       ...outputs.map(({ output_nr, name, shape, dtype, is_root }) =>
         element(
           "li",
           {},
-          element("span", { class: "gw-argument" }, String(output_nr)),
+          element("span", "gw-argument", String(output_nr)),
           name !== null && element("b", {}, name),
           element(
             "span",
-            { class: "gw-mono gw-dim" },
+            "gw-mono gw-dim",
             [shape && formatShape(shape), dtype && shortDtype(dtype)].filter(Boolean).join(" · "),
           ),
-          is_root && element("span", { class: "gw-chip gw-chip-root" }, "output"),
+          is_root && element("span", "gw-chip gw-chip-root", "output"),
         ),
       ),
     ),

@@ -23,12 +23,12 @@ function formulaItem({
 }: FormulaModel): HTMLElement {
   return element(
     "div",
-    { class: "gw-item" },
+    "gw-item",
     element(
       "div",
-      { class: "gw-item-head" },
-      element("span", { class: "gw-dim" }, "gradient of"),
-      element("span", { class: "gw-argument" }, argumentName(argument, input_nr)),
+      "gw-item-head",
+      element("span", "gw-dim", "gradient of"),
+      element("span", "gw-argument", argumentName(argument, input_nr)),
       source === "torch" &&
         element(
           "span",
@@ -40,8 +40,8 @@ function formulaItem({
           "torch's own formula",
         ),
     ),
-    element("code", { class: "gw-code" }, code),
-    numbers !== null && element("code", { class: "gw-code gw-numbers" }, numbers),
-    note !== null && element("p", { class: "gw-note" }, note),
+    element("code", "gw-code", code),
+    numbers !== null && element("code", "gw-code gw-numbers", numbers),
+    note !== null && element("p", "gw-note", note),
   );
 }

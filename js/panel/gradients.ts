@@ -56,9 +56,9 @@ function gradOutput(
       : grad_output.map((gradient, i) =>
           element(
             "div",
-            { class: "gw-item" },
+            "gw-item",
             grad_output.length > 1 &&
-              element("div", { class: "gw-item-head" }, outputs[i]?.name ?? `output ${i}`),
+              element("div", "gw-item-head", outputs[i]?.name ?? `output ${i}`),
             gradient === null
               ? nothing("None arrived for this output.")
               : tensorView(gradient, `grad_output.${i}`),
@@ -91,12 +91,12 @@ function passedOn(
 ): HTMLElement {
   return element(
     "div",
-    { class: "gw-item" },
+    "gw-item",
     input !== undefined &&
       element(
         "div",
-        { class: "gw-item-head" },
-        element("span", { class: "gw-argument" }, argumentName(input.argument, input.input_nr)),
+        "gw-item-head",
+        element("span", "gw-argument", argumentName(input.argument, input.input_nr)),
         "→",
         nodeLink(input.node, input.label, `grad_input.${i}`, go),
       ),
@@ -107,5 +107,5 @@ function passedOn(
 }
 
 function nothing(text: string): HTMLElement {
-  return element("p", { class: "gw-note" }, text);
+  return element("p", "gw-note", text);
 }

@@ -40,38 +40,31 @@ export function inputRows(
       argument: input.argument,
       content: [
         nodeLink(input.node, input.label, `input.${input.input_nr}`, go),
-        input.output_nr > 0 && element("span", { class: "gw-dim" }, `output ${input.output_nr}`),
-        input.shape !== null &&
-          element("span", { class: "gw-mono gw-dim" }, formatShape(input.shape)),
+        input.output_nr > 0 && element("span", "gw-dim", `output ${input.output_nr}`),
+        input.shape !== null && element("span", "gw-mono gw-dim", formatShape(input.shape)),
       ],
     })),
     ...noGrad.map((input) => ({
       nr: input.input_nr,
       argument: input.argument,
-      content: [element("span", { class: "gw-dim gw-no-grad" }, "needs no gradient")],
+      content: [element("span", "gw-dim gw-no-grad", "needs no gradient")],
     })),
     ...constants.map((constant, i) => ({
       nr: constant.input_nr,
       argument: constant.argument,
       content: [
         nodeLink(constant.node, constant.label, `constant.${i}`, go),
-        constant.shape !== null &&
-          element("span", { class: "gw-mono gw-dim" }, formatShape(constant.shape)),
-        element("span", { class: "gw-dim gw-no-grad" }, "no gradient"),
+        constant.shape !== null && element("span", "gw-mono gw-dim", formatShape(constant.shape)),
+        element("span", "gw-dim gw-no-grad", "no gradient"),
       ],
     })),
   ];
   rows.sort((a, b) => (a.nr ?? Number.POSITIVE_INFINITY) - (b.nr ?? Number.POSITIVE_INFINITY));
   return element(
     "ul",
-    { class: "gw-rows" },
+    "gw-rows",
     ...rows.map(({ nr, argument, content }) =>
-      element(
-        "li",
-        {},
-        element("span", { class: "gw-argument" }, argumentName(argument, nr)),
-        ...content,
-      ),
+      element("li", {}, element("span", "gw-argument", argumentName(argument, nr)), ...content),
     ),
   );
 }
@@ -93,7 +86,7 @@ export function consumerRows(
   const rest = count - MOST_CONSUMERS;
   return element(
     "ul",
-    { class: "gw-rows" },
+    "gw-rows",
     ...consumers
       .slice(0, MOST_CONSUMERS)
       .map((consumer, i) =>
@@ -101,13 +94,9 @@ export function consumerRows(
           "li",
           {},
           nodeLink(consumer.node, consumer.label, `consumer.${i}`, go),
-          element(
-            "span",
-            { class: "gw-dim" },
-            `as ${argumentName(consumer.argument, consumer.input_nr)}`,
-          ),
+          element("span", "gw-dim", `as ${argumentName(consumer.argument, consumer.input_nr)}`),
         ),
       ),
-    rest > 0 && element("li", { class: "gw-dim" }, `and ${rest} more`),
+    rest > 0 && element("li", "gw-dim", `and ${rest} more`),
   );
 }

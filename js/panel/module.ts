@@ -31,14 +31,14 @@ export function moduleView(
   const known = isInferred ? "inferred" : "watched";
   const list = (title: string, count: number, items: Item[], rest: number) => {
     const rows = items.map((item) => element("li", {}, ...item));
-    if (rest > 0) rows.push(element("li", { class: "gw-dim" }, `and ${formatCount(rest)} more`));
-    const body = element("ul", { class: "gw-rows" }, ...rows);
+    if (rest > 0) rows.push(element("li", "gw-dim", `and ${formatCount(rest)} more`));
+    const body = element("ul", "gw-rows", ...rows);
     return section(`module ${title}`, title, formatCount(count), opened, count > 0, body);
   };
   const nodes = (title: string, ids: readonly number[]) => {
     const items = ids.slice(0, MOST_LISTED).map((id) => {
       const { label, shape } = graph.nodes[id];
-      const size = element("span", { class: "gw-mono gw-dim" }, shape && formatShape(shape));
+      const size = element("span", "gw-mono gw-dim", shape && formatShape(shape));
       return [nodeLink(id, label, `${title}.${id}`, go), size];
     });
     return list(title, ids.length, items, ids.length - MOST_LISTED);
@@ -46,18 +46,18 @@ export function moduleView(
   return [
     element(
       "div",
-      { class: "gw-heading" },
-      element("h2", { class: "gw-title" }, pathText(paths)),
+      "gw-heading",
+      element("h2", "gw-title", pathText(paths)),
       element(
         "div",
-        { class: "gw-mono gw-dim gw-op-name" },
+        "gw-mono gw-dim gw-op-name",
         `${oneLine(kind ?? "class not known")} (${known})`,
       ),
       paths.length > 1 &&
-        element("p", { class: "gw-about" }, `${paths.length} modules that are alike, together.`),
+        element("p", "gw-about", `${paths.length} modules that are alike, together.`),
       element(
         "p",
-        { class: "gw-actions" },
+        "gw-actions",
         ...actions.map(([text, run]) =>
           button({ label: text, text, class: "gw-button gw-diagnose" }, run),
         ),

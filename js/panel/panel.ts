@@ -38,7 +38,7 @@ export class Panel {
     ...KEEP_KEYS,
   });
   /** Stays in place while the body scrolls. */
-  private readonly bar = element("div", { class: "gw-chips" });
+  private readonly bar = element("div", "gw-chips");
   private readonly opened: Opened = new Map();
   /** The node or the module that is shown. */
   private shown: number | string | null = null;
@@ -53,7 +53,7 @@ export class Panel {
     this.element = element(
       "div", // no landmark: a notebook may have many
       { class: "gw-panel", role: "group", "aria-label": "Details" },
-      element("div", { class: "gw-panel-bar" }, this.bar, close),
+      element("div", "gw-panel-bar", this.bar, close),
       this.body,
     );
   }
@@ -71,21 +71,21 @@ export class Panel {
     if (module && module === this.module) return;
     this.module = module;
     if (module) {
-      const chip = element("span", { class: "gw-chip" }, "module");
+      const chip = element("span", "gw-chip", "module");
       this.bar.replaceChildren(chip);
       this.fill(module.paths.join(), moduleView(graph, module, this.opened, this.events.goTo));
       return;
     }
     this.bar.replaceChildren(
       ...(selected === null
-        ? [element("span", { class: "gw-node-number" }, "Details")]
+        ? [element("span", "gw-node-number", "Details")]
         : chips(graph, selected)),
     );
     if (selected === null) this.fill(null, graphSummary(graph));
     else if (details?.id === selected)
       this.fill(selected, this.detailsView(graph, details, progress));
     else {
-      const waiting = element("p", { class: "gw-loading" }, "Loading details…");
+      const waiting = element("p", "gw-loading", "Loading details…");
       this.body.setAttribute("aria-busy", "true");
       this.fill(selected, [heading(graph, selected), stateBadge(progress, selected), waiting]);
       this.timer = window.setTimeout(() => {
@@ -114,7 +114,7 @@ export class Panel {
     return [
       heading(graph, details.id, details.name, details.module, this.events.goToModule),
       stateBadge(progress, details.id),
-      element("p", { class: "gw-about" }, details.about),
+      element("p", "gw-about", details.about),
       sourceSection(details),
       details.forward === null
         ? null
@@ -178,7 +178,7 @@ function quietView(
 ): (Node | null)[] {
   return [
     heading(graph, details.id, details.name),
-    element("p", { class: "gw-about" }, details.about),
+    element("p", "gw-about", details.about),
     details.cuts.some(({ line }) => isSameLine(line, details.source))
       ? null
       : sourceSection(details),
@@ -222,15 +222,15 @@ function chips(graph: GraphModel, id: number): HTMLElement[] {
   const found = [
     element(
       "span",
-      { class: `gw-chip gw-chip-${kind}` },
+      `gw-chip gw-chip-${kind}`,
       kind === "op" ? "operation" : graph.static ? graph.nodes[id].op : kind,
     ),
   ];
   if (kind !== "op" && kind !== "leaf" && graph.nodes[id]?.inferred)
-    found.push(element("span", { class: "gw-chip gw-chip-inferred" }, "inferred"));
+    found.push(element("span", "gw-chip gw-chip-inferred", "inferred"));
   if (graph.roots.some((root) => root.node === id))
-    found.push(element("span", { class: "gw-chip gw-chip-root" }, "output"));
-  return [...found, element("span", { class: "gw-node-number" }, `node ${id}`)];
+    found.push(element("span", "gw-chip gw-chip-root", "output"));
+  return [...found, element("span", "gw-node-number", `node ${id}`)];
 }
 
 /** What a module is called: a button that selects it, where it is drawn. */
@@ -255,14 +255,14 @@ function heading(
   const op = node?.op ?? "";
   return element(
     "div",
-    { class: "gw-heading" },
-    element("h2", { class: "gw-title" }, name ?? op),
-    name !== null && element("div", { class: "gw-mono gw-dim gw-op-name" }, op),
+    "gw-heading",
+    element("h2", "gw-title", name ?? op),
+    name !== null && element("div", "gw-mono gw-dim gw-op-name", op),
     module !== null &&
       module !== undefined &&
       element(
         "div",
-        { class: "gw-dim gw-module" },
+        "gw-dim gw-module",
         "in ",
         moduleLink(node?.namespace, module, goToModule),
         (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
@@ -277,29 +277,29 @@ function graphSummary(graph: GraphModel): (Node | null)[] {
     element(
       "li",
       {},
-      element("span", { class: "gw-keys" }, ...keys.map((name) => element("kbd", {}, name))),
+      element("span", "gw-keys", ...keys.map((name) => element("kbd", {}, name))),
       text,
     );
   return [
     element(
       "div",
-      { class: "gw-summary" },
-      element("h2", { class: "gw-title" }, graphName(graph)),
+      "gw-summary",
+      element("h2", "gw-title", graphName(graph)),
       element(
         "p",
-        { class: "gw-about" },
+        "gw-about",
         `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${leafCount(graph)}.`,
       ),
       element(
         "p",
-        { class: "gw-about" },
+        "gw-about",
         graph.static
           ? "Click a node to see what it calls, and with what."
           : "Click a node to see its tensor and gradients, a module's box to see what is in it. The arrow above saves the picture.",
       ),
       element(
         "ul",
-        { class: "gw-key-list" },
+        "gw-key-list",
         key(["←", "↑", "↓", "→"], "walk along edges"),
         key(["Enter"], "select, open a box"),
         key(["Space"], "select"),

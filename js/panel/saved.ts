@@ -18,7 +18,7 @@ export function savedSection(
     opened,
     true,
     ...(saved.length === 0
-      ? [element("p", { class: "gw-note" }, "This node needs no values of the forward pass.")]
+      ? [element("p", "gw-note", "This node needs no values of the forward pass.")]
       : saved.map(savedItem)),
     andMore(count, saved.length),
   );
@@ -28,15 +28,15 @@ function savedItem({ name, summary, scalar, freed, note }: SavedModel): HTMLElem
   const plain = summary === null && !freed && (scalar !== null || note === null);
   return element(
     "div",
-    { class: "gw-item" },
+    "gw-item",
     element(
       "div",
-      { class: "gw-item-head" },
-      element("span", { class: "gw-argument" }, name),
-      plain && element("span", { class: "gw-mono" }, pythonText(scalar)),
-      freed && element("span", { class: "gw-chip gw-chip-freed" }, "freed"),
+      "gw-item-head",
+      element("span", "gw-argument", name),
+      plain && element("span", "gw-mono", pythonText(scalar)),
+      freed && element("span", "gw-chip gw-chip-freed", "freed"),
     ),
-    note !== null && element("p", { class: "gw-note" }, note),
+    note !== null && element("p", "gw-note", note),
     summary !== null && tensorView(summary, `saved.${name}`),
   );
 }

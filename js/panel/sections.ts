@@ -21,14 +21,14 @@ export function section(
   const heading = element(
     "summary",
     { "data-focus": `${key}.heading`, ...KEEP_KEYS },
-    element("span", { class: "gw-section-title" }, title),
-    hint !== null && element("span", { class: "gw-section-hint" }, hint),
+    element("span", "gw-section-title", title),
+    hint !== null && element("span", "gw-section-hint", hint),
   );
   body.append(
     heading,
     element(
       "div",
-      { class: "gw-section-body" },
+      "gw-section-body",
       ...(children.filter((child) => child !== false && child !== null) as Node[]),
     ),
   );
@@ -50,9 +50,9 @@ export function failedSection(
 
 /** "and 900 more", below the first of many; null when there are no more. */
 export function andMore(count: number, shown: number): HTMLElement | null {
-  return count > shown ? element("p", { class: "gw-small" }, `and ${count - shown} more`) : null;
+  return count > shown ? element("p", "gw-small", `and ${count - shown} more`) : null;
 }
 
 export function sentence(text: string | null): HTMLElement | null {
-  return text === null ? null : element("p", { class: "gw-note" }, text);
+  return text === null ? null : element("p", "gw-note", text);
 }

@@ -15,9 +15,9 @@ export function sourceSection(details: DetailsModel): HTMLElement | null {
     (call !== null || inplace) &&
       element(
         "div",
-        { class: "gw-source-call" },
-        call !== null && element("span", { class: "gw-dim" }, "called "),
-        call !== null && element("code", { class: "gw-mono" }, oneLine(call)),
+        "gw-source-call",
+        call !== null && element("span", "gw-dim", "called "),
+        call !== null && element("code", "gw-mono", oneLine(call)),
         inplace &&
           element(
             "span",
@@ -38,8 +38,8 @@ function lineView({ file, line, text, function: name }: SourceModel): HTMLElemen
   return element(
     "div",
     { class: "gw-source-line", title: `${file}:${line}${within}` },
-    element("span", { class: "gw-source-place" }, place),
-    text !== "" && element("code", { class: "gw-source-text" }, text),
+    element("span", "gw-source-place", place),
+    text !== "" && element("code", "gw-source-text", text),
   );
 }
 
@@ -69,15 +69,15 @@ export function cutsSection(
     ...cuts.map(({ how, node, label, line, region }, i) =>
       element(
         "div",
-        { class: "gw-item" },
+        "gw-item",
         element(
           "div",
-          { class: "gw-item-head" },
+          "gw-item-head",
           nodeLink(node, label, `cut.${i}`, go),
-          element("span", { class: "gw-chip gw-chip-cut" }, how === "alias" ? "inferred" : how),
+          element("span", "gw-chip gw-chip-cut", how === "alias" ? "inferred" : how),
         ),
         line !== null && lineView(line),
-        region !== null && element("div", { class: "gw-dim" }, "Gradients were switched off at"),
+        region !== null && element("div", "gw-dim", "Gradients were switched off at"),
         region !== null && lineView(region),
       ),
     ),

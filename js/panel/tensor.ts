@@ -15,14 +15,14 @@ import { valuesTable } from "./values";
 export function tensorView(summary: TensorSummary, key: string): HTMLElement {
   return element(
     "div",
-    { class: "gw-tensor" },
-    element("div", { class: "gw-tensor-head" }, tensorHead(summary)),
-    summary.note !== null && element("p", { class: "gw-note" }, summary.note),
+    "gw-tensor",
+    element("div", "gw-tensor-head", tensorHead(summary)),
+    summary.note !== null && element("p", "gw-note", summary.note),
     summary.values !== null && valuesTable(summary, key),
     summary.truncated && summary.values !== null
       ? element(
           "p",
-          { class: "gw-small" },
+          "gw-small",
           `${shownCount(summary)} of ${formatCount(summary.numel)} values, evenly spread`,
         )
       : null,
@@ -51,7 +51,7 @@ function shownCount({ values }: TensorSummary): string {
 
 function statistics(summary: TensorSummary): HTMLElement | null {
   if (summary.numel === 0 && summary.note === null) {
-    return element("p", { class: "gw-small" }, "This tensor is empty: it holds no values.");
+    return element("p", "gw-small", "This tensor is empty: it holds no values.");
   }
   if (summary.numel < 2 && !summary.nan && !summary.inf) return null;
   const float = isFloat(summary.dtype);
@@ -83,7 +83,7 @@ function statistics(summary: TensorSummary): HTMLElement | null {
         stat(name, formatCount(value), counted(value, "value"), name !== "zeros" && value > 0),
       ),
   ];
-  return cells.length === 0 ? null : element("dl", { class: "gw-stats" }, ...cells);
+  return cells.length === 0 ? null : element("dl", "gw-stats", ...cells);
 }
 
 function stat(name: string, text: string, title: string, alarm: boolean): HTMLElement {
