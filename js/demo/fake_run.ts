@@ -106,6 +106,7 @@ export function fakeRun(
       edges: [...carried.keys()],
       values: Array.from(carried.values(), (one) => one.values),
       norms: Array.from(carried.values(), (one) => one.norm),
+      arrived: [],
       grads,
       marks,
     },

@@ -1,9 +1,10 @@
 import { flow, isHorizontal } from "../layout/direction";
+import type { CardSize } from "../scene/card";
 import { edgesOf } from "../scene/members";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
 import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
-import { gradientTexts, hasNotFinite } from "../text/gradient";
+import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
 
@@ -19,6 +20,12 @@ export interface GradientLabel extends Place {
   nodes: readonly number[];
   /** How many steps have to run before it is there. */
   from: number;
+  /** The kind of card in whose cell it stands. */
+  cell?: CardSize;
+  /** Whether it is a `.grad`. */
+  stored?: boolean;
+  /** Whether it waits there for its node to run. */
+  arrived?: boolean;
 }
 
 /** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
@@ -32,9 +39,10 @@ const RING = 7;
 /** Finds a place for every gradient of a run, clear of boxes and of all other texts. */
 export function placeGradients(
   scene: Scene,
-  { run, step, flows }: Recording,
+  recording: Recording,
   measure: Measure,
 ): GradientLabel[] {
+  const { run, step, flows } = recording;
   if (run === null) return [];
   const obstacles = new Obstacles(scene, RING);
   const labels: GradientLabel[] = [];
@@ -44,10 +52,16 @@ export function placeGradients(
     labels.push({ ...rest, ...place });
   };
   const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
+  for (const node of scene.nodes) {
+    const label = cellLabel(node, recording, measure);
+    if (label) labels.push(label);
+  }
   run.edges.forEach((index, i) => {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
     if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
+    // A number is written once: the gradient of the only arrow into a card stands in the card.
+    if (recording.alone.has(index) && scene.nodes[edge.target].shape.card?.grad) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
@@ -80,7 +94,7 @@ export function placeGradients(
     const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
     if (text === undefined) return;
     for (const index of scene.drawn[id]) {
-      if (scene.nodes[index].group) continue;
+      if (scene.nodes[index].group || scene.nodes[index].shape.card?.grad) continue;
       keep(placeBeside(scene, scene.nodes[index], widthOf(text), along, obstacles), {
         key: `${word} ${index}`,
         text,
@@ -97,6 +111,33 @@ export function placeGradients(
   return labels;
 }
 
+/** The gradient of a node, in the cell of its card; null where there is none to be told. */
+function cellLabel(
+  { id, index, x, y, leaf, shape: { card } }: SceneNode,
+  { gradients, stored, ready, step }: Recording,
+  measure: Measure,
+): GradientLabel | null {
+  const gradient = stored.get(id) ?? gradients.get(id);
+  if (!card?.grad || !gradient) return null;
+  const { size, grad } = card;
+  const { values, norm } = gradient;
+  const fits = (text: string) =>
+    measure(text, size === "full" ? "number" : "digits") < grad.width - 8;
+  const texts = [
+    ...(values === null ? [] : [boardValues(values)]),
+    ...(norm === null ? [] : [`\u2016${boardNumber(norm)}\u2016`]),
+  ];
+  const text = texts.find(fits) ?? texts.at(-1);
+  if (text === undefined) return null;
+  return {
+    ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
+    ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
+    from: leaf ? step[id] : ready[id],
+    cell: size,
+    stored: leaf,
+  };
+}
+
 /** Which of the labels are to be seen at the cursor. */
 export function visibleGradients(
   labels: readonly GradientLabel[],
@@ -105,11 +146,16 @@ export function visibleGradients(
 ): GradientLabel[] {
   const running = runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
-  return labels.filter(
-    ({ edge, nodes, from }) =>
-      (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
-      (few || from === 0 || (running !== null && nodes.includes(running))),
-  );
+  return labels
+    .filter(
+      ({ edge, nodes, from, cell }) =>
+        (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
+        (few || cell || from === 0 || (running !== null && nodes.includes(running))),
+    )
+    .map((label) => {
+      const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];
+      return arrived ? { ...label, arrived } : label;
+    });
 }
 
 /** The gradients to be seen at a cursor; their places are found once per scene and run. */

@@ -4,6 +4,7 @@ import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 import { boxWords } from "./box_words";
+import { cardSize } from "./card";
 import { moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
@@ -26,6 +27,9 @@ interface SceneOptions {
   shapes?: readonly NodeShape[];
 }
 
+/** Between cards, px: there is room for a number on an arrow. */
+const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
+
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
 
@@ -34,6 +38,8 @@ const PADDING = 18;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
+/** The same on a board, where a leaf adds its shares up in rows. */
+const MOST_USES_ON_BOARD = 8;
 
 /** Lays a picture of a graph out and works out everything there is to draw. Does not touch the DOM. */
 export function makeScene(
@@ -44,11 +50,14 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const horizontal = isHorizontal(direction);
+  const card = cardSize(plan.nodes.length, graph.static);
+  // On a board the arrows are not labelled: which operand is which is told by hovering.
+  if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
   const times = timesDrawn(graph, plan);
   const flags = flagsIn(graph, plan);
   const { shapes = shapesOf(graph, plan, direction, measure, times) } = options;
-  const placed = place(plan, shapes, times, direction, measure, options);
+  const placed = place(plan, shapes, times, direction, measure, options, graph.static);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
     const { id, group } = nodes[owner];
@@ -100,7 +109,8 @@ function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolea
 export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > MOST_USES_OF_ONE ? used : 1));
+  const most = cardSize(nodes.length, graph.static) ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
+  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
 
 /** The boxes and words of all nodes of the picture; each box at least as large as the given one, if any. */
@@ -113,12 +123,20 @@ export function shapesOf(
   least: readonly BoxSize[] = [],
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
+  const card = cardSize(plan.nodes.length, graph.static);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
       ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
       : wordsOf(graph.nodes[id], flags[i], times[i], measure);
-    return shapeOf(words, isLeaf(graph, node), isHorizontal(direction), measure, least[i]);
+    return shapeOf(
+      words,
+      isLeaf(graph, node),
+      isHorizontal(direction),
+      measure,
+      least[i],
+      group ? null : card,
+    );
   });
 }
 
@@ -140,6 +158,7 @@ function place(
   direction: Direction,
   measure: Measure,
   { aspect, cache }: SceneOptions,
+  isStatic: boolean,
 ): Layout {
   const horizontal = isHorizontal(direction);
   const widest = edges.reduce(
@@ -154,9 +173,14 @@ function place(
     height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
     shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
   };
+  const card = cardSize(nodes.length, isStatic);
   const gaps = {
-    nodeGap: horizontal ? 18 : 26,
-    rankGap: horizontal ? Math.max(52, Math.min(96, widest + 34)) : 50,
+    nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
+    rankGap: card
+      ? CARD_GAPS[card].rank
+      : horizontal
+        ? Math.max(52, Math.min(96, widest + 34))
+        : 50,
     ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
   };
   // A picture without boxes may take all the effort there is: nothing will open in it.

@@ -1,14 +1,17 @@
 import type { Measure, Style } from "../text/measure";
+import { type CardParts, type CardSize, cardOf } from "./card";
 import type { NodeWords } from "./node_words";
 
 /** A text at its start (or middle), relative to the centre of its node. */
-interface Text {
+export interface Text {
   text: string;
   style: Style;
   x: number;
   /** Baseline. */
   y: number;
-  anchor: "start" | "middle";
+  anchor: "start" | "middle" | "end";
+  /** Whether it stands in the header of a card. */
+  head?: boolean;
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
@@ -35,6 +38,8 @@ export interface NodeShape {
   flagHeight: number;
   texts: Text[];
   stubs: StubShape[];
+  /** What a node has that is drawn as on a board. */
+  card?: CardParts;
 }
 
 /** Sizes of a box, px. */
@@ -55,14 +60,71 @@ const STUB_MARK = 3.5;
 const STUB_ROW = 13;
 const OUTLINE = 4;
 
-/** Sizes a node from its words. Stubs hang on the side that no edge uses: right of the box, or below when flow is horizontal. */
+/**
+ * Sizes a node from its words, as a card of the given size or as a plain box. Stubs hang on the side that no edge uses:
+ * right of the box, or below when flow is horizontal.
+ */
 export function shapeOf(
   words: NodeWords,
   leaf: boolean,
   horizontal: boolean,
   measure: Measure,
   least: BoxSize = { width: 0, height: 0 },
+  card: CardSize | null = null,
 ): NodeShape {
+  const box = card
+    ? cardOf(words, card, leaf, measure)
+    : boxOf(words, leaf, horizontal, measure, least);
+  const { width, height } = box;
+  const stubRows = words.stubs.length;
+  const stubWidth = stubWidthOf(words, measure);
+  const stubs = words.stubs.map((stub, i): StubShape => {
+    if (horizontal) {
+      const left = -width / 2 + 16;
+      const markY = height / 2 + 11 + i * STUB_ROW;
+      const from = i === 0 ? height / 2 : markY - STUB_ROW + STUB_MARK;
+      return {
+        ...stub,
+        line: [left, from, left, markY - STUB_MARK],
+        x: left,
+        y: markY,
+        text: { x: left + STUB_MARK + 5, y: markY + 3.5 },
+      };
+    }
+    const y = (i - (stubRows - 1) / 2) * STUB_ROW;
+    const markX = width / 2 + STUB_LINE + STUB_MARK;
+    return {
+      ...stub,
+      line: [width / 2, y, markX - STUB_MARK, y],
+      x: markX,
+      y,
+      text: { x: markX + STUB_MARK + 4, y: y + 3.5 },
+    };
+  });
+  const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
+  const outline = words.flag === null || card ? 0 : OUTLINE;
+  const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
+  return {
+    ...box,
+    outerWidth: width + 2 * Math.max(side, outline),
+    outerHeight: height + 2 * Math.max(below, outline),
+    outline,
+    stubs,
+  };
+}
+
+function stubWidthOf({ stubs }: NodeWords, measure: Measure): number {
+  return Math.max(0, ...stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+}
+
+/** Sizes a plain box from its words. */
+function boxOf(
+  words: NodeWords,
+  leaf: boolean,
+  horizontal: boolean,
+  measure: Measure,
+  least: BoxSize,
+): Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> {
   const { quiet = false } = words;
   const titleStyle = quiet ? "name" : "title";
   const pad = quiet ? QUIET_PAD : leaf ? PILL_PAD : PAD;
@@ -76,8 +138,7 @@ export function shapeOf(
     second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
     GAP * Math.max(0, second.length - 1);
   const flagHeight = words.flag === null ? 0 : FLAG;
-  const stubWidth =
-    Math.max(0, ...words.stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+  const stubWidth = stubWidthOf(words, measure);
   const stubRows = words.stubs.length;
 
   let width = Math.max(
@@ -111,43 +172,7 @@ export function shapeOf(
       anchor: "middle",
     });
   }
-
-  const stubs = words.stubs.map((stub, i): StubShape => {
-    if (horizontal) {
-      const left = -width / 2 + 16;
-      const markY = height / 2 + 11 + i * STUB_ROW;
-      const from = i === 0 ? height / 2 : markY - STUB_ROW + STUB_MARK;
-      return {
-        ...stub,
-        line: [left, from, left, markY - STUB_MARK],
-        x: left,
-        y: markY,
-        text: { x: left + STUB_MARK + 5, y: markY + 3.5 },
-      };
-    }
-    const y = (i - (stubRows - 1) / 2) * STUB_ROW;
-    const markX = width / 2 + STUB_LINE + STUB_MARK;
-    return {
-      ...stub,
-      line: [width / 2, y, markX - STUB_MARK, y],
-      x: markX,
-      y,
-      text: { x: markX + STUB_MARK + 4, y: y + 3.5 },
-    };
-  });
-  const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
-  const outline = words.flag === null ? 0 : OUTLINE;
-  const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
-  return {
-    width,
-    height,
-    outerWidth: width + 2 * Math.max(side, outline),
-    outerHeight: height + 2 * Math.max(below, outline),
-    outline,
-    flagHeight,
-    texts,
-    stubs,
-  };
+  return { width, height, flagHeight, texts };
 }
 
 /** Radius of the dot at the end of a stub. */

@@ -1,4 +1,4 @@
-import type { GraphModel, MarkModel, NodeState, RunModel, StepModel } from "../wire";
+import type { ArrivedModel, GraphModel, MarkModel, NodeState, RunModel, StepModel } from "../wire";
 
 /** A recorded backward pass, looked up by node and by edge. */
 export interface Recording {
@@ -10,9 +10,18 @@ export interface Recording {
   ready: Int32Array;
   /** Per edge, after how many steps it has carried its gradient; 0 for never. */
   flows: Int32Array;
+  /** The gradients of the nodes with one output, all shares added up. */
+  gradients: ReadonlyMap<number, Few>;
+  /** What the `.grad` of leaves, and of what retains it, held after their steps. */
+  stored: ReadonlyMap<number, Few>;
+  /** Edges whose gradient is all that arrives at their end. */
+  alone: ReadonlySet<number>;
   /** Nodes with an error or where NaN or Inf is born. */
   marks: ReadonlyMap<number, readonly MarkModel[]>;
 }
+
+/** A gradient in few numbers. */
+type Few = Pick<ArrivedModel, "values" | "norm">;
 
 /** A recording and how many of its steps have run in what is shown. */
 export interface Progress {
@@ -34,10 +43,41 @@ export function recordingOf(
     ready[one.node] = one.ready;
   }
   for (const edge of run?.edges ?? []) flows[edge] = step[graph.edges[edge].source];
+  const stored = new Map((run?.grads ?? []).map((grad) => [grad.node, grad] as const));
   const marks = new Map<number, MarkModel[]>();
   for (const mark of run?.marks ?? [])
     marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
-  return { steps, run, step, ready, flows, marks };
+  return { steps, run, step, ready, flows, ...gradientsIn(graph, run), stored, marks };
+}
+
+/** What arrives at each node, and along which edges alone. */
+function gradientsIn(graph: GraphModel, run: RunModel | null) {
+  const gradients = new Map<number, Few>();
+  const alone = new Set<number>();
+  const outputs = new Map<number, number>();
+  const uses = new Int32Array(graph.nodes.length);
+  const several = new Set<number>();
+  for (const { target, output_nr, kind } of graph.edges) {
+    if (kind !== "gradient") continue;
+    uses[target]++;
+    if ((outputs.get(target) ?? output_nr) !== output_nr) several.add(target);
+    outputs.set(target, output_nr);
+  }
+  const seeded = new Set<number>();
+  for (const seed of run?.seeds ?? []) {
+    seeded.add(seed.node);
+    if (uses[seed.node] === 0) gradients.set(seed.node, seed);
+  }
+  run?.edges.forEach((edge, i) => {
+    const { target } = graph.edges[edge];
+    if (uses[target] !== 1 || seeded.has(target)) return;
+    alone.add(edge);
+    gradients.set(target, { values: run.values[i], norm: run.norms[i] });
+  });
+  for (const one of run?.arrived ?? []) {
+    if (!several.has(one.node)) gradients.set(one.node, one);
+  }
+  return { gradients, alone };
 }
 
 /** Where a node stands when `cursor` steps have run. */

@@ -13,6 +13,26 @@ export function compactNumber(value: JsonNumber | boolean): string {
   return `${Number(digits)}e${exponent.replace("+", "")}`;
 }
 
+/** A number as on a board: four digits, no zeros at the end, a true minus sign; 0 for -0. */
+export function boardNumber(value: JsonNumber | boolean): string {
+  if (typeof value !== "number") return compactNumber(value);
+  const size = Math.abs(value);
+  let text = String(size);
+  if (!Number.isInteger(size) || size >= 1e6) {
+    const isPlain = size >= 1e-3 && size < 1e5;
+    const [digits, exponent] = size.toExponential(3).split("e");
+    text = isPlain
+      ? String(Number(size.toPrecision(4)))
+      : `${Number(digits)}e${exponent.replace("+", "")}`;
+  }
+  return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
+}
+
+/** The same of few numbers: "[2, −1]". */
+export function boardValues(values: Values): string {
+  return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
+}
+
 /** Nested values on one line: "-4", "[2, 1]". */
 export function compactValues(values: Values): string {
   return Array.isArray(values)

@@ -41,6 +41,8 @@ export interface NodeModel {
    * it was made, "x.detach()". User text.
    */
   op: string;
+  /** What the operation is called on a board, "+", "x²", "conv2d 3×3"; null for what is none. */
+  sign: string | null;
   /** What to write on the node: its name if it has one, else its op. User text. */
   label: string;
   /** The name the user's program gives the tensor(s) this node made, or null. User text. */
@@ -160,6 +162,13 @@ export interface GrownModel {
   norm: JsonNumber | null;
 }
 
+/** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
+export interface ArrivedModel {
+  node: number;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
 /** A node where something went wrong, and the sentence that says what. */
 export interface MarkModel {
   node: number;
@@ -181,6 +190,8 @@ export interface RunModel {
   /** Numbers of gradients of at most four, null of larger ones. */
   values: (Values | null)[];
   norms: (JsonNumber | null)[];
+  /** Of nodes that several edges lead to, or at which a hook changed what had arrived. */
+  arrived: ArrivedModel[];
   grads: GrownModel[];
   marks: MarkModel[];
 }

@@ -26,6 +26,7 @@ from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
+from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..reasons import why
@@ -102,7 +103,9 @@ class Live:
     def model(self) -> GraphModel:
         """What is drawn."""
         modules = modules_model(self._classes)
-        return graph_model(self.drawn, self._inferred, modules, self._values)
+        nodes = self.captured.nodes
+        signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
+        return graph_model(self.drawn, self._inferred, modules, self._values, signs)
 
     @functools.cached_property
     def _values(self) -> dict[int, Values]:

@@ -11,7 +11,8 @@ from ..backward.kept import Kept, norms
 from ..backward.observe import Observer, Run
 from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import seeds as seeds_at
-from ..graph.adjacency import successors
+from ..graph.adjacency import predecessors, successors
+from ..graph.signs import sign_at
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
@@ -35,6 +36,7 @@ def graph_model(
     namespaces: Mapping[int, str] | None = None,
     modules: ModulesModel | None = None,
     values: Mapping[int, Values] | None = None,
+    signs: Sequence[str | None] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -43,6 +45,8 @@ def graph_model(
         namespaces: The modules of its nodes as far as they are inferred.
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
+        signs: What the operations are called on a board, by node; None for what their names alone
+            say.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -55,6 +59,7 @@ def graph_model(
             "id": node,
             "kind": data["kind"],
             "op": data["op"],
+            "sign": signs[node] if signs and node < len(signs) else sign_at(graph, node),
             "label": label(data),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
@@ -171,6 +176,7 @@ def run_model(recording: RecordedPass) -> RunModel:
     ]
     grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
     flowed = few([kept for _, kept in flows])
+    added = list(_added_up(graph, run))
     return {
         "run": run.number,
         "ended": "stopped" if run.state == "stopped" else "done",
@@ -183,6 +189,12 @@ def run_model(recording: RecordedPass) -> RunModel:
         "edges": [place for place, _ in flows],
         "values": [values for values, _ in flowed],
         "norms": [norm for _, norm in flowed],
+        "arrived": [
+            {"node": node, "values": values, "norm": norm}
+            for (node, _), (values, norm) in zip(
+                added, few([kept for _, kept in added]), strict=True
+            )
+        ],
         "grads": [
             {"node": node, "values": values, "norm": norm}
             for (node, _), (values, norm) in zip(
@@ -191,6 +203,22 @@ def run_model(recording: RecordedPass) -> RunModel:
         ],
         "marks": recording.marks,
     }
+
+
+def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
+    """What arrived at the nodes with one output, where that is not one edge's gradient alone."""
+    takers = predecessors(graph)
+    for node, step in run.steps.items():
+        edges = [(source, key) for source, between in takers[node].items() for key in between]
+        if len(step.grad_outputs) != 1 or step.grad_outputs[0] is None or not edges:
+            continue
+        (came,) = step.grad_outputs
+        if len(edges) == 1:
+            source, key = edges[0]
+            passed = run.steps[source].grad_inputs[key] if source in run.steps else None
+            if passed is None or passed.tensor is None or passed.tensor is came.tensor:
+                continue
+        yield node, came
 
 
 def _changed(run: Run) -> Iterator[Timeline]:

@@ -8,6 +8,7 @@ while it has not. NaN and infinities are not JSON: they travel as the strings "n
 from __future__ import annotations
 
 from .backward import (
+    ArrivedModel,
     GrownModel,
     MarkModel,
     RunModel,
@@ -68,6 +69,7 @@ from .values import (
 
 __all__ = [
     "DIRECTIONS",
+    "ArrivedModel",
     "AskMessage",
     "AskedTraits",
     "ChainModel",

@@ -53,6 +53,14 @@ class GrownModel(TypedDict):
     norm: JsonNumber | None
 
 
+class ArrivedModel(TypedDict):
+    """The gradient of a node's output, all shares added up, where that is not one edge's alone."""
+
+    node: int
+    values: Values | None
+    norm: JsonNumber | None
+
+
 class MarkModel(TypedDict):
     """A node where something went wrong, and the sentence that says what."""
 
@@ -76,6 +84,8 @@ class RunModel(TypedDict):
     values: list[Values | None]
     """Numbers of gradients of at most four, None of larger ones."""
     norms: list[JsonNumber | None]
+    arrived: list[ArrivedModel]
+    """Of nodes that several edges lead to, or at which a hook changed what had arrived."""
     grads: list[GrownModel]
     marks: list[MarkModel]
 

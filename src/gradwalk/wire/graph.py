@@ -26,6 +26,8 @@ class NodeModel(TypedDict):
     op: str
     """The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut,
     how it was made, "x.detach()". User text."""
+    sign: str | None
+    """What the operation is called on a board, "+", "x²", "conv2d 3×3"; None for what is none."""
     label: str
     """What to write on the node: its name if it has one, else its op. User text."""
     name: str | None
