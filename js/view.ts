@@ -20,6 +20,7 @@ import { keyToFold, pressToFold } from "./interact/gestures";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
+import { bestDirection } from "./scene/best_direction";
 import { foldedIn } from "./scene/members";
 import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
 import { runningAt } from "./steps/recording";
@@ -181,7 +182,10 @@ export function createView(
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
-    const direction = asDirection(channel.get("direction"));
+    const asked = channel.get("direction");
+    const direction = asDirection(asked, () =>
+      bestDirection(drawable[1], arrangement.room, measure),
+    );
     toolbar.setDirection(direction, graph.static);
     folder.show(shown, direction, graph, { given: channel.raw("graph"), constants });
     stepper.read(autograd);

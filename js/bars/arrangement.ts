@@ -3,7 +3,7 @@ import { resizeHandle } from "../dom/handle";
 import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";
 import type { Scene } from "../scene/scene";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
 
 const NARROW = 640;
 const LEAST_HEIGHT = 340;
@@ -70,6 +70,11 @@ export class Arrangement {
     const room = this.drawing.canvas.clientWidth;
     this.fitting = room > 0 ? defaultHeight(scene, room) : Number.NaN;
     this.arrange();
+  }
+
+  /** The largest that a picture can be here, px; about a notebook's where nothing is on the page yet. */
+  get room(): Size {
+    return { width: this.drawing.canvas.clientWidth || 1000, height: MOST_HEIGHT };
   }
 
   get isPanelOpen(): boolean {

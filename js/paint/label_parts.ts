@@ -27,14 +27,21 @@ export function gradientClass({ alarming, cell, stored, arrived }: GradientLabel
 export function gradientParts(label: GradientLabel): Part[] {
   const { x, y, width, height, text, cell, stored } = label;
   if (!cell) return labelParts(label);
+  if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
+  if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
   if (cell === "near")
-    return [ground, part("text", { x: x + width / 2 - 8, y: y + 4.5, "text-anchor": "end" }, text)];
+    return [ground, part("text", { x: x + width / 2 - 8, y: nearBaseline(label) }, text)];
   return [
     ground,
     part("text", { class: "gw-cell-label", x, y: y - height / 2 + 17 }, stored ? ".grad" : "grad"),
     part("text", { x, y: y - height / 2 + 46 }, text),
   ];
+}
+
+/** The number of a small card stands above what it is the sum of. */
+function nearBaseline({ y, height }: Place): number {
+  return height > 30 ? y - height / 2 + 15.5 : y + 4.5;
 }
 
 /** Half of a hairline of the card stays seen. */
@@ -47,7 +54,7 @@ function cellData({ x, y, width, height, cell, stored }: GradientLabel): string 
   const round = stored ? LEAF_RADIUS : CARD_RADIUS;
   const r = round - INSET;
   const corner =
-    cell === "near" ? `H${left + r}Q${left},${bottom} ${left},${bottom - r}` : `H${left}`;
+    cell !== "full" ? `H${left + r}Q${left},${bottom} ${left},${bottom - r}` : `H${left}`;
   return `M${left},${top}H${right}V${bottom - r}Q${right},${bottom} ${right - r},${bottom}${corner}Z`;
 }
 

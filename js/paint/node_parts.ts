@@ -49,6 +49,10 @@ export function nodeParts(node: SceneNode): Part[] {
   }
   for (const [x1, y1, x2, y2] of card?.rules ?? [])
     parts.push(part("path", { class: "gw-rule", d: `M${x1},${y1}L${x2},${y2}` }));
+  card?.rows.forEach(({ y, width }, i) => {
+    const at = { x: 8 - width / 2, y: y + 4, "text-anchor": "start" };
+    parts.push(part("text", { class: "gw-text gw-text-cell", ...at }, node.rows?.[i] ?? ""));
+  });
   for (const { text, style, x, y, anchor, head } of shape.texts) {
     const name = `gw-text gw-text-${style}${head ? " gw-text-head" : ""}`;
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));

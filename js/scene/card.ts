@@ -22,6 +22,10 @@ export interface CardParts {
   rules: [number, number, number, number][];
   /** Where the gradient is written; null where none can come. */
   grad: Cell | null;
+  /** Where the shares that are added up are written in one line; null where nothing is added up. */
+  sum: Cell | null;
+  /** Where each share has a row of its own, on a leaf. */
+  rows: Cell[];
 }
 
 /** A graph of more nodes is not drawn as cards. */
@@ -41,11 +45,18 @@ const SIZES = {
   near: { width: 84, header: 26, row: 22, pad: 8, quiet: [48, 46] },
 } as const;
 
+/** Height of a line with what is added up, px, and of how many shares that is. */
+const SUM = 18;
+const MOST_ADDED = 3;
+/** Width of a leaf that adds up in rows, px. */
+const LEDGER = 132;
+
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
 
 /** A node as on a board: its sign or name, under it what it holds and the gradient that arrives. */
 export function cardOf(words: NodeWords, size: CardSize, leaf: boolean, measure: Measure): Box {
   if (words.quiet) return quietCard(words, size, measure);
+  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure);
   return size === "full" ? fullCard(words, leaf, measure) : nearCard(words, leaf, measure);
 }
 
@@ -62,7 +73,8 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
   const width = even(
     Math.max(least, signWidth + beside + 2 * pad, 2 * (measure(value, style) + 2 * pad)),
   );
-  const height = header + row;
+  const added = addedUp(words);
+  const height = header + row + (added ? SUM - 6 : 0);
   const top = -height / 2;
   const left = -width / 2 + pad;
   const texts: Text[] = [];
@@ -76,7 +88,10 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
     texts.push(head(name, "card", at, top + header / 2 - 1));
     texts.push(head(under, "cell", at, top + header / 2 + 14));
   }
-  const grad = { x: width / 4, y: top + header + row / 2, width: width / 2, height: row };
+  const grad = {
+    ...{ x: width / 4, width: width / 2 },
+    ...{ y: (top + header + height / 2) / 2, height: height - header },
+  };
   const label = top + header + 17;
   texts.push(text("value", "cell", -width / 4, label, "middle"));
   texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
@@ -94,6 +109,8 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
         [0, top + header, 0, height / 2],
       ],
       grad,
+      sum: added ? { x: grad.x, y: height / 2 - 12, width: grad.width, height: SUM } : null,
+      rows: [],
     },
   };
 }
@@ -111,7 +128,8 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
       measure(value, style) + 2 * pad,
     ),
   );
-  const height = header + 2 * row;
+  const added = addedUp(words) ? SUM : 0;
+  const height = header + 2 * row + added;
   const top = -height / 2;
   const right = width / 2 - pad;
   const texts: Text[] = [];
@@ -132,9 +150,53 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
       size: "near",
       header,
       rules: [[-width / 2, top + header, width / 2, top + header]],
-      grad: { x: 0, y: height / 2 - row / 2, width, height: row },
+      grad: { x: 0, y: top + header + 1.5 * row + added / 2, width, height: row + added },
+      sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
+      rows: [],
     },
   };
+}
+
+/** A leaf that several operations use: what each adds to its gradient in a row, and their sum. */
+function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+  const { header, pad } = SIZES[size];
+  const row = size === "full" ? 28 : 20;
+  const last = size === "full" ? 36 : 26;
+  const count = words.shares ?? 0;
+  const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
+  const named: Style = size === "full" ? "card" : "title";
+  const width = even(
+    Math.max(LEDGER, measure(words.title, named) + measure(value, style) + 3 * pad + 12),
+  );
+  const height = header + count * row + last;
+  const top = -height / 2;
+  const below = size === "full" ? 7 : 5;
+  const rows = Array.from({ length: count }, (_, i) => ({
+    ...{ x: 0, y: top + header + (i + 0.5) * row, width, height: row },
+  }));
+  return {
+    width,
+    height,
+    flagHeight: words.flag === null ? 0 : header,
+    texts: [
+      head(words.title, named, -width / 2 + pad, top + header / 2 + below),
+      head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+      text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
+    ],
+    card: {
+      size,
+      header,
+      rules: [[-width / 2, top + header, width / 2, top + header]],
+      grad: { x: 0, y: height / 2 - last / 2, width, height: last },
+      sum: null,
+      rows,
+    },
+  };
+}
+
+/** Whether there is room for what is added up at a node. */
+function addedUp({ shares = 0 }: NodeWords): boolean {
+  return shares > 1 && shares <= MOST_ADDED;
 }
 
 /** A constant: what it is called and what it holds. */

@@ -14,6 +14,7 @@ import { classOf } from "./module_class";
 import { flagsOf, wordsOf } from "./node_words";
 import type { Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
+import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, type NodeShape, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
@@ -86,6 +87,7 @@ export function makeScene(
     frames: sceneFrames(plan, placed, direction, measure),
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
+  nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   return scene;
@@ -124,11 +126,12 @@ export function shapesOf(
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cardSize(plan.nodes.length, graph.static);
+  const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
       ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
-      : wordsOf(graph.nodes[id], flags[i], times[i], measure);
+      : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
     return shapeOf(
       words,
       isLeaf(graph, node),
@@ -138,6 +141,14 @@ export function shapesOf(
       group ? null : card,
     );
   });
+}
+
+/** Per node of the plan, how many gradients are added up at it. */
+function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
+  const shares = new Int32Array(plan.nodes.length);
+  for (const { target, edges } of plan.edges)
+    if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;
+  return shares;
 }
 
 /** Per node of the plan, what the flags of the outputs in it say. */
@@ -248,12 +259,16 @@ function sceneEdges(
     },
     (edge) => labelSize(edge, horizontal, measure),
   );
+  const rows = rowsOf(routes, edges, placed, shapes, horizontal);
   const curveOf = (e: number) => {
     const route = routes[e];
     if (placed.backward[e]) return smoothUp(route);
     const centre = placed.x[placed.edgeTarget[e]];
     const [end] = route[route.length - 1];
-    const arrive = centre + (end - centre) * share[edges[e].target];
+    const row = rows.get(e);
+    const cell = shapes[edges[e].target].card?.rows[row ?? -1];
+    const arrive =
+      cell && horizontal ? centre + cell.y : centre + (end - centre) * share[edges[e].target];
     return smooth(moveEnds(route, leave[e], arrive));
   };
   return edges.map(({ source, edges: parts, folded, count }, index): SceneEdge => {
@@ -267,11 +282,38 @@ function sceneEdges(
       bounds: boundsOf(curve),
       label: null,
       backward: placed.backward[index] === 1,
+      ...(rows.has(index) && { row: rows.get(index) as number }),
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
       ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
       ...edgePart(kindOfMerged(graph, parts)),
     };
   });
+}
+
+/** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */
+function rowsOf(
+  routes: readonly (readonly [number, number][])[],
+  edges: Plan["edges"],
+  placed: Layout,
+  shapes: readonly NodeShape[],
+  horizontal: boolean,
+): Map<number, number> {
+  const into = new Map<number, number[]>();
+  edges.forEach(({ target }, e) => {
+    if (!shapes[target].card?.rows.length || placed.backward[e]) return;
+    into.set(target, [...(into.get(target) ?? []), e]);
+  });
+  // From above where they come from the side: by where each was before its last bend.
+  const before = (e: number) => routes[e][Math.max(0, routes[e].length - 2)][0];
+  const end = (e: number) => routes[e][routes[e].length - 1][0];
+  const rows = new Map<number, number>();
+  for (const arriving of into.values()) {
+    if (horizontal) arriving.sort((a, b) => end(a) - end(b) || before(a) - before(b) || a - b);
+    arriving.forEach((e, row) => {
+      rows.set(e, row);
+    });
+  }
+  return rows;
 }
 
 function boundsOf(curve: Float64Array): [number, number, number, number] {

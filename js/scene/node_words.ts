@@ -21,6 +21,8 @@ export interface NodeWords {
   sign?: string | null;
   /** What it holds or gave, when that fits. */
   value?: string | null;
+  /** How many gradients are added up at it. */
+  shares?: number;
   /** Drawn small: what no gradient flows through. */
   quiet?: boolean;
 }

@@ -7,6 +7,9 @@ export const PLUMBING = ["AliasBackward0", "AsStridedBackward0", "CloneBackward0
 /** Which way gradients flow in the drawing. */
 export type Direction = "down" | "right" | "up" | "left";
 
+/** The same, or whichever shows most of the graph at once. */
+export type DirectionChoice = "auto" | "down" | "right" | "up" | "left";
+
 /** A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings. */
 export type JsonNumber = number | string;
 
@@ -536,7 +539,7 @@ export interface Traits extends AskedTraits {
   /** A sentence from Python to be shown as an error. */
   _fault: string | null;
   selected: number | null;
-  direction: Direction;
+  direction: DirectionChoice;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants: boolean;
   /** How many steps of the recorded backward have run in what is shown. */
@@ -560,7 +563,7 @@ export interface CompareTraits {
   steps: MergedStepModel[];
   cursor: number;
   table: LeafTableModel;
-  direction: Direction;
+  direction: DirectionChoice;
   _fault: string | null;
 }
 
@@ -617,7 +620,7 @@ export interface SavedGraph {
   watched: boolean;
   memory: MemoryModel;
   findings: FindingModel[];
-  direction: Direction;
+  direction: DirectionChoice;
   constants: boolean;
   selected: number | null;
   cursor: number;

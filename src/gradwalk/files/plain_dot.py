@@ -18,7 +18,7 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
         One ``digraph``: leaves are rounded, outputs have two outlines, edges carry the names of
         the arguments. Nodes are called by their ids.
     """
-    ranks = {"down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
+    ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
     roots = {root["node"] for root in graph["roots"]}
     lines = [
         "digraph gradwalk {",

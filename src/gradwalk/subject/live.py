@@ -56,7 +56,7 @@ class Live:
     """
 
     runs_backward = True
-    direction = "down"
+    direction = "auto"
 
     def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
         """Look at a graph; `follow` watches it.

@@ -62,7 +62,8 @@ class GraphWidget(SteppingWidget):
         run: What flowed in that pass, in few numbers (see `gradwalk.wire.RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
             `gradwalk.wire.TransportModel`). Read-only.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
@@ -128,7 +129,8 @@ class GraphWidget(SteppingWidget):
                 ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
                 By default names are looked up among the caller's variables.
-            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows most.
                 None is down; for a static graph up, so that its data flows down.
             max_bytes: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.

@@ -29,7 +29,8 @@ class SteppingWidget(anywidget.AnyWidget):
     Attributes:
         selected: What is selected, or None.
         cursor: After how many of the steps we stand.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows most.
     """
 
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)

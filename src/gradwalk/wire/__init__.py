@@ -58,8 +58,10 @@ from .graph import (
 )
 from .traits import AskedTraits, AskMessage, CompareTraits, StartMessage, Traits
 from .values import (
+    DIRECTION_CHOICES,
     DIRECTIONS,
     Direction,
+    DirectionChoice,
     EdgeKind,
     JsonNumber,
     Kind,
@@ -69,6 +71,7 @@ from .values import (
 
 __all__ = [
     "DIRECTIONS",
+    "DIRECTION_CHOICES",
     "ArrivedModel",
     "AskMessage",
     "AskedTraits",
@@ -80,6 +83,7 @@ __all__ = [
     "CutModel",
     "DetailsModel",
     "Direction",
+    "DirectionChoice",
     "DtypesModel",
     "EdgeKind",
     "EdgeModel",

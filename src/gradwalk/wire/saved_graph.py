@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 from . import (
     DetailsModel,
     Direction,
+    DirectionChoice,
     DtypesModel,
     EdgeModel,
     FindingModel,
@@ -81,7 +82,7 @@ class SavedGraph(TypedDict):
     watched: bool
     memory: MemoryModel
     findings: list[FindingModel]
-    direction: Direction
+    direction: DirectionChoice
     constants: bool
     selected: int | None
     cursor: int

@@ -9,7 +9,7 @@ from .comparison import LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
-from .values import Direction
+from .values import DirectionChoice
 
 
 class AskedTraits(TypedDict, total=False):
@@ -30,7 +30,7 @@ class Traits(AskedTraits):
     _fault: str | None
     """A sentence from Python to be shown as an error."""
     selected: int | None
-    direction: Direction
+    direction: DirectionChoice
     constants: bool
     """Whether operands that need no grad, and cuts, are drawn."""
     cursor: int
@@ -55,7 +55,7 @@ class CompareTraits(TypedDict):
     steps: list[MergedStepModel]
     cursor: int
     table: LeafTableModel
-    direction: Direction
+    direction: DirectionChoice
     _fault: str | None
 
 

@@ -9,6 +9,11 @@ Direction = Literal["down", "right", "up", "left"]
 
 DIRECTIONS = get_args(Direction)
 
+DirectionChoice = Literal["auto", "down", "right", "up", "left"]
+"""The same, or whichever shows most of the graph at once."""
+
+DIRECTION_CHOICES = get_args(DirectionChoice)
+
 JsonNumber = int | float | str
 """A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
 
