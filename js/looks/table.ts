@@ -114,6 +114,9 @@ export const TABLE: readonly Row[] = [
   [fill("grad-soft"), "gw-op.is-done gw-box", "gw-op.is-running gw-box"],
   [area("closed", "closed-rule"), "gw-closed gw-box"],
   [fill("root"), "gw-root.gw-op gw-box"],
+  [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
+  [dashes("4 3"), "gw-card.gw-constant gw-box"],
+  [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
   // What the reader does with it shows on top.
   [stroke("accent"), "gw-node.is-near gw-box"],
   [stroke("accent", 2), "gw-node.is-hovered gw-box"],
@@ -135,9 +138,6 @@ export const TABLE: readonly Row[] = [
   [{ ...area("stage", "grad", 3), ...SHOWN }, "gw-node.is-running gw-run-ring"],
 
   // Cards: a header, the value, and a cell for the gradient
-  [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
-  [dashes("4 3"), "gw-card.gw-constant gw-box"],
-  [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
   [fill("leaf"), "gw-head"],
   [fill("root-rule"), "gw-root gw-head"],
   [line("rule", 1), "gw-rule"],

@@ -1,6 +1,6 @@
 import { flow, isHorizontal } from "../layout/direction";
-import type { CardSize } from "../scene/card";
 import { edgesOf } from "../scene/members";
+import type { CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
 import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";

@@ -30,6 +30,12 @@ export function gradientParts(label: GradientLabel): Part[] {
   if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
   if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
+  if (cell === "total")
+    return [
+      ground,
+      part("text", { class: "gw-cell-label", x: x - width / 2 + 8, y: y + 4 }, ".grad"),
+      part("text", { x: x + width / 2 - 8, y: y + 5 }, `= ${text}`),
+    ];
   if (cell === "near")
     return [ground, part("text", { x: x + width / 2 - 8, y: nearBaseline(label) }, text)];
   return [

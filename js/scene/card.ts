@@ -1,32 +1,6 @@
 import type { Measure, Style } from "../text/measure";
+import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
-import type { NodeShape, Text } from "./shape";
-
-/** How a card is drawn: with all that it says, or small. */
-export type CardSize = "full" | "near";
-
-/** A part of a card; x, y is its centre, relative to the card's. */
-interface Cell {
-  x: number;
-  y: number;
-  width: number;
-  height: number;
-}
-
-/** What makes a node a card: a header, its value, and a cell for its gradient. */
-export interface CardParts {
-  size: CardSize;
-  /** Height of the header. */
-  header: number;
-  /** Hairlines between the parts. */
-  rules: [number, number, number, number][];
-  /** Where the gradient is written; null where none can come. */
-  grad: Cell | null;
-  /** Where the shares that are added up are written in one line; null where nothing is added up. */
-  sum: Cell | null;
-  /** Where each share has a row of its own, on a leaf. */
-  rows: Cell[];
-}
 
 /** A graph of more nodes is not drawn as cards. */
 export const MOST_CARDS = 60;

@@ -11,12 +11,13 @@ import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
 import { classOf } from "./module_class";
+import type { NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
 import type { Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
-import { type BoxSize, type NodeShape, shapeOf } from "./shape";
+import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
 
 interface SceneOptions {

@@ -1,8 +1,8 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
+import type { NodeShape } from "./node_shape";
 import type { ClosedGroup } from "./plan";
-import type { NodeShape } from "./shape";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
 export interface Scene {

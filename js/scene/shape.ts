@@ -1,46 +1,7 @@
 import type { Measure, Style } from "../text/measure";
-import { type CardParts, type CardSize, cardOf } from "./card";
+import { cardOf } from "./card";
+import type { CardSize, NodeShape, StubShape } from "./node_shape";
 import type { NodeWords } from "./node_words";
-
-/** A text at its start (or middle), relative to the centre of its node. */
-export interface Text {
-  text: string;
-  style: Style;
-  x: number;
-  /** Baseline. */
-  y: number;
-  anchor: "start" | "middle" | "end";
-  /** Whether it stands in the header of a card. */
-  head?: boolean;
-}
-
-/** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
-interface StubShape {
-  line: [number, number, number, number];
-  x: number;
-  y: number;
-  argument: string;
-  rest: string;
-  text: { x: number; y: number };
-}
-
-/** Everything about a node that does not depend on where it stands. */
-export interface NodeShape {
-  /** The box that is seen. */
-  width: number;
-  height: number;
-  /** The room kept free for it: the box and, on both sides alike, its stubs. */
-  outerWidth: number;
-  outerHeight: number;
-  /** Distance of an output's second outline from its box, 0 for others. */
-  outline: number;
-  /** Height of the flag at the top of an output, 0 for others. */
-  flagHeight: number;
-  texts: Text[];
-  stubs: StubShape[];
-  /** What a node has that is drawn as on a board. */
-  card?: CardParts;
-}
 
 /** Sizes of a box, px. */
 export type BoxSize = Pick<NodeShape, "width" | "height">;
