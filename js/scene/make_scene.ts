@@ -11,7 +11,7 @@ import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
 import { classOf } from "./module_class";
-import type { NodeShape } from "./node_shape";
+import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
 import type { Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
@@ -27,6 +27,8 @@ interface SceneOptions {
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
   shapes?: readonly NodeShape[];
+  /** Whether small graphs are drawn as cards. */
+  cards?: boolean;
 }
 
 /** Between cards, px: there is room for a number on an arrow. */
@@ -52,14 +54,15 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const horizontal = isHorizontal(direction);
-  const card = cardSize(plan.nodes.length, graph.static);
+  const { cards = true } = options;
+  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
   // On a board the arrows are not labelled: which operand is which is told by hovering.
   if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
-  const times = timesDrawn(graph, plan);
+  const times = timesDrawn(graph, plan, cards);
   const flags = flagsIn(graph, plan);
   const { shapes = shapesOf(graph, plan, direction, measure, times) } = options;
-  const placed = place(plan, shapes, times, direction, measure, options, graph.static);
+  const placed = place(plan, shapes, times, direction, measure, options, card);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
     const { id, group } = nodes[owner];
@@ -109,10 +112,11 @@ function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolea
 }
 
 /** Per node of the plan, how often it is drawn: a leaf that many use, once per use. */
-export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan): Int32Array {
+export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan, cards = true): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  const most = cardSize(nodes.length, graph.static) ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
+  const isBoard = cards && cardSize(nodes.length, graph.static) !== null;
+  const most = isBoard ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
 
@@ -124,9 +128,10 @@ export function shapesOf(
   measure: Measure,
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
+  cards = true,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
-  const card = cardSize(plan.nodes.length, graph.static);
+  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
   const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
@@ -170,7 +175,7 @@ function place(
   direction: Direction,
   measure: Measure,
   { aspect, cache }: SceneOptions,
-  isStatic: boolean,
+  card: CardSize | null,
 ): Layout {
   const horizontal = isHorizontal(direction);
   const widest = edges.reduce(
@@ -185,7 +190,6 @@ function place(
     height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
     shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
   };
-  const card = cardSize(nodes.length, isStatic);
   const gaps = {
     nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
     rankGap: card

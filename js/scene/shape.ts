@@ -1,6 +1,6 @@
 import type { Measure, Style } from "../text/measure";
 import { cardOf } from "./card";
-import type { CardSize, NodeShape, StubShape } from "./node_shape";
+import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 
 /** Sizes of a box, px. */
