@@ -61,7 +61,7 @@ export function makeScene(
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards);
   const flags = flagsIn(graph, plan);
-  const { shapes = shapesOf(graph, plan, direction, measure, times) } = options;
+  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
   const placed = place(plan, shapes, times, direction, measure, options, card);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
