@@ -146,7 +146,7 @@ class TestMovingFromAHook:
         sent = []
 
         def move_in_the_browser(_):
-            monkeypatch.setattr(widget.comm, "send", lambda data, **_: sent.append(data))
+            monkeypatch.setattr(widget, "_send", lambda data, **_: sent.append(data))
             with pytest.raises(RuntimeError, match=REFUSED):
                 widget.set_state({"cursor": 1})
             monkeypatch.undo()

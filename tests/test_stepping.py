@@ -229,7 +229,7 @@ class TestFromTheBrowser:
     def test_where_it_lands_is_sent_at_once(self, example, monkeypatch):
         widget, _, _ = example
         sent = []
-        monkeypatch.setattr(widget.comm, "send", lambda data, **_: sent.append(data))
+        monkeypatch.setattr(widget, "_send", lambda data, **_: sent.append(data))
         press(widget, 1)
         cursors = [data["state"]["cursor"] for data in sent if "cursor" in data.get("state", {})]
         assert cursors == [1]  # not by way of the end, which the picture would follow

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import anywidget
 import traitlets
+from IPython.display import display
 
 from .. import notebook
 from ..backward.recorded_pass import read_count, refuse_within_backward
@@ -142,6 +143,17 @@ class SteppingWidget(anywidget.AnyWidget):
                 super().send_state(key)
             finally:
                 self._refreshing = before
+
+    if hasattr(anywidget.AnyWidget, "_ipython_display_"):
+
+        def _ipython_display_(self, **kwargs: Any) -> None:
+            """Show the widget, and what stands in for it without a kernel (for ipywidgets 7).
+
+            Releases from 8 on have no such method: they ask for the same by themselves.
+            """
+            data, metadata = self._repr_mimebundle_()
+            display(data, metadata=metadata, raw=True)
+            self._handle_displayed(**kwargs)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
