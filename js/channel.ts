@@ -38,6 +38,9 @@ export const GONE =
 const LIVENESS = "comm_live_update";
 const DISCONNECTED = ".jupyter-widgets-disconnected";
 
+/** What VS Code's renderer puts round a widget. */
+const VSCODE_OUTPUT = ".cell-output-ipywidget-background";
+
 /** What anywidget calls for each view of a model, from what fills an element and returns its end. */
 export function drawnBy<T extends object>(
   draw: (el: HTMLElement, model: AnyModel<T>) => () => void,
@@ -50,9 +53,25 @@ export function drawnBy<T extends object>(
       // anywidget shows errors only in the console.
       el.replaceChildren(rootElement("gradwalk", faultBox(messageOf(error))));
     }
-    signal?.addEventListener("abort", () => end(), { once: true });
+    const ended = () => {
+      end();
+      putBack(el);
+    };
+    signal?.addEventListener("abort", ended, { once: true });
     return () => end();
   };
+}
+
+/**
+ * VS Code takes the output of a cell that runs again out of the page before its widget ends. Its renderer then detaches
+ * the widget, which fails outside of a page, so for that moment the output is back in.
+ */
+function putBack(el: HTMLElement): void {
+  if (el.isConnected || !el.closest(VSCODE_OUTPUT)) return;
+  const output = el.getRootNode() as HTMLElement;
+  output.hidden = true;
+  document.body.append(output);
+  setTimeout(() => output.remove());
 }
 
 /**

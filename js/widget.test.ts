@@ -112,6 +112,22 @@ describe("render", () => {
     return { el, end, ...fake };
   };
 
+  it("is in the page when VS Code detaches it, and leaves nothing there", async () => {
+    const ending = new AbortController();
+    const { el } = render({}, ending.signal);
+    const around = element("div", { class: "cell-output-ipywidget-background" }, el);
+    const output = element("div", {}, around); // which the cell that ran again has lost
+    let isInPage = false;
+    ending.signal.addEventListener("abort", () => {
+      isInPage = el.isConnected;
+    });
+    ending.abort();
+    expect(isInPage).toBe(true);
+    await new Promise((done) => setTimeout(done));
+    expect(output.isConnected).toBe(false);
+    expect(document.body.childElementCount).toBe(0);
+  });
+
   it("draws, and ends by its clean-up or by the signal, once", async () => {
     const control = new AbortController();
     const { el, end, listeners } = render({ graph: MODELS["h = w * x + b"]() }, control.signal);
