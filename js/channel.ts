@@ -34,7 +34,7 @@ export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
 
-/** Jupyter's hosts tell the model, and mark the view, once nobody in a kernel is behind it any more. */
+/** Jupyter's hosts tell the model once nobody in a kernel is behind it any more, and mark views made from then on. */
 const LIVENESS = "comm_live_update";
 const DISCONNECTED = ".jupyter-widgets-disconnected";
 
@@ -84,7 +84,8 @@ export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
   el?: Element,
 ): Channel<T, Settable & keyof T> {
-  const isGone = () => el?.closest(DISCONNECTED) != null;
+  let isLive: boolean | undefined;
+  const isGone = () => !(isLive ?? !el?.closest(DISCONNECTED));
   return {
     get: (trait) => {
       const value = opened(model.get(trait));
@@ -103,14 +104,23 @@ export function channelOf<T extends object = Traits>(
       model.on(event, callback);
       if (!TELLS_OWNER.has(trait)) return () => model.off(event, callback);
       const live = LIVENESS as typeof event;
-      model.on(live, callback);
+      const liveChanged = function (this: View | undefined) {
+        isLive = this?.model?.comm_live;
+        changed();
+      };
+      model.on(live, liveChanged);
       return () => {
         model.off(event, callback);
-        model.off(live, callback);
+        model.off(live, liveChanged);
       };
     },
     send: (message, done) => model.send(message, done && callbacks(done)),
   };
+}
+
+/** What anywidget calls back as `this`: the view. Its mark does not change, because anywidget makes it deaf. */
+interface View {
+  model?: { comm_live?: boolean };
 }
 
 /** The traits that say whether stepping moves `.grad`: of one graph, and of several. */

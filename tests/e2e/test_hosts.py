@@ -266,9 +266,12 @@ def test_two_graphs_are_compared(host: Host) -> None:
 
 
 GROUND = """(root) => {
+  const pen = document.createElement('canvas').getContext('2d');
   for (let at = root; at; at = at.parentElement ?? at.getRootNode().host) {
-    const [red, green, blue, alpha = 1] = getComputedStyle(at).backgroundColor.match(/[\\d.]+/g);
-    if (alpha > 0) return (Number(red) + Number(green) + Number(blue)) / 3;
+    pen.fillStyle = getComputedStyle(at).backgroundColor;
+    pen.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    if (alpha > 0) return (red + green + blue) / 3;
   }
   return 255;
 }"""
