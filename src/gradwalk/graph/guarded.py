@@ -44,6 +44,11 @@ class Guarded:
             self.failed.append({"part": part, "sentence": could_not(part, error)})
             return instead
 
+    @property
+    def first(self) -> str | None:
+        """The sentence why the first of the parts that failed did; None when none has."""
+        return self.failed[0]["sentence"] if self.failed else None
+
     def why(self, part: str) -> str | None:
         """The sentence why a part failed; None where it did not."""
         return next((each["sentence"] for each in self.failed if each["part"] == part), None)
