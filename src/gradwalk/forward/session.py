@@ -98,7 +98,7 @@ class Session:
             if len(outputs) == 1:
                 record.output = _shape(made[0]), made[0].dtype
                 # Writing into a view makes more nodes, and which of them is last is torch's affair.
-                if not (inplace and made[0]._base is not None):
+                if not (inplace and base_of(made[0]) is not None):
                     record.value = _copied(made[0])
             self._note_all(made, record)
         for output in free:

@@ -380,4 +380,5 @@ class GraphWidget(SteppingWidget[Subject]):
         self.set_trait("details", details)
 
     def _forget(self) -> None:
+        self._recorded = None
         self.set_trait("details", None)
