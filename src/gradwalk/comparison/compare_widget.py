@@ -211,10 +211,10 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         news = linked.take_news()
         passes: list[PassModel] = [
             self._parts.build(
-                f"the pass of {label}", functools.partial(_pass, linked, label), known
+                f"the pass of {label}",
+                functools.partial(_pass, linked, label, None if label in news else known),
+                known,
             )
-            if label in news
-            else {**known, "transport": linked.transport(label)}
             for label, known in zip(linked.subjects, self.passes, strict=True)
         ]
         self.set_trait("passes", passes)
@@ -230,10 +230,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         place = self.selected
         members = [None] * len(linked.subjects) if place is None else self.members[place]
         details: list[DetailsModel | None] = [
-            None
-            if node is None
-            else self._parts.build(
-                f"node {node} of {label}", functools.partial(subject.details, node), None
+            self._parts.build(
+                f"the selected node of {label}", functools.partial(_details, subject, node), None
             )
             for (label, subject), node in zip(linked.subjects.items(), members, strict=True)
         ]
@@ -250,11 +248,18 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
         return table_model(self._rows, total, cells, self._places)
 
 
+def _details(subject: Subject, node: int | None) -> DetailsModel | None:
+    return None if node is None else subject.details(node)
+
+
 def _pane(label: str, graph: GraphModel) -> PaneModel:
     return {"label": label, "graph": graph}
 
 
-def _pass(linked: LinkedPasses, label: str) -> PassModel:
+def _pass(linked: LinkedPasses, label: str, known: PassModel | None = None) -> PassModel:
+    """One of the passes; of one that is known already, whether travelling moves ``.grad`` now."""
+    if known is not None:
+        return {**known, "transport": linked.transport(label)}
     subject = linked.subjects[label]
     return {
         "state": subject.state(),

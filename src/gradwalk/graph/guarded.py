@@ -17,7 +17,7 @@ class Guarded:
     """Builds the parts of something.
 
     Attributes:
-        failed: The parts that could not be built, and why.
+        failed: The parts that could not be built, and why. One that is built again leaves them.
 
     Example::
 
@@ -38,6 +38,7 @@ class Guarded:
             made_by: Makes it.
             instead: What to take when that fails.
         """
+        self.failed[:] = [each for each in self.failed if each["part"] != part]
         try:
             return made_by()
         except Exception as error:  # whatever a tensor, a backend or a user's class may raise

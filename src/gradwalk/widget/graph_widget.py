@@ -374,10 +374,10 @@ class GraphWidget(SteppingWidget[Subject]):
         self._recorded = subject.recorded
 
     def _describe(self, subject: Subject) -> None:
-        node, details = self.selected, None
-        if node is not None:
-            details = self._parts.build(f"node {node}", lambda: subject.details(node), None)
-        self.set_trait("details", details)
+        def details() -> DetailsModel | None:
+            return None if self.selected is None else subject.details(self.selected)
+
+        self.set_trait("details", self._parts.build("the selected node", details, None))
 
     def _forget(self) -> None:
         self._recorded = None

@@ -81,7 +81,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         self._running: object | None = None  # there while backward of ours runs
         self._changes = 0
         self._undescribed = False
-        self._parts = Guarded()  # since `_fault` was set
+        self._parts = Guarded()
         self._stop_refreshing: Callable[[], None] = lambda: None
         self._behind = behind
         try:
@@ -343,7 +343,6 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
                     if self._describes_now(describe or is_new):
                         self._describe(behind)
                         self.set_trait("_fault", behind.fault or self._parts.first)
-                        self._parts = Guarded()
             finally:
                 self._refreshing = False
 
