@@ -516,41 +516,41 @@ export interface AskedTraits {
   findings?: FindingModel[] | null;
 }
 
-/** Those of a graph. */
-export interface Traits extends AskedTraits {
-  graph: GraphModel;
-  /** Of the selected node. */
-  details: DetailsModel | null;
-  state: StateModel;
+/** Those of a graph and of a comparison alike. */
+export interface SharedTraits {
   /** A sentence from Python to be shown as an error. */
   _fault: string | null;
+  /** A node; in a comparison a place in `members`. */
   selected: number | null;
   direction: Direction;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants: boolean;
   /** How many steps of the recorded backward have run in what is shown. */
   cursor: number;
+}
+
+/** Those of a graph. */
+export interface Traits extends SharedTraits, AskedTraits {
+  graph: GraphModel;
+  /** Of the selected node. */
+  details: DetailsModel | null;
+  state: StateModel;
   steps: StepModel[];
   run: RunModel | null;
   transport: TransportModel;
 }
 
 /** Those of a comparison. */
-export interface CompareTraits {
+export interface CompareTraits extends SharedTraits {
   panes: PaneModel[];
   /** For each node of all graphs laid on top of each other its number in each graph, or null. */
   members: ((number | null)[])[];
-  /** A place in `members`. */
-  selected: number | null;
   /** One per pane; null where the selected node is not. */
   details: (DetailsModel | null)[];
   /** One per pane. */
   passes: PassModel[];
   steps: MergedStepModel[];
-  cursor: number;
   table: LeafTableModel;
-  direction: Direction;
-  _fault: string | null;
 }
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */

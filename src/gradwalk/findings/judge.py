@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..backward.faults import is_finite, nan_birth
+from ..backward.failures import is_finite, nan_birth
 from ..backward.observe import Run
 from ..backward.recorded_pass import RecordedPass
 from ..forward.annotate import Annotated

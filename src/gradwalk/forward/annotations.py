@@ -14,7 +14,7 @@ from torch.overrides import get_testing_overrides, resolve_name
 
 from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
 from . import weak_facts
-from .records import Constant, Cut, Record, ThreadRecords, find_record
+from .records import Constant, Cut, Origin, Record, ThreadRecords, find_record
 from .source_line import SourceLine
 
 
@@ -184,3 +184,25 @@ def forward_name(function: Any) -> str | None:
         module = getattr(function, "__module__", None)
         return f"{module}.{own}" if own and module else own
     return str(name).removeprefix("torch.Tensor.").removesuffix(".__get__")
+
+
+def cuts_of(tensor: Any) -> tuple[Cut, ...]:
+    """Where gradient was lost on the way to a tensor that needs no grad.
+
+    Args:
+        tensor: A tensor, or a NumPy array that was made from one.
+
+    Returns:
+        The cuts in the order in which they feed it; empty when there are none or none was watched.
+
+    Example::
+
+        >>> from gradwalk.forward.watch import watch
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> with watch():
+        ...     y = w.detach() * 2
+        >>> [cut.how for cut in cuts_of(y)]
+        ['detach']
+    """
+    found = weak_facts.fact(tensor)
+    return found.cuts if isinstance(found, Origin) else ()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from ..graph.tensors import submodules
+
 # A module that is shared more often than this has enough names.
 _MOST_NAMES = 16
 
@@ -190,7 +192,7 @@ def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {}
     waiting: list[tuple[str, nn.Module]] = [("", root)]
     for prefix, module in waiting:  # grows while we walk
-        for name, child in module._modules.items():
+        for name, child in submodules(module).items():
             if child is None:
                 continue
             found = names.setdefault(id(child), [])

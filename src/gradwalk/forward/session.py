@@ -16,6 +16,7 @@ from ..graph.engine import next_sequence_nr
 from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
 from ..graph.reading import why_unreadable
+from ..graph.tensors import base_of
 from . import records, weak_facts
 from .module_path import ModuleStack, TensorRef
 from .operands import (
@@ -97,7 +98,7 @@ class Session:
             if len(outputs) == 1:
                 record.output = _shape(made[0]), made[0].dtype
                 # Writing into a view makes more nodes, and which of them is last is torch's affair.
-                if not (inplace and made[0]._base is not None):
+                if not (inplace and base_of(made[0]) is not None):
                     record.value = _copied(made[0])
             self._note_all(made, record)
         for output in free:
@@ -281,9 +282,10 @@ class Session:
         for output in outputs:
             if not isinstance(output, torch.nn.Parameter):  # see `ModuleStack.reference`
                 weak_facts.note(output, noted)
-            if output._base is not None and isinstance(noted, Record) and noted.inplace:
+            base = base_of(output)
+            if base is not None and isinstance(noted, Record) and noted.inplace:
                 # Writing into a view gives the whole tensor a new node.
-                weak_facts.note(output._base, noted)
+                weak_facts.note(base, noted)
 
     def _constant(
         self, position: int | str, tensor: torch.Tensor, origin: Origin | None

@@ -75,6 +75,24 @@ def is_freed(node: Node) -> bool:
     return next(known, False)
 
 
+def saved_value(node: Node, name: str) -> Any:
+    """What a C++ node keeps under a name of `saved_names`, unpacked.
+
+    Raises:
+        Exception: It was freed or changed in place, or what a hook that unpacks it raises.
+    """
+    return getattr(node, f"_saved_{name}")
+
+
+def packed_value(node: Node, name: str) -> Any:
+    """The same as it was packed, for a tensor or a list of them; None for a plain value.
+
+    Raises:
+        RuntimeError: It is a list of tensors, and was freed.
+    """
+    return getattr(node, f"_raw_saved_{name}", None)
+
+
 def saved_models(node: Node, most: int) -> tuple[list[SavedModel], int]:
     """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
     saved = read_saved(node)
@@ -93,22 +111,22 @@ def _of_function(node: Any) -> Iterator[Saved]:
 
 def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
     try:
-        packed = getattr(node, f"_raw_saved_{name}", None)
+        packed = packed_value(node, name)
     except RuntimeError:
         yield Saved(name, None, freed=True, note=_FREED)
         return
     if packed is None:
         try:
-            value = getattr(node, f"_saved_{name}")
+            value = saved_value(node, name)
         except Exception as error:  # such as sizes that torch traces as symbols
             yield Saved(name, None, note=_REFUSED.format(first_line(error)))
             return
         if value is not None:
             yield Saved(name, value)
     elif isinstance(packed, tuple):
-        yield from _of_list(name, packed, lambda: getattr(node, f"_saved_{name}"))
+        yield from _of_list(name, packed, lambda: saved_value(node, name))
     else:
-        yield from _unpacked(name, packed, lambda: getattr(node, f"_saved_{name}"))
+        yield from _unpacked(name, packed, lambda: saved_value(node, name))
 
 
 def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:

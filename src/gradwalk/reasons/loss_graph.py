@@ -11,7 +11,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..forward.annotate import Annotated, annotate
-from ..forward.provenance import cuts_of
+from ..forward.annotations import cuts_of
 from ..forward.records import Cut
 from ..graph.adjacency import predecessors
 from ..graph.capture import capture_nodes

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from ..forward.annotate import Annotated
+from ..forward.annotations import cuts_of
 from ..forward.cut_words import ALIAS
-from ..forward.provenance import cuts_of
 from ..forward.records import Cut
 from ..forward.source_line import SourceLine
-from ..graph.nodes import version_of
 from ..graph.reading import everywhere, why_unreadable
+from ..graph.tensors import version_of
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph
 

@@ -42,7 +42,7 @@ from ..wire import (
 from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
-from .saved import replayed
+from .opened import replayed
 
 
 class Live:

@@ -29,7 +29,7 @@ class Subject(Protocol):
 
     Three stand behind it: a graph of tensors that are alive (`gradwalk.subject.live.Live`), a
     program written down (`gradwalk.subject.written.Written`), and a file
-    (`gradwalk.subject.saved.Saved`). Nobody who shows one asks which it is.
+    (`gradwalk.subject.opened.Opened`). Nobody who shows one asks which it is.
 
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
