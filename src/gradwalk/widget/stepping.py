@@ -181,8 +181,9 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
 
             Releases from 8 on have no such method: they ask for the same by themselves.
             """
-            data, metadata = self._repr_mimebundle_()
-            display(data, metadata=metadata, raw=True)
+            shown: tuple[Any, Any] = self._repr_mimebundle_() or ({}, {})
+            data, metadata = shown
+            display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
             self._handle_displayed(**kwargs)
 
     @contextmanager
