@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import Case, Row, Table, call, one_or_many
+from .case import Case, Row, Table, call, one_or_many, sum_to
 
 
 def _added(case: Case) -> str:
@@ -177,6 +177,18 @@ def _picked(dims: int) -> Row:
     return f"grad.{plane}.gather(-1, indices.{plane}).reshape(indices.shape)"
 
 
+def _all_pairs(code: str) -> Row:
+    """``code``, summed where one set of points was compared with several."""
+
+    def row(case: Case) -> str:
+        alone = case.input.shape[:-2] == case.output.shape[:-2]
+        return code if alone else call(code, sum_to(case.input.shape))
+
+    return row
+
+
+_CLOSER = "ratio = (grad / result).masked_fill(result == 0, 0)\n"
+
 LAYERS: Table = {
     "MmBackward0": {"self": "grad @ mat2.T.conj()", "mat2": "self.T.conj() @ grad"},
     "BmmBackward0": {"self": "grad @ mat2.mT.conj()", "mat2": "self.mT.conj() @ grad"},
@@ -250,6 +262,17 @@ LAYERS: Table = {
     **{f"MaxPool{dims}DWithIndicesBackward0": {"self": _unpooled(dims)} for dims in (2, 3)},
     **{f"MaxUnpool{dims}DBackward0": {"self": _picked(dims)} for dims in (2, 3)},
     "MaxPool2DWithIndicesBackwardBackward0": {"grad_output": _picked(2)},
+    "CdistBackward0": {
+        "x1": _all_pairs("torch.ops.aten._cdist_backward(grad.contiguous(), x1, x2, p, result)"),
+        "x2": _all_pairs(
+            "torch.ops.aten._cdist_backward("
+            "grad.mT.contiguous(), x2, x1, p, result.mT.contiguous())"
+        ),
+    },
+    "EuclideanDistBackward0": {
+        "x1": f"{_CLOSER}x1 * ratio.sum(-1, keepdim=True) - ratio @ x2",
+        "x2": f"{_CLOSER}x2 * ratio.mT.sum(-1, keepdim=True) - ratio.mT @ x1",
+    },
     "GluBackward0": {
         "self": "values, gate = self.chunk(2, dim)\n"
         "slope = gate.sigmoid() * (1 - gate.sigmoid())\n"

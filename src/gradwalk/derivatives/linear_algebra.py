@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .case import Case, Row, Table
 
+_SOLVE = "torch.linalg.solve_triangular"
+
 
 def _determinant(case: Case) -> str | None:
     singular = "LU" not in case.saved or bool(
@@ -16,7 +18,7 @@ def _determinant(case: Case) -> str | None:
 def _log_determinant(case: Case) -> str:
     inverse = "torch.linalg.inv(A).mH"
     if case.input.dtype.is_complex:
-        turned = "turned = grads[1] - 1j * (grads[0] * sign.conj()).imag\n"
+        turned = "turned = grads[1] + 1j * (grads[0] * sign.conj()).imag\n"
         return f"{turned}turned.unsqueeze(-1).unsqueeze(-1) * {inverse}"
     return f"grads[1].unsqueeze(-1).unsqueeze(-1) * {inverse}"
 
@@ -43,6 +45,26 @@ def _is_vector(case: Case) -> bool:
     found = case.saved.get("A")
     matrices = len(found.shape) if found is not None else len((case.inputs[0] or case.input).shape)
     return len(case.output.shape) < matrices
+
+
+def _solved_factors(case: Case) -> str:
+    """Of a system whose matrix comes as ``P @ L @ U``, packed into one."""
+    left, adjoint = case.saved["left"], case.saved["adjoint"]
+    product = {
+        (True, False): "back @ result.mH",
+        (True, True): "result @ back.mH",
+        (False, False): "result.mH @ back",
+        (False, True): "back.mH @ result",
+    }[left, adjoint]
+    code = "(inner @ U.mH).tril(-1) + (L.mH @ inner).triu()"
+    if case.input.shape[:-2] != case.output.shape[:-2]:
+        code = f"({code}).sum_to_size{case.input.shape}"
+    return (
+        "back = torch.linalg.lu_solve(LU, pivots, grad, left=left, adjoint=not adjoint)\n"
+        "P, L, U = torch.lu_unpack(LU, pivots)\n"
+        f"inner = -P.mT @ {product}\n"
+        f"{code}"
+    )
 
 
 _BACK = {
@@ -95,13 +117,12 @@ def _cholesky(factor: str) -> Row:
     def row(case: Case) -> str:
         upper = case.saved["upper"]
         lower, arrived = (f"{factor}.mH", "grad.mH") if upper else (factor, "grad")
-        solve = "torch.linalg.solve_triangular"
         return (
             f"lower = {lower}\n"
             f"inner = (lower.mH @ {arrived}).tril()\n"
             "symmetric = (inner + inner.tril(-1).mH) / 2\n"
-            f"left = {solve}(lower.mH, symmetric, upper=True)\n"
-            f"{solve}(lower, left, upper=False, left=False)"
+            f"left = {_SOLVE}(lower.mH, symmetric, upper=True)\n"
+            f"{_SOLVE}(lower, left, upper=False, left=False)"
         )
 
     return row
@@ -122,14 +143,20 @@ def _cholesky_solved_factor(case: Case) -> str:
 _GAPS = "gaps = {0}.unsqueeze(-2) - {0}.unsqueeze(-1)\n"
 
 
-def _eigen(case: Case) -> str:
-    """Of a symmetric matrix: its eigenvectors are orthonormal."""
-    return (
-        f"{_GAPS.format('eigenvalues')}"
-        "turning = eigenvectors.mH @ grads[1]\n"
-        "inner = (turning / gaps).masked_fill((turning == 0) | (gaps == 0), 0)\n"
-        "eigenvectors @ (inner + torch.diag_embed(grads[0])) @ eigenvectors.mH"
-    )
+def _turned(turning: str, values: str) -> str:
+    """How far the vectors turn into each other: less, the further their values are apart."""
+    ones = f"torch.eye({values}.shape[-1], dtype={values}.dtype, device={values}.device)"
+    return f"inner = ({turning} / (gaps + {ones})).masked_fill({turning} == 0, 0)"
+
+
+# Of a symmetric matrix, whose eigenvectors are orthonormal.
+_EIGEN = (
+    f"{_GAPS.format('eigenvalues')}"
+    "turning = eigenvectors.mH @ grads[1]\n"
+    "skew = (turning - turning.mH) / 2\n"
+    f"{_turned('skew', 'eigenvalues')}\n"
+    "eigenvectors @ (inner + torch.diag_embed(grads[0])) @ eigenvectors.mH"
+)
 
 
 def _eigen_of_any(case: Case) -> str:
@@ -163,8 +190,7 @@ def _singular(case: Case) -> str:
         f"in_left, in_right = {left}.mH @ {of_left}, {right} @ {of_right}.mH\n"
         "skew_left, skew_right = in_left - in_left.mH, in_right - in_right.mH\n"
         "turning = skew_left * S.unsqueeze(-2) + skew_right * S.unsqueeze(-1)\n"
-        "inner = (turning / gaps).masked_fill((turning == 0) | (gaps == 0), 0)\n"
-        "inner = inner + torch.diag_embed(grads[1])\n"
+        f"{_turned('turning', 'S')} + torch.diag_embed(grads[1])\n"
     )
     if case.is_complex:
         code += (
@@ -185,29 +211,64 @@ def _orthogonal_triangular(case: Case) -> str | None:
     rows, columns = case.input.shape[-2:]
     if case.saved["mode"] == "r" or (case.saved["mode"] == "complete" and rows > columns):
         return None  # torch refuses these
-    if rows >= columns:
-        return (
-            "inner = (grads[1] @ R.mH - Q.mH @ grads[0]).triu()\n"
-            "halved = inner - torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1).real / 2)\n"
-            "symmetric = halved + halved.mH\n"
-            "both = grads[0] + Q @ symmetric\n"
-            "torch.linalg.solve_triangular(R.mH, both, upper=False, left=False)"
+    first, upper, of_upper, of_orthogonal = "", "R", "grads[1]", "grads[0]"
+    if rows < columns:
+        # The columns beyond the square are made by Q alone.
+        first = (
+            f"upper, of_upper = R[..., :{rows}], grads[1][..., :{rows}]\n"
+            f"beyond, of_beyond = R[..., {rows}:], grads[1][..., {rows}:]\n"
+            "of_orthogonal = grads[0] + Q @ beyond @ of_beyond.mH\n"
         )
-    return None
-
-
-def _factored(case: Case) -> str | None:
-    """Of a square matrix, as a product of permutation, lower and upper triangle."""
-    rows, columns = case.input.shape[-2:]
-    if rows != columns or not case.saved["pivot"]:
-        return None
-    solve = "torch.linalg.solve_triangular"
+        upper, of_upper, of_orthogonal = "upper", "of_upper", "of_orthogonal"
+    solved = f"torch.linalg.solve_triangular({upper}.mH, both, upper=False, left=False)"
     return (
-        "places, lower, upper = torch.lu_unpack(LU, pivots)\n"
-        "inner = (lower.mH @ grad.tril(-1)).tril(-1) + (grad.triu() @ upper.mH).triu()\n"
-        f"right = {solve}(upper.mH, inner, upper=False, left=False)\n"
-        f"places @ {solve}(lower.mH, right, upper=True, unitriangular=True)"
+        f"{first}inner = ({of_upper} @ {upper}.mH - Q.mH @ {of_orthogonal}).triu()\n"
+        "halved = inner - torch.diag_embed(inner.diagonal(dim1=-2, dim2=-1).real / 2)\n"
+        f"both = {of_orthogonal} + Q @ (halved + halved.mH)\n"
+        + (f"torch.cat([{solved}, Q @ of_beyond], -1)" if first else solved)
     )
+
+
+_UNPACKED = (
+    "P, L, U = torch.lu_unpack(LU, pivots)\n"
+    "of_lower, of_upper = grad[..., :{0}].tril(-1), grad[..., :{0}, :].triu()\n"
+)
+_OF_FACTORS = "of_lower, of_upper = grads[0].tril(-1), grads[1].triu()\n"
+
+
+def _factored(first: str) -> Row:
+    """Of a matrix as a product ``P @ L @ U`` of a permutation and two triangles."""
+
+    def row(case: Case) -> str | None:
+        if not case.saved["pivot"]:
+            return None
+        rows, columns = case.input.shape[-2:]
+        more = abs(rows - columns)
+        if rows <= columns:
+            square = f"U[..., :{rows}]" if more else "U"
+            inner = "(L.mH @ of_lower - of_upper @ U.mH).tril(-1)"
+            part = f"{_SOLVE}({square}.mH, inner, upper=False, left=False)"
+            part = f"torch.nn.functional.pad({part}, (0, {more}))" if more else part
+            last = f"{_SOLVE}(L.mH, of_upper + part, upper=True, unitriangular=True)"
+        else:
+            inner = "(of_upper @ U.mH - L.mH @ of_lower).triu()"
+            part = f"{_SOLVE}(L[..., :{columns}, :].mH, inner, upper=True, unitriangular=True)"
+            part = f"torch.nn.functional.pad({part}, (0, 0, 0, {more}))"
+            last = f"{_SOLVE}(U.mH, of_lower + part, upper=False, left=False)"
+        start = first.format(min(rows, columns))
+        return f"{start}inner = {inner}\npart = {part}\nP @ {last}"
+
+    return row
+
+
+def _unpacked(case: Case) -> str:
+    rows, columns = case.input.shape[-2:]
+    lower, upper = "grads[0].tril(-1)", "grads[1].triu()"
+    if rows < columns:
+        lower = f"torch.nn.functional.pad({lower}, (0, {columns - rows}))"
+    elif rows > columns:
+        upper = f"torch.nn.functional.pad({upper}, (0, 0, 0, {rows - columns}))"
+    return f"{lower} + {upper}"
 
 
 def _of_real(case: Case) -> str:
@@ -241,6 +302,7 @@ LINEAR_ALGEBRA: Table = {
     "LinalgDetBackward0": {"A": _determinant},
     "LinalgSlogdetBackward0": {"A": _log_determinant},
     "LinalgSolveExBackward0": {"A": _solved_matrix, "B": _solved_right},
+    "LinalgLuSolveBackward0": {"LU": _solved_factors},
     "LinalgSolveTriangularBackward0": {"self": _triangular_matrix, "B": _triangular_right},
     "LinalgCholeskyExBackward0": {"self": _cholesky("L")},
     "CholeskyBackward0": {"self": _cholesky("result")},
@@ -249,11 +311,13 @@ LINEAR_ALGEBRA: Table = {
         "self": "torch.cholesky_solve(grad, input2, upper)",
         "input2": _cholesky_solved_factor,
     },
-    "LinalgEighBackward0": {"A": _eigen},
+    "LinalgEighBackward0": {"A": _EIGEN},
     "LinalgEigBackward0": {"self": _eigen_of_any},
     "LinalgSvdBackward0": {"A": _singular},
     "LinalgQrBackward0": {"A": _orthogonal_triangular},
-    "LinalgLuFactorExBackward0": {"A": _factored},
+    "LinalgLuFactorExBackward0": {"A": _factored(_UNPACKED)},
+    "LinalgLuBackward0": {"A": _factored(_OF_FACTORS)},
+    "LuUnpackBackward0": {"LU_data": _unpacked},
     "LinalgCrossBackward0": {
         "self": lambda case: case.reduced("torch.linalg.cross(other.conj(), grad, dim=dim)"),
         "other": lambda case: case.reduced("torch.linalg.cross(grad, self.conj(), dim=dim)"),

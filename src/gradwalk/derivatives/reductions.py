@@ -105,7 +105,7 @@ def _norm(order_name: str, values: str = "self") -> Row:
 
 def _were_broadcast(case: Case) -> bool:
     """Whether the operands of a distance had two shapes, as far as one can know."""
-    return case.saved["self"].shape != case.saved["other"].shape
+    return bool(case.saved["self"].shape != case.saved["other"].shape)
 
 
 def _distance(sign: str) -> Row:
@@ -142,6 +142,22 @@ def _running_product(case: Case) -> str | None:
     if "result" not in case.saved or bool((case.saved["result"] == 0).any()):
         return None  # dividing by a zero would not give the others' product
     return "(grad * result.conj()).flip(dim).cumsum(dim).flip(dim) / self.conj()"
+
+
+def _running_log_sum(case: Case) -> str:
+    """Among logarithms, because exp(-result) may be beyond all numbers."""
+    if case.is_complex:
+        return (
+            "waiting = grad.log() - result.conj()\n"
+            "(waiting.flip(dim).logcumsumexp(dim).flip(dim) + self.conj()).exp()"
+        )
+    return (
+        "up = grad.clamp(min=0).log() - result\n"
+        "down = (-grad).clamp(min=0).log() - result\n"
+        "up = up.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "down = down.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "up.exp() - down.exp()"
+    )
 
 
 def _to_chosen(case: Case) -> str:
@@ -197,9 +213,6 @@ REDUCTIONS: Table = {
     "CumprodBackward0": {"self": _running_product},
     "CummaxBackward0": {"self": _SUMMED_TO_CHOSEN},
     "CumminBackward0": {"self": _SUMMED_TO_CHOSEN},
-    "LogcumsumexpBackward0": {
-        "self": "waiting = grad * torch.exp(-result).conj()\n"
-        "waiting.flip(dim).cumsum(dim).flip(dim) * torch.exp(self).conj()"
-    },
+    "LogcumsumexpBackward0": {"self": _running_log_sum},
 }
 """Backward class -> forward argument -> derivative."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import Case, Table, TensorType, listed, one_or_many
+from .case import Case, Row, Table, TensorType, listed, one_or_many
 
 
 def _unpermuted(case: Case) -> str:
@@ -92,7 +92,7 @@ def _put_back(name: str, part: str, where: str) -> Table:
     }
 
 
-_RESHAPED = {"self": "grad.reshape(self_sym_sizes)"}
+_RESHAPED: dict[str, Row] = {"self": "grad.reshape(self_sym_sizes)"}
 
 SHAPES: Table = {
     "TBackward0": {"self": lambda case: "grad.T" if len(case.output.shape) == 2 else "grad"},

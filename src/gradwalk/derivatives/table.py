@@ -1,9 +1,9 @@
 """The derivative of every operation that has one in Python, fitted to one node.
 
 The rows stand in the files beside this one (`pointwise`, `reductions`, `losses`, `shapes`,
-`indexing`, `layers`, `linear_algebra`), one per operation, written for complex numbers and with all factors;
-where there is no row, torch's own formula may be one (`translated`). `derivative` leaves out what
-is trivial for the node at hand.
+`indexing`, `layers`, `linear_algebra`), one per operation, written for complex numbers and with all
+factors; where there is no row, torch's own formula may be one (`translated`). `derivative` leaves
+out what is trivial for the node at hand.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def derivative(op: str, argument: str, case: Case) -> str | None:
             code = code.replace("(grad).", "grad.")  # nothing is left to hold together
     by_number = of_torch or op in POINTWISE
     given, wanted = case.output.dtype, case.input.dtype
-    if by_number or op in REDUCTIONS:
-        if given.is_complex and wanted.is_floating_point:
-            code, given = call(code, "real"), given.to_real()
+    to_real = given.is_complex and wanted.is_floating_point
+    if to_real and (by_number or op in REDUCTIONS):
+        code, given = call(code, "real"), given.to_real()
     if by_number:
         code = case.reduced(code)
     if given != wanted and (given.is_complex == wanted.is_complex or op in COPIES):

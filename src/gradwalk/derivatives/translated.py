@@ -45,7 +45,7 @@ _ZEROS = re.compile(r"(at::)?zeros(_like|_symint)?\((\w+|\w+\.sym_sizes\(\), gra
 
 
 def translated(op: str, argument: str, case: Case) -> str | None:
-    """torch's own formula for one input, in Python.
+    """What torch's own formula for one input says, in Python.
 
     Args:
         op: The node's class, ``"PolygammaBackward0"``.
@@ -71,19 +71,28 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     if _ZEROS.fullmatch(text):
         same = case.input.shape == case.output.shape
         return "torch.zeros_like(grad)" if same else f"grad.new_zeros({case.input.shape})"
-    names = [each.name for each in found.arguments]
     # Python wants the arguments with names last; where they are not, their names are left out.
-    for candidate in (_NAMED.sub(r"\1=", text), text):
-        for pattern, replacement in _IN_PYTHON:
-            candidate = pattern.sub(replacement, candidate)
-        try:
-            body = ast.parse(candidate, mode="eval").body
-            return ast.unparse(_Translator(case, names, names.index(argument)).visit(body))
-        except SyntaxError:
-            continue
-        except _OnlyInC:
-            return None
-    return None
+    tree = _parsed(_NAMED.sub(r"\1=", text)) or _parsed(text)
+    if tree is None:
+        return None
+    names = [each.name for each in found.arguments]
+    try:
+        return ast.unparse(_Translator(case, names, names.index(argument)).visit(tree))
+    except _OnlyInCError:
+        return None
+
+
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(_as_python(text), mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _as_python(text: str) -> str:
+    for pattern, replacement in _IN_PYTHON:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def _branch(text: str, case: Case) -> str:
@@ -101,7 +110,7 @@ def _branch(text: str, case: Case) -> str:
     return text
 
 
-class _OnlyInC(Exception):
+class _OnlyInCError(Exception):
     """A function that Python cannot call."""
 
 
@@ -122,13 +131,9 @@ class _Translator(ast.NodeTransformer):
 
     def visit_Attribute(self, attribute: ast.Attribute) -> ast.expr:
         if not hasattr(torch.Tensor, attribute.attr) and attribute.attr not in {"pi", "sqrt"}:
-            raise _OnlyInC
+            raise _OnlyInCError
         self.generic_visit(attribute)
         return attribute
-
-    def visit_Subscript(self, subscript: ast.Subscript) -> ast.expr:
-        self.generic_visit(subscript)
-        return subscript
 
     def _method(self, call: ast.Call, method: ast.Attribute) -> ast.expr:
         match method, call.args:
@@ -153,6 +158,13 @@ class _Translator(ast.NodeTransformer):
     def _keeps(self, name: str) -> bool:
         return name in self.case.saved or name in self.case.unreadable
 
+    def _mask(self, given: ast.expr) -> ast.expr:
+        """Which gradients a function that makes several has to make: the one for this input."""
+        if not (isinstance(given, ast.Name) and given.id == "grad_input_mask"):
+            return given
+        wished = [number == self.place for number in range(len(self.arguments))]
+        return ast.List([ast.Constant(each) for each in wished])
+
     def _function(self, call: ast.Call, name: str) -> ast.expr:
         if name == "maybe_multiply":
             return ast.BinOp(call.args[0], ast.Mult(), call.args[1])
@@ -161,16 +173,13 @@ class _Translator(ast.NodeTransformer):
             return ast.Call(_dotted(f"torch.{in_torch}"), call.args, call.keywords)
         operator = _found(torch.ops.aten, f"{name}.default")
         if operator is None or operator._schema.is_mutable:
-            raise _OnlyInC
+            raise _OnlyInCError
         taken = operator._schema.arguments
         if len(taken) < len(call.args):
-            raise _OnlyInC
+            raise _OnlyInCError
         args: list[ast.expr] = []
         keywords = call.keywords
-        for given, wanted in zip(call.args, taken, strict=False):
-            if isinstance(given, ast.Name) and given.id == "grad_input_mask":
-                wished = [number == self.place for number in range(len(self.arguments))]
-                given = ast.List([ast.Constant(each) for each in wished])
+        for given, wanted in zip(map(self._mask, call.args), taken, strict=False):
             if wanted.kwarg_only:
                 keywords = [*keywords, ast.keyword(wanted.name, given)]
             else:
