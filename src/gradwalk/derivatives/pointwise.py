@@ -28,10 +28,9 @@ def _power_of_number(case: Case) -> str:
 
 
 def _exponent(case: Case) -> str:
-    slope = "grad * (result * self.log()).conj()"
     if case.is_complex:
-        return slope
-    return f"torch.where((self == 0) & (exponent >= 0), 0, {slope})"
+        return "grad * (result * self.log()).conj()"
+    return "grad * torch.where((self == 0) & (exponent >= 0), 0, result * self.log())"
 
 
 def _exponent_of_number(case: Case) -> str:
@@ -80,7 +79,7 @@ def _clamp_max(case: Case) -> str:
 
 def _dropped(case: Case) -> str | None:
     if case.saved["p"] == 1:
-        return "torch.zeros_like(grad)"
+        return "grad * 0"
     # A node made outside of training scales nothing, and shows it only by dropping nothing.
     kept = case.saved.get("result1")
     return None if kept is not None and bool(kept.all()) else "grad * result1 / (1 - p)"
@@ -190,11 +189,10 @@ _TRIGONOMETRY: Table = {
     "CoshBackward0": {"self": "grad * self.sinh().conj()"},
     "TanhBackward0": {"self": "grad * (1 - result ** 2).conj()"},
     "AsinhBackward0": {"self": "grad / (self ** 2 + 1).sqrt().conj()"},
-    "AcoshBackward0": {"self": "grad / ((self - 1).sqrt() * (self + 1).sqrt()).conj()"},
     "AtanhBackward0": {"self": "grad / (1 - self ** 2).conj()"},
     "SincBackward0": {
         "self": "slope = ((math.pi * self).cos() - torch.sinc(self)) / self\n"
-        "grad * torch.where(self == 0, 0, slope).conj()"
+        "torch.where(self == 0, 0, grad * slope.conj())"
     },
     "Deg2RadBackward0": {"self": "grad * (math.pi / 180)"},
     "Rad2DegBackward0": {"self": "grad * (180 / math.pi)"},
@@ -238,8 +236,8 @@ _ACTIVATIONS: Table = {
     "HardtanhBackward0": {"self": "torch.where((self <= min_val) | (self >= max_val), 0, grad)"},
     "HardsigmoidBackward0": {"self": "torch.where((self > -3) & (self < 3), grad / 6, 0)"},
     "HardswishBackward0": {
-        "self": "inner = torch.where(self > -3, grad * (self / 3 + 0.5), 0)\n"
-        "torch.where(self < 3, inner, grad)"
+        "self": "inner = torch.where(self <= -3, 0, grad * (self / 3 + 0.5))\n"
+        "torch.where(self >= 3, grad, inner)"
     },
 }
 
