@@ -138,7 +138,7 @@ def tally(units, **sizes):
         for outputs in unit.graphs(**sizes):
             dense = [each for each in outputs if each.layout is torch.strided]
             nodes = nodes_behind(dense)
-            arrived = real_grads(dense, nodes)
+            arrived = real_grads(dense, nodes) if dense else {}
             for node in nodes:
                 found.look(unit, node, arrived.get(node, []))
     return found
