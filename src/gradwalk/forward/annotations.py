@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
 from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
 from . import weak_facts
-from .records import Constant, Cut, Record, ThreadRecords, find_record
+from .cuts import Constant, Cut
+from .records import Record, ThreadRecords, find_record
 from .source_line import SourceLine
 
 
@@ -32,6 +35,7 @@ class Annotation:
         forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
             class name of an ``autograd.Function``.
         inplace: Whether it changed one of its operands.
+        outermost: The outermost running module, while it lives.
         constants: The operands that need no grad. A call that made several nodes gives them all
             the same annotation.
     """
@@ -44,6 +48,7 @@ class Annotation:
     forward: str | None
     inplace: bool
     constants: tuple[Constant, ...]
+    outermost: weakref.ref[nn.Module] | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -96,6 +101,7 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         forward=forward_name(record.function),
         inplace=record.inplace,
         constants=tuple(_placed(record, constant, following) for constant in record.constants),
+        outermost=module.outermost if module else None,
     )
 
 

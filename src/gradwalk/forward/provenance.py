@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import weak_facts
-from .records import Cut, Origin
+from .cuts import Cut, Origin
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:
@@ -30,6 +30,11 @@ def cuts_of(tensor: Any) -> tuple[Cut, ...]:
     """
     found = weak_facts.fact(tensor)
     return found.cuts if isinstance(found, Origin) else ()
+
+
+def was_watched(tensor: torch.Tensor) -> bool:
+    """Whether `gradwalk.watch` saw a tensor being made."""
+    return weak_facts.fact(tensor) is not None
 
 
 def provenance(tensor: torch.Tensor) -> str | None:
