@@ -6,6 +6,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import more_architectures  # noqa: F401  its nets stand in ARCHITECTURES, too
@@ -34,9 +35,13 @@ def alarms(step: Callable[[], Tensor], *, watched: bool = True, **asked: Any) ->
 
 
 def squared(value: Any) -> Tensor:
-    """A loss of whatever a module returns: the mean square of what needs grad."""
+    """A loss of whatever a module returns: how far what needs grad is from numbers of chance."""
     if isinstance(value, Tensor):
-        return value.float().square().mean() if value.requires_grad else torch.zeros(())
+        if not value.requires_grad:
+            return torch.zeros(())
+        chance = torch.Generator().manual_seed(value.numel())
+        wanted = torch.randn(value.shape, generator=chance)
+        return (value.float() - wanted).square().mean()
     if isinstance(value, (list, tuple)):
         return sum(map(squared, value), torch.zeros(()))
     if hasattr(value, "values"):
@@ -44,6 +49,7 @@ def squared(value: Any) -> Tensor:
     return torch.zeros(())
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("watched", [True, False])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_usual_net(name: str, watched: bool) -> None:
@@ -53,7 +59,7 @@ def test_a_usual_net(name: str, watched: bool) -> None:
 
 def of_module_db(info: Any) -> Iterator[tuple[nn.Module, Callable[[], Tensor]]]:
     """The modules of one entry, with a loss of their first output."""
-    torch.manual_seed(0)
+    torch.manual_seed(1)
     samples = info.module_inputs_func(
         info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
     )
@@ -65,7 +71,7 @@ def of_module_db(info: Any) -> Iterator[tuple[nn.Module, Callable[[], Tensor]]]:
             return
 
 
-# Their samples are wholly in what they cut off, or have sequences of one.
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("info", module_db, ids=lambda info: info.formatted_name)
 def test_a_module_of_torchs_own(info: Any) -> None:
     for net, step in of_module_db(info):
@@ -77,9 +83,7 @@ def batch() -> tuple[Tensor, Tensor]:
 
 
 def mlp(*sizes: int) -> nn.Sequential:
-    layers = [
-        m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), nn.ReLU())
-    ]
+    layers = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
     return nn.Sequential(*layers[:-1])
 
 

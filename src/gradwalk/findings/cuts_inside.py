@@ -52,8 +52,8 @@ def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
             "info",
             nodes[:_MOST_NODES],
             f"Gradient is cut by {_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)}: "
-            f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} sends no gradient "
-            f"back. {counted(len(nodes), 'node')} used it.{also}",
+            f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} "
+            f"sends no gradient back. {counted(len(nodes), 'node')} used it.{also}",
             {"nodes": len(nodes)},
         )
 
