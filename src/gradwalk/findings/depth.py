@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import networkx as nx
+import torch
 
 from ..backward.kept import norms
 from ..backward.observe import Run
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor
+from ..graph.reading import everywhere
 from ..modules.plumbing import is_plumbing
 
 
@@ -172,3 +176,38 @@ def _branches(graph: nx.MultiDiGraph, run: Run, sound: set[int], layers: set[int
             if node in layers - sound and last[node] and length[node] < _SHORT:
                 found.add(node)
     return found
+
+
+_GATE = 1e-2  # a parameter whose numbers are all smaller makes a product small
+
+
+def small_gates(captured: Capture) -> set[int]:
+    """The multiplications by a parameter that is small all over, as a layer scale is."""
+    graph = captured.graph
+    found: set[int] = set()
+    for node, op in graph.nodes(data="op"):
+        if op != "MulBackward0" or len(graph.succ[node]) < 2:
+            continue
+        for child in graph.succ[node]:
+            leaf = child
+            while is_plumbing(graph.nodes[leaf]["op"]) and len(graph.succ[leaf]) == 1:
+                leaf = next(iter(graph.succ[leaf]))
+            tensor = leaf_tensor(captured.nodes[leaf])
+            if isinstance(tensor, torch.nn.Parameter) and everywhere(
+                tensor, lambda part: part.abs() <= _GATE
+            ):
+                found.add(node)
+    return found
+
+
+def nearest_of(graph: nx.MultiDiGraph, node: int, among: set[int]) -> int | None:
+    """The nearest of some nodes on a way from the output to a node; None for none."""
+    order = [node]
+    seen = {node}
+    for each in order:  # grows while we walk
+        if each in among:
+            return each
+        new = [user for user in graph.pred[each] if user not in seen]
+        seen.update(new)
+        order += new
+    return None

@@ -14,7 +14,7 @@ from ..backward.observe import Run
 from ..graph.modes import grad_mode_kept, unseen
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
-from .depth import layers_of, worst_declines
+from .depth import layers_of, nearest_of, small_gates, worst_declines
 from .evidence import Evidence, at_line
 from .finding import Finding
 from .losses import loss_findings
@@ -115,21 +115,30 @@ def _nan(evidence: Evidence, run: Run) -> Iterator[Finding]:
 
 def _depth(evidence: Evidence, run: Run, limits: Limits) -> Iterator[Finding]:
     graph, words = evidence.captured.graph, evidence.words
+    gates = small_gates(evidence.captured)
     for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
         grows = change.ratio > 1
         threshold = limits.exploding if grows else limits.vanishing
         near, far = change.near, change.far
+        gate = None if grows or not gates else nearest_of(graph, far, gates)
         yield Finding(
             "exploding" if grows else "vanishing",
-            "warning",
+            "warning" if gate is None else "info",
             [far, near],
             f"The gradient {'explodes' if grows else 'vanishes'} on its way to "
             f"{words(far)}{evidence.at(far)}: its norm there is {change.far_norm:.3g}, after "
             f"{change.near_norm:.3g} at {words(near)}, which is "
             f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g})."
-            f"{_passed(evidence, far, near)}",
+            f"{_passed(evidence, far, near)}{'' if gate is None else _by_design(evidence, gate)}",
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
+
+
+def _by_design(evidence: Evidence, gate: int) -> str:
+    return (
+        f" The way leads through {evidence.words(gate)}{evidence.at(gate)}, which multiplies by a "
+        "parameter that is small all over, as a layer scale is at the start; it may be meant."
+    )
 
 
 def _passed(evidence: Evidence, far: int, near: int) -> str:

@@ -152,21 +152,27 @@ def _zero(evidence: Evidence) -> Iterator[Finding]:
         return
     found = blocked_leaves(evidence.captured, zero)
     dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
+    waiting: list[tuple[Block, list[int], str]] = []
     for block, nodes in found.by_block:
         if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
             continue  # told of that ReLU
         waits = _waits(evidence, block, lengths)
+        if waits:
+            waiting.append((block, nodes, waits))
+            continue
+        yield _zero_finding(
+            evidence, nodes, "warning", f"{_stops(evidence, block)}; {block.remedy}."
+        )
+    if waiting:
+        block, _, waits = waiting[0]
+        more = len(waiting) - 1
+        like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
         yield _zero_finding(
             evidence,
-            nodes,
-            "info" if waits else "warning",
-            f"{evidence.words(block.node)}{evidence.at(block.node)} lets nothing through "
-            f"({block.because}); "
-            + (
-                f"{waits} gets a gradient itself, so this ends with its first step."
-                if waits
-                else f"{block.remedy}."
-            ),
+            [node for _, nodes, _ in waiting for node in nodes],
+            "info",
+            f"{_stops(evidence, block)}; {waits} gets a gradient itself, so this ends with its "
+            f"first step{like}.",
         )
     if found.rest:
         why = (
@@ -177,6 +183,11 @@ def _zero(evidence: Evidence) -> Iterator[Finding]:
             "normalisation or a softmax, or several operations together block the way"
         )
         yield _zero_finding(evidence, found.rest, "info", f"{why}.")
+
+
+def _stops(evidence: Evidence, block: Block) -> str:
+    words = f"{evidence.words(block.node)}{evidence.at(block.node)}"
+    return f"{words} lets nothing through ({block.because})"
 
 
 def _zero_finding(evidence: Evidence, nodes: list[int], severity: str, why: str) -> Finding:

@@ -9,13 +9,14 @@ import torch
 
 from ..backward.kept import norms
 from ..graph.nodes import leaf_tensor
-from ..graph.reading import PART, why_unreadable
+from ..graph.reading import why_unreadable
 from .evidence import Evidence, counted, listed
 from .finding import Finding
 
 _MOST_NODES = 100
 _CLIPPED = 0.1  # a gradient that is left of so much or less
 _CLOSE = 1e-3
+_COMPARED = 2**16  # numbers of one gradient
 
 
 def update_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -144,7 +145,7 @@ def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | Non
     share = float(torch.linalg.vector_norm(grad, dtype=torch.float64)) / length
     if not math.isfinite(share) or not share:
         return 0
-    first, second = came.flatten()[:PART], grad.flatten()[:PART]
+    first, second = came.flatten()[:_COMPARED], grad.flatten()[:_COMPARED]
     close = torch.allclose(second.double(), share * first.double(), _CLOSE, _CLOSE * share * length)
     return share if close else None
 
