@@ -75,7 +75,8 @@ def of_module_db(info: Any) -> Iterator[tuple[nn.Module, Callable[[], Tensor]]]:
 @pytest.mark.parametrize("info", module_db, ids=lambda info: info.formatted_name)
 def test_a_module_of_torchs_own(info: Any) -> None:
     for net, step in of_module_db(info):
-        assert not alarms(step, names=net)
+        # Some samples have two units, which may both be off by chance.
+        assert [finding for finding in alarms(step, names=net) if finding.kind != "dead"] == []
 
 
 def batch() -> tuple[Tensor, Tensor]:
