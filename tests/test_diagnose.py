@@ -210,7 +210,19 @@ def test_a_gradient_that_exists_is_never_denied(watched: bool):
         loss = model[1](inner).sum()
     recording = record(loss)
     assert all(parameter.grad is not None for parameter in model.parameters())
-    assert [f.kind for f in diagnose(recording, names=model)] == ["memory"]
+    assert {f.kind for f in diagnose(recording, names=model)} <= {"memory"}
+
+
+def test_a_part_that_fails_takes_no_other_with_it(monkeypatch):
+    def fails(_: object) -> list[Finding]:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("gradwalk.findings.judge.loss_findings", fails)
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    findings = diagnose(record((x.log() * 0).sum(), names={"x": x}), names={"x": x})
+    assert {"nan", "memory", "failed"} <= {finding.kind for finding in findings}
+    (failed,) = [finding.message for finding in findings if finding.kind == "failed"]
+    assert "no such luck" in failed
 
 
 def test_what_an_optimizer_holds_is_compared_with_the_graph():

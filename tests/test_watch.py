@@ -343,8 +343,7 @@ class Agent(nn.Module):
         return self.actor(x).sum() + self.critic(x).sum()
 
 
-def boxes(loss, **asked):
-    drawn = GraphWidget(loss, **asked)
+def boxes(drawn):
     found = [node["namespace"] for node in drawn.graph["nodes"] if node["op"] == "TanhBackward0"]
     drawn.close()
     return set(found)
@@ -355,18 +354,18 @@ def test_networks_side_by_side_stay_apart():
     with watch():
         by_method = agent.training_step(x)
         one = agent.actor(x).sum()
-    assert boxes(by_method) == {"actor/1", "critic/1"}, "what a variable holds all of"
-    assert boxes(by_method, names=agent) == {"actor/1", "critic/1"}
-    assert boxes(by_method, names={}) == {"(Sequential)/1", "(Sequential 2)/1"}
-    assert boxes(one) == {"actor/1"}
+    assert boxes(GraphWidget(by_method)) == {"actor/1", "critic/1"}, "what a variable holds all of"
+    assert boxes(GraphWidget(by_method, names=agent)) == {"actor/1", "critic/1"}
+    assert boxes(GraphWidget(by_method, names={})) == {"(Sequential)/1", "(Sequential 2)/1"}
+    assert boxes(GraphWidget(one)) == {"actor/1"}
     net = agent.actor
     with watch():
         alone = net(x).sum()
-    assert boxes(alone, names={"net": net}) == {"1"}
+    assert boxes(GraphWidget(alone, names={"net": net})) == {"1"}
     critic = agent.critic
     with watch():
         both = net(x).sum() + critic(x).sum()
-    assert boxes(both, names={"net": net, "critic": critic}) == {"net/1", "critic/1"}
+    assert boxes(GraphWidget(both, names={"net": net, "critic": critic})) == {"net/1", "critic/1"}
 
 
 def test_a_cut_is_in_the_module_that_made_it():

@@ -18,6 +18,7 @@ FindingKind = Literal[
     "cut",
     "memory",
     "no backward",
+    "failed",
     "zero",
     "frozen",
     "leaf",
@@ -67,7 +68,8 @@ class Finding:
     "averaged twice",
     "dominated",
     "passes",
-            (many in one graph), "memory", or "no backward": there was no pass to judge by.
+            (many in one graph), "memory", "failed" (a part of the search itself), or "no backward":
+            there was no pass to judge by.
         severity: "error", "warning", or "info" for what is only worth knowing.
         nodes: The nodes it is about, the most important first.
         message: Whole sentences with the numbers that it rests on.

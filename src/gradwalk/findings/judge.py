@@ -11,6 +11,7 @@ import torch
 
 from ..backward.faults import is_finite, nan_birth
 from ..backward.observe import Run
+from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
@@ -67,7 +68,7 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
         limits: The thresholds.
 
     Returns:
-        The findings, the gravest first.
+        The findings, the gravest first. A part that fails becomes a note, and the others stay.
     """
     run = evidence.run
     parts: list[Callable[[], Iterable[Finding]]] = [
@@ -83,9 +84,17 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
         lambda: _memory(evidence, limits.largest),
     ]
     with torch.no_grad(), unseen():
-        found = [finding for part in parts for finding in part()]
+        found = [finding for part in parts for finding in _guarded(part)]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
+
+
+def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What a part finds until it fails: a tensor may be of any class, and refuse any question."""
+    try:
+        yield from part()
+    except Exception as error:
+        yield Finding("failed", "info", [], could_not("a part of the diagnosis", error))
 
 
 def _no_backward() -> Finding:

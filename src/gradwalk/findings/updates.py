@@ -9,7 +9,7 @@ import torch
 
 from ..backward.kept import norms
 from ..graph.nodes import leaf_tensor
-from ..graph.reading import why_unreadable
+from ..graph.reading import is_plain
 from .evidence import Evidence, counted, listed
 from .finding import Finding
 
@@ -136,11 +136,9 @@ def _before(evidence: Evidence) -> dict[int, bool]:
 
 def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | None:
     """How many times what came ``.grad`` is; None where it is no multiple, 0 where not known."""
-    if came.shape != grad.shape or came.layout != grad.layout or came.device != grad.device:
+    if not (is_plain(came) and is_plain(grad) and math.isfinite(length)):
         return 0
-    if came.layout is not torch.strided or not math.isfinite(length):
-        return 0
-    if why_unreadable(grad) is not None or why_unreadable(came) is not None:
+    if came.shape != grad.shape or came.device != grad.device or grad.is_complex():
         return 0
     share = float(torch.linalg.vector_norm(grad, dtype=torch.float64)) / length
     if not math.isfinite(share) or not share:

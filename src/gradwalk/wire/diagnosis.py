@@ -19,6 +19,7 @@ class FindingModel(TypedDict):
         "cut",
         "memory",
         "no backward",
+        "failed",
         "zero",
         "frozen",
         "leaf",
