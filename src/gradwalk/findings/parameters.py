@@ -152,27 +152,23 @@ def _zero(evidence: Evidence) -> Iterator[Finding]:
         return
     found = blocked_leaves(evidence.captured, zero)
     dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
-    waiting: list[tuple[Block, list[int], str]] = []
+    groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
         if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
             continue  # told of that ReLU
         waits = _waits(evidence, block, lengths)
-        if waits:
-            waiting.append((block, nodes, waits))
-            continue
-        yield _zero_finding(
-            evidence, nodes, "warning", f"{_stops(evidence, block)}; {block.remedy}."
-        )
-    if waiting:
-        block, _, waits = waiting[0]
-        more = len(waiting) - 1
+        alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
+        groups[alike, "" if waits else block.because].append((block, nodes, waits))
+    for group in groups.values():
+        block, _, waits = group[0]
+        more = len(group) - 1
         like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
+        ends = f"{waits} gets a gradient itself, so this ends with its first step"
         yield _zero_finding(
             evidence,
-            [node for _, nodes, _ in waiting for node in nodes],
-            "info",
-            f"{_stops(evidence, block)}; {waits} gets a gradient itself, so this ends with its "
-            f"first step{like}.",
+            [node for _, nodes, _ in group for node in nodes],
+            "info" if waits else "warning",
+            f"{_stops(evidence, block)}{like}; {ends if waits else block.remedy}.",
         )
     if found.rest:
         why = (

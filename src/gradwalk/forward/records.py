@@ -107,13 +107,15 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], bool]:
     order = [record]
     seen = {id(record)}
     leaves: dict[TensorRef, None] = {}
-    complete = True
+    complete, looked_at = True, 0
     for each in order:  # grows while we walk
         leaves.update(dict.fromkeys(each.leaves))
         for constant in each.constants:
             for cut in constant.cuts:
-                complete = complete and cut.complete
-                leaves.update(dict.fromkeys(cut.leaves))
+                complete = complete and cut.complete and looked_at < MOST_LEAVES
+                if looked_at < MOST_LEAVES:  # the nearest cut knows those behind it, too
+                    looked_at += len(cut.leaves)
+                    leaves.update(dict.fromkeys(cut.leaves))
             complete = complete and (constant.origin is None or constant.origin.complete)
         for parent in each.parents:
             if id(parent) in seen:
