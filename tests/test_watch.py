@@ -21,6 +21,7 @@ from torch.nn.modules import module as module_hooks
 from torch.overrides import _get_current_function_mode
 from torch.utils.checkpoint import checkpoint
 
+from gradwalk import GraphWidget
 from gradwalk.forward import records, weak_facts
 from gradwalk.forward.annotations import Annotation, annotation_of, cuts_of, find_source
 from gradwalk.forward.watch import watch
@@ -81,7 +82,7 @@ def test_cuts_at_one_line_are_told_apart_by_their_tensors(how):
         out = w * (free[0] + free[1] + free[2] + free[3])
     cuts = seen(out).cuts
     expected = [x, y, x, x] if how == "item" else [x, y]  # the sum is a new tensor each time
-    assert [cut.leaves[0]() is each for cut, each in zip(cuts, expected, strict=True)]
+    assert [next(iter(cut.leaves))() is each for cut, each in zip(cuts, expected, strict=True)]
     again = (*cuts, *cuts_of(free[0]))
     del x, y, expected
     assert len(set(again)) == len(cuts)
@@ -319,6 +320,62 @@ def test_a_module_that_is_no_submodule_is_named_after_its_class():
     with watch():
         y = Outer()(leaf(2))
     assert (seen(y).module, seen(y).module_root) == ("(Tanh)", "Outer")
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.actor = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+        self.critic = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+
+    def training_step(self, x):
+        return self.actor(x).sum() + self.critic(x).sum()
+
+
+def boxes(drawn):
+    found = [node["namespace"] for node in drawn.graph["nodes"] if node["op"] == "TanhBackward0"]
+    drawn.close()
+    return set(found)
+
+
+def test_networks_side_by_side_stay_apart():
+    agent, x = Agent(), torch.ones(1, 2)
+    with watch():
+        by_method = agent.training_step(x)
+        one = agent.actor(x).sum()
+    assert boxes(GraphWidget(by_method)) == {"actor/1", "critic/1"}, "what a variable holds all of"
+    assert boxes(GraphWidget(by_method, names=agent)) == {"actor/1", "critic/1"}
+    assert boxes(GraphWidget(by_method, names={})) == {"(Sequential)/1", "(Sequential 2)/1"}
+    assert boxes(GraphWidget(one)) == {"actor/1"}
+    net = agent.actor
+    with watch():
+        alone = net(x).sum()
+    assert boxes(GraphWidget(alone, names={"net": net})) == {"1"}
+    critic = agent.critic
+    with watch():
+        both = net(x).sum() + critic(x).sum()
+    assert boxes(GraphWidget(both, names={"net": net, "critic": critic})) == {"net/1", "critic/1"}
+
+
+def test_a_cut_is_in_the_module_that_made_it():
+    class Inner(nn.Module):
+        def forward(self, x):
+            return x.detach()
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.inner, self.last = nn.Linear(2, 2), Inner(), nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.last(self.inner(self.first(x)))
+
+    net = Outer()
+    with watch():
+        loss = net(torch.ones(1, 2)).sum()
+    node = next(node for node in nodes_of(loss) if node.name() == "AddmmBackward0")
+    (cut,) = annotation_of(node).cuts
+    assert (annotation_of(node).module, cut.module.path) == ("last", "inner")
 
 
 def test_in_place_operations():
@@ -701,7 +758,7 @@ def test_parameters_can_be_swapped_afterwards(frozen, used):
 def test_a_module_is_traced_as_if_nobody_watched():
     code = (
         "import re, sys, torch\n"
-        "from gradwalk import watch\n"
+        "from gradwalk import GraphWidget, watch\n"
         "torch.manual_seed(0)\n"
         "model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())\n"
         "model, x = torch.nn.Sequential(model, torch.nn.Linear(4, 1)), torch.randn(2, 3)\n"

@@ -478,7 +478,7 @@ export interface StageModel {
 
 /** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
 export interface FindingModel {
-  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward";
+  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
   severity: "error" | "warning" | "info";
   nodes: number[];
   /** Whole sentences, with the numbers they rest on. */

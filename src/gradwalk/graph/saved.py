@@ -42,12 +42,14 @@ class Saved:
         value: The tensor, or a plain value; None when it was freed or is packed.
         freed: Whether torch has dropped it.
         note: A sentence when the value needs one.
+        changed: Whether it was changed in place since, so that backward refuses it.
     """
 
     name: str
     value: Any
     freed: bool = False
     note: str | None = None
+    changed: bool = False
 
 
 def read_saved(node: Node) -> Iterator[Saved]:
@@ -149,7 +151,7 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
     except RuntimeError as error:
         changed = getattr(raw, "data", None)
         if "modified by an inplace operation" in str(error):
-            yield Saved(name, changed, note=_CHANGED)
+            yield Saved(name, changed, note=_CHANGED, changed=True)
         else:
             yield Saved(name, None, freed=True, note=_FREED)
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import networkx as nx
+import torch
 
 from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding, findings_from
@@ -102,6 +104,7 @@ class Opened(Still):
         limits: Limits | None = None,  # noqa: ARG002
         *,
         is_explicit: bool = False,  # noqa: ARG002
+        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
         """What was found where it was made."""
         return findings_from(self._file["findings"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import networkx as nx
@@ -23,7 +23,7 @@ from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
-from ..subject.diagnose import judged
+from ..subject.diagnose import judged, read_optimizers
 from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import Shown, are_small, read_constants
@@ -274,6 +274,7 @@ class GraphWidget(SteppingWidget[Subject]):
         self,
         *,
         names: Mapping[str, Any] | torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
         vanishing: float = 1e-4,
         exploding: float = 1e4,
         dead: float = 0.9,
@@ -284,6 +285,7 @@ class GraphWidget(SteppingWidget[Subject]):
         Args:
             names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
                 the caller's variables.
+            optimizer: What steps after this backward, as for `gradwalk.diagnose`.
             vanishing: As for `gradwalk.diagnose`, as are all that follow.
             exploding: From which factor on a gradient explodes.
             dead: From which share of zeros on a ReLU is dead.
@@ -293,15 +295,19 @@ class GraphWidget(SteppingWidget[Subject]):
             The findings, the gravest first; `findings` has them as plain values.
 
         Raises:
+            TypeError: ``optimizer`` is none.
             ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
         """
+        optimizers = read_optimizers(optimizer)
         if names is None:
             called = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             called = read_names(names, "diagnose")
         limits = Limits(vanishing, exploding, dead, largest)
         subject = self._shown().subject
-        found = judged(subject, called, limits, is_explicit=names is not None)
+        found = judged(
+            subject, called, limits, is_explicit=names is not None, optimizers=optimizers
+        )
         self.set_trait("findings", finding_models(found))
         return found
 
