@@ -17,7 +17,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
-  test-pytest test-full test-pythons has-browser browser bench screenshots release-check clean
+  test-pytest test-full test-pythons test-colab has-browser browser bench screenshots release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,7 +86,7 @@ test-python: setup
 test-browser: setup has-browser
 	$(PYTEST) tests/e2e
 
-test-all: test test-full test-pythons  ## All of that, and other hosts, the largest graphs, public models, other Pythons
+test-all: test test-full test-pythons test-colab  ## All of that, and other hosts, the largest graphs, public models, other Pythons
 
 test-full: setup has-browser
 	$(BIN)/python $(PIP) --group models
@@ -94,6 +94,9 @@ test-full: setup has-browser
 
 test-pythons: setup
 	tests/other_pythons.sh
+
+test-colab: setup
+	tests/colab_versions.sh
 
 has-browser:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \

@@ -34,9 +34,12 @@ export const GONE =
   "The kernel that made this picture has gone, and its tensors with it: stepping shows what was " +
   "recorded and moves no .grad. Run the cell again for a new picture.";
 
-/** Jupyter's hosts tell the model, and mark the view, once nobody in a kernel is behind it any more. */
+/** Jupyter's hosts tell the model once nobody in a kernel is behind it any more, and mark views made from then on. */
 const LIVENESS = "comm_live_update";
 const DISCONNECTED = ".jupyter-widgets-disconnected";
+
+/** What VS Code's renderer puts round a widget. */
+const VSCODE_OUTPUT = ".cell-output-ipywidget-background";
 
 /** What anywidget calls for each view of a model, from what fills an element and returns its end. */
 export function drawnBy<T extends object>(
@@ -50,9 +53,25 @@ export function drawnBy<T extends object>(
       // anywidget shows errors only in the console.
       el.replaceChildren(rootElement("gradwalk", faultBox(messageOf(error))));
     }
-    signal?.addEventListener("abort", () => end(), { once: true });
+    const ended = () => {
+      end();
+      putBack(el);
+    };
+    signal?.addEventListener("abort", ended, { once: true });
     return () => end();
   };
+}
+
+/**
+ * VS Code takes the output of a cell that runs again out of the page before its widget ends. Its renderer then detaches
+ * the widget, which fails outside of a page, so for that moment the output is back in.
+ */
+function putBack(el: HTMLElement): void {
+  if (el.isConnected || !el.closest(VSCODE_OUTPUT)) return;
+  const output = el.getRootNode() as HTMLElement;
+  output.hidden = true;
+  document.body.append(output);
+  setTimeout(() => output.remove());
 }
 
 /**
@@ -65,7 +84,8 @@ export function channelOf<T extends object = Traits>(
   model: AnyModel<T>,
   el?: Element,
 ): Channel<T, Settable & keyof T> {
-  const isGone = () => el?.closest(DISCONNECTED) != null;
+  let isLive: boolean | undefined;
+  const isGone = () => !(isLive ?? !el?.closest(DISCONNECTED));
   return {
     get: (trait) => {
       const value = opened(model.get(trait));
@@ -84,14 +104,23 @@ export function channelOf<T extends object = Traits>(
       model.on(event, callback);
       if (!TELLS_OWNER.has(trait)) return () => model.off(event, callback);
       const live = LIVENESS as typeof event;
-      model.on(live, callback);
+      const liveChanged = function (this: View | undefined) {
+        isLive = this?.model?.comm_live;
+        changed();
+      };
+      model.on(live, liveChanged);
       return () => {
         model.off(event, callback);
-        model.off(live, callback);
+        model.off(live, liveChanged);
       };
     },
     send: (message, done) => model.send(message, done && callbacks(done)),
   };
+}
+
+/** What anywidget calls back as `this`: the view. Its mark does not change, because anywidget makes it deaf. */
+interface View {
+  model?: { comm_live?: boolean };
 }
 
 /** The traits that say whether stepping moves `.grad`: of one graph, and of several. */

@@ -34,8 +34,8 @@ function fakeModel(traits: Partial<Traits>) {
     send: (message: unknown) => saved.push(JSON.stringify(message)),
     save_changes: () => saved.push(JSON.stringify([values.selected, values.direction])),
   };
-  const tell = (told: string) => {
-    for (const [event, call] of [...listeners]) if (event === told) call();
+  const tell = (told: string, view: unknown) => {
+    for (const [event, call] of [...listeners]) if (event === told) call.call(view);
   };
   return { model: model as never, set: model.set, tell, listeners, saved };
 }
@@ -77,17 +77,14 @@ describe("channelOf", () => {
   it("knows that the kernel has gone, and says that nothing moves .grad", () => {
     const transport = { owned: true, note: null, blocked: null };
     const { model, tell, listeners } = fakeModel({ transport });
-    const outer = element("div", {}, element("div", {}));
-    const channel = channelOf(model, outer.firstElementChild as Element);
+    const channel = channelOf(model, element("div", {}));
     const heard = vi.fn();
     const stop = channel.on("transport", heard);
     expect(channel.get("transport")).toEqual(transport);
-    outer.className = "jupyter-widgets-disconnected"; // as Jupyter does when a kernel restarts
-    tell("comm_live_update");
+    tell("comm_live_update", { model: { comm_live: false } }); // as Jupyter does when a kernel restarts
     expect(heard).toHaveBeenCalledTimes(1);
     expect(channel.get("transport")).toEqual({ owned: false, note: null, blocked: GONE });
-    outer.className = ""; // and when it has found the kernel again
-    tell("comm_live_update");
+    tell("comm_live_update", { model: { comm_live: true } }); // and when it has found the kernel again
     expect(channel.get("transport")).toEqual(transport);
     stop();
     expect(listeners).toHaveLength(0);
@@ -111,6 +108,22 @@ describe("render", () => {
     const end = widget.render({ model: fake.model, el, signal } as never);
     return { el, end, ...fake };
   };
+
+  it("is in the page when VS Code detaches it, and leaves nothing there", async () => {
+    const ending = new AbortController();
+    const { el } = render({}, ending.signal);
+    const around = element("div", { class: "cell-output-ipywidget-background" }, el);
+    const output = element("div", {}, around); // which the cell that ran again has lost
+    let isInPage = false;
+    ending.signal.addEventListener("abort", () => {
+      isInPage = el.isConnected;
+    });
+    ending.abort();
+    expect(isInPage).toBe(true);
+    await new Promise((done) => setTimeout(done));
+    expect(output.isConnected).toBe(false);
+    expect(document.body.childElementCount).toBe(0);
+  });
 
   it("draws, and ends by its clean-up or by the signal, once", async () => {
     const control = new AbortController();

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from gradwalk import GraphWidget, capture
+from gradwalk import GraphWidget, capture, notebook
 
 
 def under(mode):
@@ -51,13 +50,13 @@ BAD = {
 def test_bad_outputs(function, case):
     make, error, message = BAD[case]
     given = make()
-    open_before = set(ipywidgets.widgets.widget._instances)
+    open_before = set(notebook.open_widgets())
     with pytest.raises(error, match=message) as raised:
         function(*given)
     text = str(raised.value)
     assert text.startswith(f"{function.__name__}() was given")
     assert text.endswith((".", "?"))
-    assert set(ipywidgets.widgets.widget._instances) == open_before
+    assert set(notebook.open_widgets()) == open_before
 
 
 @pytest.mark.parametrize("direction", ["sideways", "", 3])

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwalk import compare
+from gradwalk import GraphWidget, compare
 from gradwalk.comparison.merging import cursors, merge_steps
 
 
@@ -399,7 +399,7 @@ class TestClosing:
         saved = weakref.ref(k.grad_fn.next_functions[0][0].next_functions[0][0]._saved_other)
         widget = compare({"a": h, "b": k}, names={"x": x})
         widget.backward()
-        flowed = weakref.ref(widget._linked.subjects["b"]._observer.last)
+        flowed = weakref.ref(widget._behind.subjects["b"]._observer.last)
         widget.close()
         widget.close()
         del h, k
@@ -414,7 +414,7 @@ class TestClosing:
         x, w, b = leaves()
         h, k = linear(x, w, b), linear(x.exp(), w, b)
         widget = compare({"a": h, "b": k})
-        observers = [each._observer for each in widget._linked.subjects.values()]
+        observers = [each._observer for each in widget._behind.subjects.values()]
         widget.close()
         h.backward()
         k.backward()
@@ -430,3 +430,34 @@ class TestClosing:
         assert widget.table["rows"]
         assert (x.grad, w.grad, b.grad) == (None, None, None)
         assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("count", [1, 250])
+@pytest.mark.parametrize("constants", [None, True, False])
+def test_constants_are_drawn_as_in_a_widget_of_one_graph(count, constants):
+    def chain(factor):
+        x = torch.ones(2, requires_grad=True)
+        y = x * torch.full((2,), factor)
+        for _ in range(count):
+            y = y.sin()
+        return y.sum()
+
+    one = GraphWidget(chain(2.0), constants=constants)
+    both = compare([chain(2.0), chain(3.0)], constants=constants)
+    assert (
+        both.constants is one.constants is (constants is True or (constants is None and count == 1))
+    )
+    if constants:
+        kinds = [node["kind"] for node in both.panes[0]["graph"]["nodes"]]
+        assert kinds == [node["kind"] for node in one.graph["nodes"]]
+        assert "constant" in kinds
+    both.constants = not both.constants
+    assert both._fault is None
+    one.close()
+    both.close()
+
+
+def test_constants_of_another_kind_are_refused():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match="constants was given 'some'"):
+        compare([x * 2, x * 3], constants="some")

@@ -21,8 +21,9 @@ from gradwalk.findings.judge import in_bytes
 
 
 def only(findings: list[Finding], kind: str) -> Finding:
-    """The one finding beside the one about memory."""
-    assert [finding.kind for finding in findings if finding.kind != "memory"] == [kind], findings
+    """The one finding beside those about memory and about gradients that add up."""
+    usual = ("memory", "accumulated")
+    assert [finding.kind for finding in findings if finding.kind not in usual] == [kind], findings
     return next(finding for finding in findings if finding.kind == kind)
 
 
@@ -34,17 +35,21 @@ def trained(net: nn.Module, inputs: tuple[Tensor, ...], steps: int = 2) -> Tenso
         optimizer.zero_grad()
         F.mse_loss(net(*inputs), target).backward()
         optimizer.step()
+    optimizer.zero_grad()
     return F.mse_loss(net(*inputs), target)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_healthy_net_has_no_finding_but_memory(name):
+def test_a_healthy_net_has_notes_alone(name):
     net, inputs = ARCHITECTURES[name]()
     with watch():
         loss = trained(net, inputs)
     findings = diagnose(record(loss, names=net), names=net)
-    assert [finding.kind for finding in findings] == ["memory"], findings
+    assert {finding.severity for finding in findings} == {"info"}, findings
+    # Of two twins of one body, subtracted, the last bias cancels out.
+    kinds = {finding.kind for finding in findings}
+    assert kinds == ({"memory", "zero"} if name == "siamese" else {"memory"}), findings
 
 
 def deep(activation: Callable[[], nn.Module], layers: int = 20) -> nn.Sequential:
@@ -185,6 +190,107 @@ def test_the_callers_variables_name_the_unused_ones_of_a_model_that_is_used():
     assert "net.spare.weight" in finding.message
     assert "another" not in finding.message
     assert another is not net
+
+
+def test_a_variable_assigned_before_the_model_hides_nothing():
+    backbone = nn.Linear(4, 4)
+    model = nn.ModuleDict({"backbone": backbone, "head": nn.Linear(4, 1)})
+    loss = model["head"](model["backbone"](torch.randn(6, 4)).detach()).sum()
+    finding = only(diagnose(record(loss)), "no grad")
+    assert finding.numbers == {"parameters": 2}
+    assert "backbone.weight and backbone.bias" in finding.message
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_gradient_that_exists_is_never_denied(watched: bool):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    x = torch.randn(2, 4, requires_grad=True)
+    with watch() if watched else contextlib.nullcontext():
+        inner = torch.utils.checkpoint.checkpoint(model[0], x, use_reentrant=True)
+        loss = model[1](inner).sum()
+    recording = record(loss)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert {f.kind for f in diagnose(recording, names=model)} <= {"memory"}
+
+
+def test_a_part_that_fails_takes_no_other_with_it(monkeypatch):
+    def fails(_: object) -> list[Finding]:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("gradwalk.findings.judge.loss_findings", fails)
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    findings = diagnose(record((x.log() * 0).sum(), names={"x": x}), names={"x": x})
+    assert {"nan", "memory", "failed"} <= {finding.kind for finding in findings}
+    (failed,) = [finding.message for finding in findings if finding.kind == "failed"]
+    assert "no such luck" in failed
+
+
+def test_what_an_optimizer_holds_is_compared_with_the_graph():
+    net, other = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1)), nn.Linear(4, 1)
+    loss = net(torch.randn(3, 4)).sum() + other(torch.randn(3, 4)).sum()
+    recording = record(loss)
+    held = [net[0].weight, net[0].bias, net[1].weight]
+
+    def about(optimizer: object) -> list[tuple[str, str]]:
+        found = diagnose(recording, names={"net": net, "other": other}, optimizer=optimizer)
+        return [(f.severity, f.message) for f in found if f.kind == "optimizer"]
+
+    ((severity, message),) = about(torch.optim.SGD(held, 0.1))
+    assert severity == "warning", "a part of net is held"
+    assert "net.1.bias" in message
+    ((severity, message),) = about(torch.optim.SGD(net.parameters(), 0.1))
+    assert severity == "info", "another optimizer may hold all of the other"
+    assert "other.weight" in message
+    both = [torch.optim.SGD(each.parameters(), 0.1) for each in (net, other)]
+    assert about(both) == []
+    with pytest.raises(TypeError, match="optimizer of type Linear"):
+        diagnose(recording, optimizer=other)
+
+
+def test_parameters_that_no_optimizer_holds_need_no_gradient():
+    encoder, head = nn.Linear(4, 4), nn.Linear(4, 1)
+    net = nn.Sequential(encoder, head)
+    with watch():
+        loss = head(encoder(torch.randn(3, 4)).detach()).sum()
+    recording = record(loss)
+    only_head = torch.optim.SGD(head.parameters(), 0.1)
+    (cut,) = [f for f in diagnose(recording, names=net) if f.kind == "cut"]
+    assert cut.severity == "warning"
+    (cut,) = [f for f in diagnose(recording, names=net, optimizer=only_head) if f.kind == "cut"]
+    assert cut.severity == "info"
+
+
+@pytest.mark.parametrize("layers", [1, 30])
+def test_one_region_without_grad_is_one_finding_however_many_parameters(layers: int):
+    net = nn.ModuleDict(
+        {"body": nn.Sequential(*(nn.Linear(4, 4) for _ in range(layers))), "head": nn.Linear(4, 1)}
+    )
+    with watch():
+        with torch.no_grad():
+            h = net["body"](torch.randn(3, 4))
+        loss = net["head"](h).sum()
+    finding = only(diagnose(record(loss), names=net), "cut")
+    assert finding.numbers == {"parameters": 2 * layers}
+    assert finding.message.count("test_diagnose.py") == 2, "the line, and what switched grad off"
+
+
+def test_a_number_too_small_to_square_is_not_called_zero():
+    x = torch.full((3,), 1.0, requires_grad=True)
+    loss = (x * 1e-30).sum()
+    findings = diagnose(record(loss), names={"x": x})
+    assert x.grad.all()
+    assert "zero" not in [finding.kind for finding in findings]
+
+
+def test_a_branch_beside_a_sound_one_does_not_vanish():
+    torch.manual_seed(0)
+    stem, branch, head = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 1)
+    h = stem(torch.randn(5, 4))
+    loss = head(h + 1e-7 * branch(h)).square().mean()
+    net = nn.ModuleList([stem, branch, head])
+    assert "vanishing" not in [f.kind for f in diagnose(record(loss), names=net)]
+    loss = head(1e-7 * branch(stem(torch.randn(5, 4)))).square().mean()
+    assert "vanishing" in [f.kind for f in diagnose(record(loss), names=net)]
 
 
 def test_a_leaf_that_a_pass_left_out_is_found():

@@ -409,6 +409,75 @@ def test_a_module_of_which_all_is_well():
     assert "no parameters" in explain_grad(nn.ReLU(), loss)
 
 
+def test_nan_is_no_gradient_to_be_content_with():
+    net = nn.Linear(3, 1)
+    given = torch.ones(2, 3)
+    (net(given) - net(given)).sqrt().sum().backward()
+    assert net.weight.grad.isnan().all()
+    text = explain_grad(net)
+    assert text.startswith("0 of the 2")
+    assert "NaN or infinite (2): weight, bias" in text
+
+
+@pytest.mark.parametrize("count", [1, 9, 100])
+def test_every_parameter_behind_one_cut_is_said_to_be_cut_off(count):
+    encoder = nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))
+    head = nn.Linear(2, 1)
+    with watch():
+        with torch.no_grad():
+            h = encoder(torch.ones(1, 2))
+            where = line()
+        loss = head(h).sum()
+    assert all(gets_no_gradient(parameter, loss) for parameter in encoder.parameters())
+    text = explain_grad(encoder, loss)
+    assert f"Cut off from the loss ({2 * count})" in text
+    assert where in text
+
+
+@pytest.mark.parametrize("steps", [1, 9, 100])
+def test_a_cut_behind_many_cuts_is_found(steps):
+    first, cell = nn.Linear(2, 2), nn.Linear(2, 2)
+    with watch():
+        h = first(torch.ones(1, 2))
+        for _ in range(steps):
+            h = cell(h.detach()).tanh()
+        loss = h.sum()
+    assert gets_no_gradient(first.weight, loss)
+    text = one_sentence(explain_grad(first.weight, loss))
+    assert "No gradient reaches first.weight from loss: detach() at" in text
+
+
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        (lambda h: torch.tensor(h.tolist()), "read as Python numbers"),
+        (lambda h: torch.tensor([[2 * v for v in row] for row in h.tolist()]), "not known for"),
+        (lambda h: torch.from_numpy(h.detach().numpy() * 2), "not known for"),
+        (lambda h: torch.ones(1, 2) * (h.sum().item() * 2), "not known for"),
+        (lambda h: torch.ones(1, 2) * int(h.sum()), "not known for"),
+    ],
+)
+def test_values_that_left_torch_are_not_said_to_be_unused(around, words):
+    first, second = nn.Linear(2, 2), nn.Linear(2, 1)
+    with watch():
+        h = first(torch.ones(1, 2))
+        loss = second(around(h)).sum()
+    assert gets_no_gradient(first.weight, loss)
+    text = explain_grad(first.weight, loss)
+    assert words in text
+    assert "was not computed from it" not in text
+    assert "watch()" not in text
+
+
+def test_what_ran_outside_of_the_watch_is_not_denied():
+    w, x = leaf(2.0), leaf(3.0)
+    hidden = w * 2
+    with watch():
+        loss = hidden * 3
+    text = explain_grad(x, loss)
+    assert "why is not known" in text
+
+
 def test_a_long_list_is_cut_short():
     net = nn.Sequential(*(nn.Linear(1, 1) for _ in range(30)))
     text = explain_grad(net, leaf(1.0) * 2)

@@ -7,16 +7,18 @@ from collections import defaultdict
 
 import pytest
 import torch
-from formula_programs import PROGRAMS, X, c, p, r
+import torch.nn.functional as F
+from formula_programs import PROGRAMS, X, aten, c, index, p, r
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_programs import MORE_PROGRAMS
 from torch.autograd.graph import GradientEdge, save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk.derivatives.evaluation import evaluate, with_numbers
 from gradwalk.derivatives.formulas import formulas
 from gradwalk.derivatives.table import DERIVATIVES
-from gradwalk.graph.nodes import AccumulateGrad
+from gradwalk.graph.nodes import AccumulateGrad, op_name
 from gradwalk.graph.signatures import signature
 
 
@@ -32,9 +34,8 @@ def nodes_behind(*outputs):
 
 
 def random_grads(node):
-    """A random gradient for every output; group_norm returns only its first to users."""
-    grads = [torch.randn(tuple(each.shape), dtype=each.dtype) for each in node._input_metadata]
-    return grads[:1] if type(node).__name__ == "NativeGroupNormBackward0" else grads
+    """A random gradient for every output."""
+    return [torch.randn(tuple(each.shape), dtype=each.dtype) for each in node._input_metadata]
 
 
 def torchs(node, grads):
@@ -68,7 +69,9 @@ def check(node):
         value = sum(ours[edge][1:], start=ours[edge][0])
         # None is torch's way to write zeros.
         true = torch.zeros_like(value) if expected is None else expected
-        torch.testing.assert_close(value, true, msg=lambda m: f"{formulas(node)}\n{m}")
+        torch.testing.assert_close(
+            value, true, equal_nan=True, msg=lambda m: f"{formulas(node)}\n{m}"
+        )
     return covered
 
 
@@ -77,21 +80,32 @@ def _seed():
     torch.manual_seed(0)
 
 
+ALL_PROGRAMS = {**PROGRAMS, **MORE_PROGRAMS}
+
+
 def covered_by(name):
     torch.manual_seed(0)
-    return set().union(*(check(node) for node in nodes_behind(*PROGRAMS[name]())))
+    return set().union(*(check(node) for node in nodes_behind(*ALL_PROGRAMS[name]())))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# torch warns of what it will remove, and of what is new.
+FILTERED = pytest.mark.filterwarnings("ignore:torch.cholesky", "ignore:index_reduce")
+
+
+@FILTERED
+@pytest.mark.parametrize("name", ALL_PROGRAMS)
 def test_every_formula_gives_what_torch_gives(name):
     covered_by(name)
 
 
+@FILTERED
 def test_every_row_is_run_by_a_program():
-    covered = set().union(*map(covered_by, PROGRAMS))
+    covered = set().union(*map(covered_by, ALL_PROGRAMS))
     rows = {(op, argument) for op, row in DERIVATIVES.items() for argument in row}
-    assert {(op.removesuffix("_copy"), argument) for op, argument in covered} == rows
-    assert len(DERIVATIVES) >= 80
+    # torch refuses a random gradient of complex eigenvectors: torch's own samples run this one.
+    rows -= {("LinalgEigBackward0", "self")}
+    ran = {(op.removesuffix("_copy"), argument) for op, argument in covered}
+    assert not rows - ran
 
 
 sizes = st.lists(st.integers(1, 3), max_size=3)
@@ -156,7 +170,7 @@ def test_what_is_trivial_for_the_node_is_left_out():
     assert code_of(r(*X) - r()) == ["grad", "(-grad).sum()"]
     assert code_of(torch.sub(r(*X), r(*X), alpha=2)) == ["grad", "-grad * alpha"]
     assert code_of(r(2, 3) @ r(3, 4)) == ["grad @ mat2.T", "self.T @ grad"]
-    assert code_of(r(*X).relu()) == ["grad * (result > 0)"]
+    assert code_of(r(*X).relu()) == ["torch.where(result <= 0, 0, grad)"]
     assert code_of(r(*X, dtype=torch.float32) + r(*X)) == ["grad.to(torch.float32)", "grad"]
 
 
@@ -169,13 +183,45 @@ def test_one_formula_per_edge_and_none_for_a_leaf():
 
 
 def test_torchs_own_formula_where_we_have_none():
-    node = torch.cdist(r(3, 4), r(5, 4)).grad_fn
-    first, _ = formulas(node)
+    node = torch.renorm(r(3, 4), 2, 0, 1.0).grad_fn
+    (first,) = formulas(node)
     assert first["source"] == "torch"
-    assert first["code"] == signature("CdistBackward0").formulas["x1"]
-    assert signature("CdistBackward0").forward in first["note"]
+    assert first["code"] == signature("RenormBackward0").formulas["self"]
+    assert signature("RenormBackward0").forward in first["note"]
     assert evaluate(first, node, random_grads(node)) is None
     assert with_numbers(first, node, random_grads(node)) is None
+
+
+def test_a_derivative_that_torch_does_not_have():
+    (formula,) = formulas((r(3) * 1).asinh_().grad_fn)
+    assert formula["code"] == ""
+    assert "asinh_(Tensor(a!) self)" in formula["note"]
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        (lambda: F.avg_pool2d(r(1, 2, 6, 6), 2), None),
+        (lambda: torch.polygamma(2, p(*X)), "grad * torch.polygamma(n + 1, self)"),
+        (lambda: r(*X).erfc(), "-2.0 / math.sqrt(math.pi) * torch.exp(-self.pow(2)) * grad"),
+        (lambda: torch.maximum(r(3, 1), r(4)), None),
+        (lambda: torch.fmod(r(3, 1), r(4)), None),
+        (lambda: aten._fft_c2c(c(4), [0], 0, True), None),
+        (lambda: F.pad(r(1, 2, 4), (1, 1), mode="reflect"), None),
+        (lambda: F.grid_sample(r(1, 1, 3, 3), r(1, 2, 2, 2), align_corners=True), None),
+        (lambda: F.interpolate(r(1, 2, 4, 4), scale_factor=2, mode="bicubic"), None),
+        (lambda: torch.nextafter(r(3), r()), None),
+        (lambda: r(*X).put(index(0, 3), r(2)), None),
+        (lambda: F.multi_margin_loss(r(*X), torch.tensor([0, 1, 2])), None),
+    ],
+)
+def test_torchs_own_formulas_as_python(output, code):
+    """Those that Python can say run like our own, whatever the torch that is installed."""
+    node = output().grad_fn
+    assert check(node)
+    assert op_name(node) not in DERIVATIVES
+    if code is not None:
+        assert [formula["code"] for formula in formulas(node)] == [code]
 
 
 def test_a_place_that_cannot_be_known():
@@ -405,7 +451,7 @@ def test_numbers_as_they_are_read():
     assert written(number(3) * number(4)) == ["1 * 4 = 4", "1 * 3 = 3"]
     assert written(number(3) + number(4), -2.0) == ["-2", "-2"]
     assert written(number(3) - number(4), -2.0) == ["-2", "2"]
-    assert written(number(2).relu(), 3.0) == ["3 * (2 > 0) = 3"]
+    assert written(number(2).relu(), 3.0) == ["3"]
     assert written(number(1).sin()) == ["1 * cos(1) = 0.540302"]
     assert written(number(0).log()) == ["1 / 0 = inf"]
     assert written(p(3).exp()) == [None]

@@ -84,15 +84,55 @@ def test_no_files_import_each_other():
         raise AssertionError(f"These files import each other in a circle: {circle}") from None
 
 
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+def private_names_read(tree: ast.AST) -> Iterator[str]:
+    """The private attributes and modules that code reads, also through getattr and f-strings."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"getattr", "hasattr"}:
+            first = [*getattr(node.args[1], "values", ()), node.args[1]][0]  # of an f-string
+            names = [str(getattr(first, "value", ""))]
+        yield from filter(is_private, names)
+
+
+def names_defined(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+OF_OTHERS = {"_getframe", "_instances", "_closed", "_get_file_writer"}
+"""Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
+
+
 def test_private_names_of_torch_stand_in_one_room():
-    private = re.compile(
-        r"torch\._C\b|torch\.autograd\._|torch\.overrides\._|_python_dispatch"
-        r"|\._input_metadata|_forward_cls|_execution_engine|\._sequence_nr|\._cdata|\._use_count"
-    )
+    trees = {
+        module: ast.parse(path.read_text(encoding="utf-8")) for module, path in modules().items()
+    }
+    ours = {name for tree in trees.values() for name in names_defined(tree)}
     found = [
+        f"{'/'.join(module)}: {name}"
+        for module, tree in trees.items()
+        if module[0] != "graph"
+        for name in private_names_read(tree)
+        if name not in ours | OF_OTHERS
+    ]
+    # Names that something of ours has too: torch's own modules.
+    found += [
         f"{'/'.join(module)}: {match[0]}"
         for module, path in modules().items()
         if module[0] != "graph"
-        for match in private.finditer(path.read_text(encoding="utf-8"))
+        for match in re.finditer(r"\btorch\._(?!_)\w+", path.read_text(encoding="utf-8"))
     ]
     assert not found, "\n".join(found)

@@ -95,14 +95,20 @@ def test_what_only_holds_modules_is_left_out_where_nothing_tells_its_class() -> 
     assert found["blocks"] == "Sequential"
 
 
-def test_two_models_with_modules_of_one_name_leave_its_class_open() -> None:
+def test_two_models_with_modules_of_one_name_are_told_apart() -> None:
     first, second = nn.Sequential(nn.Linear(3, 3)), nn.Sequential(nn.Tanh(), nn.Linear(3, 1))
     with watch():
         loss = second(first(torch.ones(2, 3))).sum()
     widget = GraphWidget(loss, names={})
     found = by_path(widget.graph["modules"])
     widget.close()
-    assert found == {"1": "Linear"}
+    assert found == {
+        "(Sequential)": "Sequential",
+        "(Sequential).0": "Tanh",
+        "(Sequential).1": "Linear",
+        "(Sequential 2)": "Sequential",
+        "(Sequential 2).0": "Linear",
+    }
 
 
 def test_a_graph_without_modules_has_none() -> None:

@@ -48,7 +48,7 @@ def cells(monkeypatch, tmp_path):
     made = Cells()
     made.run("setup", SETUP)
     yield made
-    for widget in list(ipywidgets.widgets.widget._instances.values()):
+    for widget in list(notebook.open_widgets().values()):
         widget.close()
     made.shell.reset(new_session=False)
     InteractiveShell.clear_instance()
@@ -58,7 +58,7 @@ def cells(monkeypatch, tmp_path):
 
 def opened():
     """The GraphWidgets that were not closed, oldest first, by their id: this holds none of them."""
-    widgets = ipywidgets.widgets.widget._instances.items()
+    widgets = notebook.open_widgets().items()
     return [key for key, widget in widgets if isinstance(widget, GraphWidget)]
 
 
@@ -98,7 +98,7 @@ def test_the_tenth_open_widget_of_one_run_is_told_of(cells):
 
 def test_a_loop_that_closes_its_widgets_is_told_nothing(cells):
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         cells.run("a", "for _ in range(30): GraphWidget(w * x).close()")
     assert opened() == []
 

@@ -16,10 +16,7 @@ from engine import all_same, copies, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._dynamo import compiled_autograd
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
-from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk import GraphWidget, Recording, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
@@ -146,7 +143,7 @@ class TestMovingFromAHook:
         sent = []
 
         def move_in_the_browser(_):
-            monkeypatch.setattr(widget.comm, "send", lambda data, **_: sent.append(data))
+            monkeypatch.setattr(widget, "_send", lambda data, **_: sent.append(data))
             with pytest.raises(RuntimeError, match=REFUSED):
                 widget.set_state({"cursor": 1})
             monkeypatch.undo()
@@ -473,7 +470,7 @@ class TestWhereItStarts:
             del y
         widget.backward()
         assert same(x.grad, expected)
-        (step, *_) = Recording(widget._subject.recording).steps
+        (step, *_) = Recording(widget._behind.recording).steps
         assert same(step.contributions[0].grad, torch.ones(shape, dtype=dtype))
 
     def test_an_output_that_was_changed_in_place_is_the_one_that_was_drawn(self):
@@ -546,7 +543,7 @@ class TestWhosePassItIs:
 
         y.register_hook(run_others)
         widget.backward()
-        shown = widget._subject.recording
+        shown = widget._behind.recording
         assert widget.state["runs"] == 5
         assert shown.run.grads is not None
         steps = Recording(shown).steps
@@ -579,77 +576,6 @@ class TestWhosePassItIs:
             assert torch.allclose(x.grad, expected * 5)
             assert len(widget.steps) == 62
             widget.close()
-
-
-class Dispatched(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.seen.append(str(function))
-        return function(*args, **(kwargs or {}))
-
-
-class Called(TorchFunctionMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.seen.append(str(function))
-        return function(*args, **(kwargs or {}))
-
-
-class TestModesOfTheUser:
-    @pytest.fixture
-    def model(self):
-        return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
-
-    @pytest.mark.parametrize("mode", [Dispatched, Called])
-    def test_see_only_the_backward(self, model, mode):
-        def seen(look):
-            model.zero_grad()
-            loss = model(torch.ones(8, 64)).sum()
-            widget = GraphWidget(loss) if look else None
-            if widget is not None:
-                widget.selected = 2
-            with mode() as watching:
-                loss.backward()
-                if widget is not None:
-                    assert widget.details is not None
-            return watching.seen
-
-        assert seen(look=True) == seen(look=False)
-
-    def test_see_the_same_in_its_own_backward(self, model):
-        def seen(run):
-            model.zero_grad()
-            loss = model(torch.ones(8, 64)).sum()
-            with Dispatched() as watching:
-                run(loss)
-            return watching.seen
-
-        plain = seen(lambda loss: loss.backward())
-        assert seen(record) == plain
-        assert seen(lambda loss: GraphWidget(loss).step(99)) == plain
-
-    def test_count_the_same(self, model):
-        def counted(run):
-            loss = model(torch.ones(8, 64)).sum()
-            with FlopCounterMode(display=False) as counter:
-                run(loss)
-            return counter.get_total_flops()
-
-        def watched(loss):
-            widget = GraphWidget(loss)
-            loss.backward()
-            widget.selected = 2
-
-        plain = counted(lambda loss: loss.backward())
-        assert plain > 0
-        assert counted(watched) == plain
-        assert counted(lambda loss: GraphWidget(loss).backward()) == plain
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])

@@ -9,7 +9,8 @@ import torch
 from fresh import fresh
 
 import gradwalk.subject.details as details_module
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, compare
+from gradwalk.subject.live import Live
 
 FIRST_USE = {
     "where": "torch.where(x > 1, x, x * 2).sum()",
@@ -210,3 +211,32 @@ def test_whatever_fails_takes_nothing_with_it(part, monkeypatch, tmp_path):
         assert widget.run is not None
         assert widget._fault is None
         widget.to_html(tmp_path / "page.html")
+
+
+def refuse(*_, **__):
+    raise NotImplementedError("not on this backend")
+
+
+@pytest.mark.parametrize(
+    ("several", "part"),
+    [
+        *((False, part) for part in ("state", "transport", "details", "run")),
+        *((True, part) for part in ("state", "transport", "details")),
+    ],
+)
+def test_a_part_of_a_widget_that_fails_takes_no_other_with_it(monkeypatch, several, part):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    outputs = [(x * 2).sum(), (x * 3).sum()]
+    widget = compare(outputs) if several else GraphWidget(outputs[0])
+    with closing(widget):
+        widget.selected = 0
+        monkeypatch.setattr(Live, part, property(refuse) if part == "run" else refuse)
+        widget.backward()
+        assert widget._fault is not None
+        assert "NotImplementedError: not on this backend" in widget._fault
+        assert widget.cursor == len(widget.steps) > 0
+        assert x.grad is not None
+        monkeypatch.undo()
+        widget.backward()
+        assert widget._fault is None
+        assert widget.details

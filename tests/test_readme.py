@@ -16,8 +16,15 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # What a reader has: a model, and what goes into it.
-    variables: dict[str, Any] = {"model": LeNet(), "images": torch.randn(2, 1, 28, 28)}
+    # What a reader has: a model, what goes into it, and how it is trained.
+    model = LeNet()
+    variables: dict[str, Any] = {
+        "model": model,
+        "images": torch.randn(2, 1, 28, 28),
+        "labels": torch.tensor([3, 7]),
+        "loss_fn": torch.nn.functional.cross_entropy,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+    }
     programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(programs) > 5
     for program in programs:

@@ -97,8 +97,12 @@ describe("the comparison", () => {
     expect(one(".gw-fault")).toBeNull();
     expect(pane(2).querySelectorAll(".gw-node")).toHaveLength(4);
     expect(channel.get("selected")).toBe(6);
+    expect(channel.get("constants")).toBe(false);
     await click(one('[aria-label="Constants and cuts"]'));
     expect(constants()).toBe(1);
+    channel.change("constants", false);
+    await nextFrame();
+    expect(constants()).toBe(0);
   });
 
   it("can save and copy all pictures as one", async () => {

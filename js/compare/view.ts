@@ -40,7 +40,6 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const { root, cleanup } = shell;
   let united: United | null = null;
   let tablesOpen = true;
-  let constants = true;
   /** What the reader dragged, px; NaN for the default. */
   let height = Number.NaN;
 
@@ -71,10 +70,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
       fit: () => grid.first?.fit(),
       toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
       togglePanel: () => setTables(!tablesOpen),
-      toggleConstants() {
-        constants = !constants;
-        redraw();
-      },
+      toggleConstants: () => channel.set("constants", !channel.get("constants")),
     },
     saving,
   );
@@ -138,6 +134,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const redraw = shell.guarded(() => {
     shell.showPythonFault();
     const panes = channel.get("panes");
+    const constants = channel.get("constants");
     united = unite(panes, channel.get("members"), constants);
     const hides = panes.some(({ graph }) => hasConstants(graph));
     toolbar.setConstants(hides ? constants : null);
@@ -249,6 +246,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   cleanup.add(() => stepper.destroy());
   shell.on("panes", redraw);
   shell.on("direction", redraw);
+  shell.on("constants", redraw);
   shell.on("passes", () => {
     stepper.answered();
     readSteps();

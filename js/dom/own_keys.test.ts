@@ -24,11 +24,16 @@ it("keeps keys from the page, does what they are for, and nothing where somebody
   expect(pressed("Escape", root).defaultPrevented).toBe(false);
   expect(pressed("x", root).defaultPrevented).toBe(false);
   expect(pressed("toString", root).defaultPrevented).toBe(false);
-  pressed("f", root, { ctrlKey: true });
   pressed("f", field);
   root.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
   expect(fit).toHaveBeenCalledOnce();
   expect(heard).not.toHaveBeenCalled();
+
+  for (const held of ["ctrlKey", "metaKey", "altKey"]) pressed("f", root, { [held]: true });
+  for (const key of ["F1", "F12"]) pressed(key, field);
+  expect(heard).toHaveBeenCalledTimes(5); // shortcuts are the host's
+  expect(fit).toHaveBeenCalledOnce();
+  heard.mockClear();
 
   cleanup.run();
   pressed("f", root);

@@ -148,6 +148,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
       total: 2,
     },
     direction: "down",
+    constants: true,
     _fault: null,
     ...change,
   };

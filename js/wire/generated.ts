@@ -492,7 +492,7 @@ export interface StageModel {
 
 /** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
 export interface FindingModel {
-  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward";
+  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
   severity: "error" | "warning" | "info";
   nodes: number[];
   /** Whole sentences, with the numbers they rest on. */
@@ -530,41 +530,41 @@ export interface AskedTraits {
   findings?: FindingModel[] | null;
 }
 
-/** Those of a graph. */
-export interface Traits extends AskedTraits {
-  graph: GraphModel;
-  /** Of the selected node. */
-  details: DetailsModel | null;
-  state: StateModel;
+/** Those of a graph and of a comparison alike. */
+export interface SharedTraits {
   /** A sentence from Python to be shown as an error. */
   _fault: string | null;
+  /** A node; in a comparison a place in `members`. */
   selected: number | null;
   direction: DirectionChoice;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants: boolean;
   /** How many steps of the recorded backward have run in what is shown. */
   cursor: number;
+}
+
+/** Those of a graph. */
+export interface Traits extends SharedTraits, AskedTraits {
+  graph: GraphModel;
+  /** Of the selected node. */
+  details: DetailsModel | null;
+  state: StateModel;
   steps: StepModel[];
   run: RunModel | null;
   transport: TransportModel;
 }
 
 /** Those of a comparison. */
-export interface CompareTraits {
+export interface CompareTraits extends SharedTraits {
   panes: PaneModel[];
   /** For each node of all graphs laid on top of each other its number in each graph, or null. */
   members: ((number | null)[])[];
-  /** A place in `members`. */
-  selected: number | null;
   /** One per pane; null where the selected node is not. */
   details: (DetailsModel | null)[];
   /** One per pane. */
   passes: PassModel[];
   steps: MergedStepModel[];
-  cursor: number;
   table: LeafTableModel;
-  direction: DirectionChoice;
-  _fault: string | null;
 }
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */

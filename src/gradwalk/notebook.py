@@ -76,6 +76,16 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
+def open_widgets() -> dict[str, Any]:
+    """Where ipywidgets keeps every widget until it is closed, by its id."""
+    module = ipywidgets.widgets.widget
+    # Asking a release that has the first for the second would warn.
+    kept: dict[str, Any] = (
+        module._instances if hasattr(module, "_instances") else ipywidgets.Widget.widgets
+    )
+    return kept
+
+
 _MANY = 10
 
 _MANY_MADE = (
@@ -170,7 +180,7 @@ def _is_held(running: Any | None, widget: weakref.ref[Any]) -> bool:
 def _is_known(running: Any | None, holder: Any, widget: weakref.ref[Any]) -> bool:
     # Some versions of Python count what is in an object's dict as held by the object itself.
     owners = (
-        ipywidgets.widgets.widget._instances,
+        open_widgets(),
         getattr(running, "displayhook", None),
         getattr(running, "last_execution_result", None),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import anywidget
 import nbformat
 from lab import Lab, free_port, run_all, take_picture, wait_for_kernel
 from lab import set_theme as set_lab_theme
@@ -259,6 +263,55 @@ def marimo_host(browser: Browser, folder: Path, mode: str) -> Iterator[Host]:
             page.emulate_media(color_scheme=theme)
 
         yield Host(f"marimo {mode}", page, True, set_theme, page.locator(".marimo-cell").count)
+
+
+@contextlib.contextmanager
+def vscode_page(browser: Browser, lab: Lab, folder: Path) -> Iterator[Page]:
+    """A page with VS Code's own renderer of widgets, its style rules, and a kernel."""
+    shutil.copytree(ROOT / "tests" / "e2e" / "vscode", folder)
+    shutil.copy(
+        Path(anywidget.__file__).parent / "nbextension" / "index.js", folder / "anywidget.js"
+    )
+    esbuild = ROOT / "js" / "node_modules" / ".bin" / "esbuild"
+    run_commands(
+        folder,
+        f"""\
+npm ci --silent --no-audit --no-fund
+cp node_modules/requirejs/require.js .
+tar -xzf "$(npm pack --silent @vscode/jupyter-ipywidgets8@1.0.9)" --strip-components=2 package/dist
+{shlex.quote(str(esbuild))} host.mjs --bundle --format=esm --external:./ipywidgets.js \
+  --outfile=host.js --log-level=warning""",
+    )
+    # The page comes from nowhere, and Chromium asks before such a page may talk to this machine.
+    with offline_page(browser, permissions=["local-network-access"]) as page:
+        at = f"{lab.url}/vscode/"
+        page.route(
+            f"{at}*",
+            lambda route: route.fulfill(path=folder / urlsplit(route.request.url).path[8:]),
+        )
+        page.goto(f"{at}page.html?token={lab.token}")
+        page.wait_for_function("window.isReady", timeout=60_000)
+        yield page
+    lab.stop_kernels()
+
+
+def run_in_vscode(page: Page, name: str, code: str) -> None:
+    """Run a cell, which loses its output if it ran before, and wait for it."""
+    error = page.evaluate("([name, code]) => run(name, code)", [name, code])
+    assert error is None, error
+
+
+@contextlib.contextmanager
+def vscode_host(browser: Browser, lab: Lab, folder: Path) -> Iterator[Host]:
+    """VS Code's renderer of widgets; not VS Code itself."""
+    with vscode_page(browser, lab, folder) as page:
+        for name, code in {"graph": GRAPH, "says": SAYS, "compare": COMPARE}.items():
+            run_in_vscode(page, name, code)
+
+        def set_theme(theme: str) -> None:
+            page.evaluate("(theme) => setTheme(theme)", theme)
+
+        yield Host("VS Code", page, True, set_theme)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from hosts import (
     notebook_host,
     offline_page,
     voila_host,
+    vscode_host,
 )
 from lab import Lab
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -25,7 +26,7 @@ from gradwalk import GraphWidget
 
 pytestmark = pytest.mark.full
 
-HOSTS = ["notebook", "voila", "marimo run", "marimo edit", "nbconvert", "embed"]
+HOSTS = ["notebook", "voila", "marimo run", "marimo edit", "vscode", "nbconvert", "embed"]
 
 
 @pytest.fixture(scope="module", params=HOSTS)
@@ -44,6 +45,8 @@ def host(
                 opened = voila_host(browser, fresh_lab)
             case ["marimo", mode]:
                 opened = marimo_host(browser, folder, mode)
+            case ["vscode"]:
+                opened = vscode_host(browser, fresh_lab, folder)
             case ["nbconvert"]:
                 opened = nbconvert_host(browser, folder)
             case _:
@@ -123,6 +126,37 @@ def test_keys_stay_in_the_graph(host: Host) -> None:
     for key in ("Enter", "Escape", "Escape"):
         page.keyboard.press(key)
         assert "gw-" in page.evaluate(DEEP_FOCUS), key
+    assert host.cells() == cells
+
+
+# What adds or deletes a cell in one of the hosts, when it is pressed outside of the graph.
+COMMANDS = (
+    "Alt+Enter",
+    "Control+Enter",
+    "Control+Shift+Enter",
+    "Control+Shift+o",
+    "Control+Shift+p",
+    "Control+Shift+Backspace",
+    "Control+Shift+Minus",
+    "Control+x",
+    "Control+v",
+)
+
+
+def test_shortcuts_are_the_hosts_and_change_no_cell(host: Host) -> None:
+    page, cells = host.page, host.cells()
+    node(graph(host), "PowBackward0").click()
+    # Where VS Code listens, which takes for a command whatever arrives.
+    page.evaluate(
+        "() => { window.heard = []; addEventListener('keydown', (e) => heard.push(e.key)); }"
+    )
+    for key in ("F1", "Control+p", "Alt+x", "Meta+k", "d", "d", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.evaluate("heard") == ["F1", "Control", "p", "Alt", "x", "Meta", "k"]
+    for key in COMMANDS:
+        node(graph(host), "PowBackward0").click()
+        page.keyboard.press(key)
+    page.wait_for_timeout(500)  # for what must not happen
     assert host.cells() == cells
 
 
@@ -223,10 +257,24 @@ def test_two_graphs_are_compared(host: Host) -> None:
     node(compared.locator(".gw-pane").nth(1), "MulBackward0").click()
     expect(compared.locator(".gw-node.is-selected")).to_have_count(2)
     expect(compared.locator(".gw-leaves")).to_contain_text("requires_grad")
+    cell = compared.locator(".gw-leaves td").first
+    expect(cell).to_have_css("border-bottom-width", "1px")
     if host.answers:
         press(compared, "One step")
         expect(compared.locator(".gw-bar-text")).to_contain_text("step 1 of")
         press(compared, "To the start")
+
+
+GROUND = """(root) => {
+  const pen = document.createElement('canvas').getContext('2d');
+  for (let at = root; at; at = at.parentElement ?? at.getRootNode().host) {
+    pen.fillStyle = getComputedStyle(at).backgroundColor;
+    pen.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    if (alpha > 0) return (red + green + blue) / 3;
+  }
+  return 255;
+}"""
 
 
 def test_the_theme_is_the_hosts(host: Host) -> None:
@@ -237,3 +285,4 @@ def test_the_theme_is_the_hosts(host: Host) -> None:
             expect_drawn(host.page)
         for widget in host.page.locator(".gradwalk").all():
             expect(widget).to_have_attribute("data-theme", theme)
+            assert (widget.evaluate(GROUND) < 128) is (theme == "dark"), "the ground round it"

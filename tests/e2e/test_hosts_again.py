@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hosts import marimo_server, notebook, offline_page
+from hosts import marimo_server, notebook, offline_page, run_in_vscode, vscode_page
 from lab import Lab, run_all
 from playwright.sync_api import Browser, expect
 
@@ -113,6 +113,23 @@ def test_a_marimo_cell_that_runs_again_keeps_one_graph(
             expect(page.locator(".gradwalk")).to_have_count(1)
             expect(page.locator(".gw-node").first).to_be_visible()
             page.get_by_role("button", name="Run it again").click()
+
+
+def test_vs_codes_renderer_ends_the_widgets_of_a_cell_that_runs_again(
+    browser: Browser, fresh_lab: Lab, tmp_path: Path
+) -> None:
+    with vscode_page(browser, fresh_lab, tmp_path / "vscode") as page:
+        run_in_vscode(page, "start", START)
+        for _ in range(4):
+            for name, code in {
+                "result": "GraphWidget(loss())",
+                "held": "g = GraphWidget(loss())\ng",
+            }.items():
+                run_in_vscode(page, name, code)
+            expect(page.locator(".gradwalk")).to_have_count(2)
+        run_in_vscode(
+            page, "asked", "gc.collect()\nassert sum(each() is not None for each in seen) == 3"
+        )
 
 
 def test_axe_finds_nothing_in_a_notebook(browser: Browser, fresh_lab: Lab) -> None:

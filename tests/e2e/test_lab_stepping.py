@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from bar import EXAMPLE, POSITION, at_step, bar, drawn, gradients, press, prints, start, widget
 from lab import (
     Lab,
@@ -14,6 +15,7 @@ from lab import (
     output_text,
     run_all,
     run_cell,
+    run_command,
     wait_until_at_rest,
 )
 from playwright.sync_api import expect
@@ -154,6 +156,27 @@ def test_the_users_own_backward_is_only_watched(watched: Watched, lab: Lab) -> N
     press(page, "One step")
     at_step(page, "step 1 of 5: PowBackward0")
     prints(page, 2, "1 4.0")
+
+
+@pytest.mark.fresh
+def test_after_a_restart_the_old_picture_says_that_it_moves_nothing(
+    watched: Watched, lab: Lab
+) -> None:
+    page = start(watched, lab, "restarted", EXAMPLE)
+    press(page, "One step")
+    at_step(page, "step 1 of 5")
+    owner = bar(page).locator(".gw-bar-owner")
+    expect(owner).to_have_text("moves .grad")
+    run_command(page, "kernelmenu:restart")
+    page.get_by_role("button", name="Confirm Kernel Restart").click()
+    expect(owner).to_have_text("view only", timeout=60_000)
+    expect(bar(page)).to_contain_text("The kernel that made this picture has gone")
+    press(page, "One step")
+    at_step(page, "step 2 of 5")
+    run_command(page, "notebook:run-cell")  # it has number 1 once more
+    expect(bar(page)).to_contain_text("No backward yet", timeout=60_000)
+    press(page, "One step")
+    expect(owner).to_have_text("moves .grad")
 
 
 def test_a_grad_that_something_else_changed_is_left_alone(watched: Watched, lab: Lab) -> None:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import torch
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor, set_version, version_of
+from ..graph.nodes import leaf_tensor
 from ..graph.reading import why_unreadable
+from ..graph.tensors import has_hooks_on_grad, set_version, version_of
 from .inner_leaves import inner_leaves
 from .kept import LARGEST_COPY, Kept
 from .statistics import has_norm, norm_of
@@ -69,7 +70,7 @@ class Timeline:
             return
         # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
         last = arrived is not None and all(moment.grad is None for moment in self.moments)
-        hooked = tensor.is_leaf and bool(tensor._post_accumulate_grad_hooks)
+        hooked = tensor.is_leaf and has_hooks_on_grad(tensor)
         known = arrived.tensor if last and not hooked and arrived and arrived.owned else None
         self.moments.append(_moment(step, tensor, last, known))
         self.now = len(self.moments) - 1

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 
 import torch
 
-from ..graph.nodes import version_of
 from ..graph.reading import distinct, storage_id, why_unreadable
-from ..graph.summary import MOST_VALUES, json_number, summarise
-from ..graph.summary import frame as frame_of
+from ..graph.summary import MOST_VALUES, json_number, summarise, without_values
+from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
 from .statistics import Statistics, has_norm, norm_of, statistics_of
 
@@ -145,7 +144,7 @@ class Keeper:
         return Kept(grad, version_of(grad), norm=norm)
 
     def _without_values(self, grad: torch.Tensor, alike: Kept | None) -> Kept:
-        summary = frame_of(grad)
+        summary = without_values(grad)
         summary["note"] = (
             "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
             f"{self._max_bytes / 2**20:.4g} MiB."
@@ -204,12 +203,9 @@ def _small_norms(group: Sequence[Kept]) -> list[float | None]:
     plain = [kept.tensor for kept in group if kept.tensor is not None]
     narrow = torch.float32 if plain[0].itemsize < 4 else None
     try:
-        found: list[float | None] = torch.stack(
-            torch._foreach_norm(plain, 2, dtype=narrow)
-        ).tolist()
+        return [*two_norms(plain, narrow)]
     except (RuntimeError, NotImplementedError):  # a tensor subclass may refuse any operation
         return [_as_float(each.summarise()["norm"]) for each in group]
-    return found
 
 
 def _as_float(number: float | str | None) -> float | None:

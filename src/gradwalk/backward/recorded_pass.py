@@ -12,7 +12,7 @@ from ..graph.capture import Capture
 from ..graph.engine import NO_TASK, current_task
 from ..graph.modes import unseen
 from ..wire import MarkModel, NodeState, StepModel
-from .faults import marks
+from .failures import marks
 from .observe import Run
 from .steps import state_at, step_models
 

@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import donates_buffers, leaf_tensor, outputs_metadata
-from .faults import error_note, failed_node
+from .failures import error_note, failed_node
 from .grads import Grads
 from .observe import Observer, Run
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from .. import notebook
 from ..graph.names import Names, names_among
+from ..subject.shown import are_small, read_constants
 from .compare_input import read_graphs
 from .compare_widget import CompareWidget
 
 
-def compare(*graphs: Any, names: Any = None) -> CompareWidget:
+def compare(*graphs: Any, names: Any = None, constants: bool | None = None) -> CompareWidget:
     """Draw two to four graphs side by side, what they have in common at the same place.
 
     What only some of them have is marked; selecting, moving and stepping through backward go
@@ -24,12 +25,15 @@ def compare(*graphs: Any, names: Any = None) -> CompareWidget:
         names: What to call tensors: a mapping from names to tensors or modules, or one module, for
             all graphs; or a mapping from each label to such, for each graph its own. By default
             names are looked up among the caller's variables.
+        constants: Whether to draw operands that need no grad, and cuts. None draws them when every
+            graph has up to 200 nodes.
 
     Returns:
         The widget. It keeps the graphs alive, so `close` it when done with large ones.
 
     Raises:
-        TypeError: ``graphs`` or ``names`` is of the wrong kind, or a label is not a string.
+        TypeError: ``graphs`` or ``names`` is of the wrong kind, a label is not a string, or
+            ``constants`` is neither True, False nor None.
         ValueError: There are fewer than two graphs or more than four, a label is empty, or a
             tensor does not require grad.
 
@@ -46,10 +50,12 @@ def compare(*graphs: Any, names: Any = None) -> CompareWidget:
         [{'values': [1.0], 'norm': 1.0}, {'values': [1.0], 'norm': 1.0}]
         >>> widget.close()
     """
+    constants = read_constants(constants)
     given = graphs[0] if len(graphs) == 1 else graphs
     found = Names()
     if names is None:
         variables = notebook.caller_variables(sys._getframe(1))
         # The labels are written above the graphs; as names of the outputs they would say it twice.
         found = names_among({k: value for k, value in variables.items() if value is not given})
-    return CompareWidget(read_graphs(given, names, found))
+    subjects = read_graphs(given, names, found, constants)
+    return CompareWidget(subjects, are_small(subjects.values()) if constants is None else constants)

@@ -14,17 +14,17 @@ from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
 from ..program.static_capture import StaticCapture, capture_static
 from ..subject.live import Live
+from ..subject.shown import MOST_SHOWN
 from ..subject.subject import Subject
 from ..subject.written import Written
 
 MOST_GRAPHS = 4
 """More do not fit side by side."""
 
-MOST_WITH_CONSTANTS = 200
-"""In larger graphs operands that need no grad are left out: they would hide the rest."""
 
-
-def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Subject]:
+def read_graphs(
+    graphs: Any, names: Any, found: Names, constants: bool | None = None
+) -> dict[str, Subject]:
     """Capture what was given, each under its label.
 
     Args:
@@ -33,6 +33,8 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Subject]:
         names: What the user passed as ``names=``: as for `gradwalk.capture`, for all graphs; or a
             mapping from every label to such, for each graph its own; or None.
         found: Names to use when ``names`` is None.
+        constants: Whether operands that need no grad are to be drawn. None finds them in small
+            graphs only.
 
     Returns:
         Label -> graph, in the order given, not followed yet. Tensors in a list are labelled with
@@ -65,7 +67,7 @@ def read_graphs(graphs: Any, names: Any, found: Names) -> dict[str, Subject]:
         capture_static(each) if is_program(each) else capture_nodes(output, known, MOST_NODES)
         for each, output, known in zip(given, outputs, called, strict=True)
     ]
-    infer = all(len(captured.graph) <= MOST_WITH_CONSTANTS for captured in plain)
+    infer = constants or all(len(captured.graph) <= MOST_SHOWN for captured in plain)
     subjects: list[Subject] = [
         Written(captured)
         if isinstance(captured, StaticCapture)

@@ -10,7 +10,7 @@ from typing import Any
 import traitlets
 
 from ..bundle import bundle
-from ..graph.modes import grad_mode_kept, unseen
+from ..graph.modes import grad_mode_kept
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
 from ..widget.traits import TRAVELS, OfPass, OfTensors
@@ -20,7 +20,7 @@ from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked import LinkedPasses
 
 
-class CompareWidget(SteppingWidget):
+class CompareWidget(SteppingWidget[LinkedPasses]):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -46,6 +46,8 @@ class CompareWidget(SteppingWidget):
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
+            or use the toolbar.
     """
 
     # As text: a path would make anywidget keep every widget alive through its file watcher.
@@ -59,14 +61,15 @@ class CompareWidget(SteppingWidget):
     steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     table: LeafTableModel = OfTensors(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
-    _linked: LinkedPasses | None = None  # None before the widget is made and once it is closed
+    _made_as = "graphs", "compare([a, b])"
 
     @grad_mode_kept
-    def __init__(self, subjects: Mapping[str, Subject]) -> None:
+    def __init__(self, subjects: Mapping[str, Subject], constants: bool = True) -> None:
         """Match the graphs and watch them.
 
         Args:
             subjects: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
+            constants: Whether operands that need no grad are drawn, and where gradient was cut.
         """
         graphs = {label: subject.drawn for label, subject in subjects.items()}
         self.difference = difference(graphs)
@@ -80,18 +83,18 @@ class CompareWidget(SteppingWidget):
             label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
             for label, subject in subjects.items()
         }
-        for label, subject in subjects.items():
+        self._begin(LinkedPasses(subjects, self._places), constants=constants)
+
+    def _follow(self, linked: LinkedPasses) -> None:
+        for label, subject in linked.subjects.items():
             subject.follow(self._refresh, self._columns[label].begin)
-        self._linked = linked = LinkedPasses(subjects, self._places)
-
-        def fill() -> None:
-            self.set_trait("panes", [_pane(label, each.model) for label, each in subjects.items()])
-            self.set_trait("members", [list(node.values()) for node in united])
-            self.set_trait("details", [None] * len(subjects))
-            self.set_trait("passes", [_pass(linked, label) for label in subjects])
-            self._refresh_table()
-
-        self._begin(fill)
+        models = {label: subject.model for label, subject in linked.subjects.items()}
+        self.set_trait("panes", [_pane(label, model) for label, model in models.items()])
+        members = [list(node["nodes"].values()) for node in self.difference["nodes"]]
+        self.set_trait("members", members)
+        self.set_trait("passes", [_pass(linked, label) for label in linked.subjects])
+        self.set_trait("details", [None] * len(linked.subjects))
+        self.set_trait("table", self._table_now())
 
     @grad_mode_kept
     def backward(
@@ -148,15 +151,12 @@ class CompareWidget(SteppingWidget):
                 )
             self.cursor = found[-1]
 
-    def __repr__(self) -> str:
-        if self._linked is None:
-            return "CompareWidget(closed: make a new one to see the graphs, as in compare([a, b]))"
-        *first, last = map(repr, self._linked.subjects)
+    def _summary(self, linked: LinkedPasses) -> str:
+        *first, last = map(repr, linked.subjects)
         common = sum(None not in place for place in self.members)
         return (
-            f"CompareWidget({', '.join(first)} and {last}: {common} "
-            f"node{'' if common == 1 else 's'} in common, {len(self.members) - common} only in "
-            "some)"
+            f"{', '.join(first)} and {last}: {common} node{'' if common == 1 else 's'} in common, "
+            f"{len(self.members) - common} only in some"
         )
 
     @traitlets.validate("selected")
@@ -192,13 +192,6 @@ class CompareWidget(SteppingWidget):
             )
         return place
 
-    def _go(self, cursor: int) -> None:
-        if self._linked is not None and self._linked.cursor != cursor:
-            self._linked.go(cursor)
-
-    def _stands_at(self) -> int:
-        return 0 if self._linked is None else self._linked.cursor
-
     def _started(self) -> bool:
         linked = self._open()
         self._refresh(describe=False)
@@ -211,62 +204,17 @@ class CompareWidget(SteppingWidget):
         with self._own_pass():
             linked.run(labels, gradient, **asked)
 
-    def _open(self) -> LinkedPasses:
-        if self._linked is None:
-            raise ValueError(
-                "This CompareWidget is closed and has let go of its graphs. Make a new one, for "
-                "example compare([a, b])."
-            )
-        return self._linked
+    def _is_nowhere(self) -> bool:
+        return self._running is not None  # the passes run one after another
 
-    def _let_go(self) -> None:
-        if self._linked is None:
-            return
-        with self._lock:
-            linked, self._linked = self._linked, None
-            if linked is not None:  # else closed while we waited
-                for subject in linked.subjects.values():
-                    subject.close()
-                self._columns.clear()
-                getattr(self, "_stop_refreshing", lambda: None)()
-                self.set_trait("details", [None] * len(self.panes))
-                self.set_trait("selected", None)
-
-    @grad_mode_kept
-    def _refresh(self, describe: bool = True) -> None:
-        if self._linked is None or self._refreshing:
-            return
-        with self._lock:
-            linked = self._linked
-            # While the passes run one after another, the cursor over all of them is nowhere.
-            if linked is None or self._refreshing or self._running is not None:
-                return
-            self._refreshing = True
-            try:
-                with self.hold_sync(), unseen():  # what changed goes out as one message
-                    is_new = self._refresh_passes(linked)
-                    if self._describes_now(describe or is_new):
-                        self._describe_selected(linked)
-            finally:
-                self._refreshing = False
-
-    def _describe_selected(self, linked: LinkedPasses) -> None:
-        """Bring up to date what tells of tensors."""
-        self._part("The table", self._refresh_table, None)
-        nothing: list[DetailsModel | None] = [None] * len(linked.subjects)
-        described = self._part(f"Place {self.selected}", lambda: self._describe(linked), nothing)
-        self.set_trait("details", described)
-        faults = [each.fault for each in linked.subjects.values()]
-        self.set_trait("_fault", next(filter(None, [*faults, self._part_fault]), None))
-        self._part_fault = None
-
-    def _refresh_passes(self, linked: LinkedPasses) -> bool:
-        """Take note of passes that have ended; whether there is a new one."""
+    def _show_passes(self, linked: LinkedPasses) -> bool:
         news = linked.take_news()
         passes: list[PassModel] = [
-            self._part(f"The pass of {label}", functools.partial(_pass, linked, label), known)
-            if label in news
-            else {**known, "transport": linked.transport(label)}
+            self._parts.build(
+                f"the pass of {label}",
+                functools.partial(_pass, linked, label, None if label in news else known),
+                known,
+            )
             for label, known in zip(linked.subjects, self.passes, strict=True)
         ]
         self.set_trait("passes", passes)
@@ -278,24 +226,40 @@ class CompareWidget(SteppingWidget):
         self.cursor = linked.cursor
         return bool(news)
 
-    def _refresh_table(self) -> None:
+    def _describe(self, linked: LinkedPasses) -> None:
+        place = self.selected
+        members = [None] * len(linked.subjects) if place is None else self.members[place]
+        details: list[DetailsModel | None] = [
+            self._parts.build(
+                f"the selected node of {label}", functools.partial(_details, subject, node), None
+            )
+            for (label, subject), node in zip(linked.subjects.items(), members, strict=True)
+        ]
+        self.set_trait("details", details)
+        self.set_trait("table", self._parts.build("the table", self._table_now, self.table))
+
+    def _forget(self) -> None:
+        self._columns.clear()
+        self.set_trait("details", [None] * len(self.panes))
+
+    def _table_now(self) -> LeafTableModel:
         cells = {label: column.cells() for label, column in self._columns.items()}
         total = len(self.difference["leaves"])
-        self.set_trait("table", table_model(self._rows, total, cells, self._places))
+        return table_model(self._rows, total, cells, self._places)
 
-    def _describe(self, linked: LinkedPasses) -> list[DetailsModel | None]:
-        chosen = None if self.selected is None else self.members[self.selected]
-        return [
-            None if chosen is None or chosen[i] is None else subject.details(chosen[i])
-            for i, subject in enumerate(linked.subjects.values())
-        ]
+
+def _details(subject: Subject, node: int | None) -> DetailsModel | None:
+    return None if node is None else subject.details(node)
 
 
 def _pane(label: str, graph: GraphModel) -> PaneModel:
     return {"label": label, "graph": graph}
 
 
-def _pass(linked: LinkedPasses, label: str) -> PassModel:
+def _pass(linked: LinkedPasses, label: str, known: PassModel | None = None) -> PassModel:
+    """One of the passes; of one that is known already, whether travelling moves ``.grad`` now."""
+    if known is not None:
+        return {**known, "transport": linked.transport(label)}
     subject = linked.subjects[label]
     return {
         "state": subject.state(),

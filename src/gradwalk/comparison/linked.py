@@ -54,6 +54,16 @@ class LinkedPasses:
         self._cursors = cursors([], len(subjects))
         self._shown: list[object | None] = [None] * len(subjects)
 
+    @property
+    def fault(self) -> str | None:
+        """What went wrong while watching, if anything."""
+        return next(filter(None, (each.fault for each in self.subjects.values())), None)
+
+    def close(self) -> None:
+        """Let go of every graph."""
+        for subject in self.subjects.values():
+            subject.close()
+
     def take_news(self) -> set[str]:
         """The graphs through which a backward pass has ended since the last call."""
         self.notice()
@@ -73,7 +83,7 @@ class LinkedPasses:
                 ]
             )
             self._cursors = cursors(self.steps, len(shown))
-            self.go(self._where())
+            self.travel(self._where())
 
     def transport(self, label: str) -> TransportModel:
         """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""
@@ -85,7 +95,7 @@ class LinkedPasses:
             transport["note"] = " ".join(filter(None, [transport["note"], _about_lent(names)]))
         return transport
 
-    def go(self, cursor: int) -> None:
+    def travel(self, cursor: int) -> None:
         """Stand after so many steps; every ``.grad`` that the passes own moves along."""
         self.cursor = cursor
         for subject, wanted in zip(self.subjects.values(), self._cursors[cursor], strict=True):
@@ -102,7 +112,7 @@ class LinkedPasses:
         Raises:
             Exception: What a backward raises. The passes then stand at their start.
         """
-        self.go(0)
+        self.travel(0)
         shared = shared_tensors(self.subjects.values())
         done = False
         try:
@@ -114,7 +124,7 @@ class LinkedPasses:
             done = True
         finally:
             self.notice()
-            self.go(len(self.steps) if done else 0)
+            self.travel(len(self.steps) if done else 0)
 
     def _run_one(self, subject: Subject, lent: Iterable[torch.Tensor], **asked: Any) -> list[str]:
         """Run one of them, back at its start afterwards; the names of what it leaves to others."""

@@ -22,10 +22,9 @@ product of the lengths, sees what is between edits.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import networkx as nx
@@ -33,6 +32,7 @@ import torch
 
 from .alignment import align, integers, longest_rising, uncrossed
 from .families import in_shared_words
+from .sides import Pairs, Side, read_side
 
 _MOST_CELLS = 30_000_000
 """The largest table that aligning fills: about a second, and a byte for each cell."""
@@ -78,8 +78,8 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
         >>> match(capture(w * x + 1, names=names), capture(w * x.detach() + 1, names=names))
         Matching(pairs={0: 0, 1: 1, 2: 2}, only_left=[3], only_right=[])
     """
-    a, b = map(_read, in_shared_words(left, right))
-    if _rank(a) <= _rank(b):  # always worked out from the same side, so that it is symmetric
+    a, b = map(read_side, in_shared_words(left, right))
+    if a.rank() <= b.rank():  # always worked out from the same side, so that it is symmetric
         found = _pair(a, b)
     else:
         found = {there: here for here, there in _pair(b, a).items()}
@@ -91,127 +91,24 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
     )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One graph, as matching looks at it; all dictionaries are by node.
-
-    Attributes:
-        operation: Kind and class name: what has to be equal.
-        shape: Shape of the first output, while the other graph knows it.
-        name: The user's name.
-        inputs: input_nr -> (producer, output_nr).
-        users: The other way round: (user, input_nr, output_nr).
-        roots: (position among the roots, output_nr); empty for most nodes.
-        order: All nodes, producers first: leaves, then operations as forward ran them.
-    """
-
-    operation: dict[int, tuple[str, str]]
-    shape: dict[int, Hashable]
-    name: dict[int, str | None]
-    inputs: dict[int, dict[int, tuple[int, int]]]
-    users: dict[int, list[tuple[int, int, int]]]
-    roots: dict[int, list[tuple[int, int]]]
-    order: list[int]
-
-    def is_end(self, node: int) -> bool:
-        """Whether it is a leaf, or anything else without inputs that is no operation."""
-        return self.operation[node][0] != "op" and not self.inputs[node]
-
-    def producers(self) -> dict[int, list[int]]:
-        """The bare structure."""
-        return {node: [child for child, _ in self.inputs[node].values()] for node in self.order}
-
-
-@dataclass
-class _Pairs:
-    """What is matched so far; only ever grows."""
-
-    left: _Side
-    right: _Side
-    right_of: dict[int, int] = field(default_factory=dict)
-    left_of: dict[int, int] = field(default_factory=dict)
-
-    def free(self, node: int, other: int) -> bool:
-        """Whether neither has a partner yet and they are of the same class."""
-        return (
-            node not in self.right_of
-            and other not in self.left_of
-            and self.left.operation[node] == self.right.operation[other]
-        )
-
-    def add(self, node: int, other: int) -> None:
-        self.right_of[node], self.left_of[other] = other, node
-
-
-def _read(graph: nx.MultiDiGraph) -> _Side:
-    inputs: dict[int, dict[int, tuple[int, int]]] = {node: {} for node in graph}
-    users: dict[int, list[tuple[int, int, int]]] = {node: [] for node in graph}
-    roots: dict[int, list[tuple[int, int]]] = {node: [] for node in graph}
-    for source, target, data in graph.edges(data=True):
-        inputs[source][data["input_nr"]] = (target, data["output_nr"])
-        users[target].append((source, data["input_nr"], data["output_nr"]))
-    for position, (node, output_nr) in enumerate(graph.graph["roots"]):
-        roots[node].append((position, output_nr))
-    nodes = graph.nodes
-    return _Side(
-        operation={node: (nodes[node]["kind"], nodes[node]["op"]) for node in graph},
-        shape={node: nodes[node]["shape"] for node in graph},
-        name={node: nodes[node]["name"] for node in graph},
-        inputs=inputs,
-        users=users,
-        roots=roots,
-        order=_forward_order(graph),
-    )
-
-
-def _forward_order(graph: nx.MultiDiGraph) -> list[int]:
-    """All nodes, producers first: leaves, then operations by when forward ran them."""
-
-    def ready(node: int) -> tuple[bool, int, int]:
-        data = graph.nodes[node]
-        return data["kind"] == "op", data["sequence_nr"] or 0, -node
-
-    waiting = {node: graph.out_degree(node) for node in graph}
-    heap = [(ready(node), node) for node, inputs in waiting.items() if inputs == 0]
-    heapq.heapify(heap)
-    order = []
-    while heap:
-        node = heapq.heappop(heap)[1]
-        order.append(node)
-        for user, _ in graph.in_edges(node):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(heap, (ready(user), user))
-    return order
-
-
-def _rank(side: _Side) -> tuple[int, str]:
-    """Different for graphs that matching can tell apart."""
-    nodes = [
-        (node, side.operation[node], side.shape[node], side.name[node], side.roots[node])
-        for node in side.order
-    ]
-    return len(nodes), repr((nodes, [sorted(side.inputs[node].items()) for node in side.order]))
-
-
-def _pair(left: _Side, right: _Side) -> dict[int, int]:
+def _pair(left: Side, right: Side) -> dict[int, int]:
     # A shape that the other graph does not know, of another batch size say, tells nothing apart.
     known = set(left.shape.values()) & set(right.shape.values())
     for side in (left, right):
         side.shape.update((node, None) for node, shape in side.shape.items() if shape not in known)
-    pairs = _Pairs(left, right)
+    pairs = Pairs(left, right)
     _same_name(pairs)
     _same_below(pairs)
     _same_above(pairs)
     _same_order(pairs)
     kept = uncrossed(left.producers(), right.producers(), _likely(pairs))
-    pairs = _Pairs(left, right, kept, {other: node for node, other in kept.items()})
+    pairs = Pairs(left, right, kept, {other: node for node, other in kept.items()})
     _leaves(pairs)
     return pairs.right_of
 
 
-def _same_name(pairs: _Pairs) -> None:
-    def unique(side: _Side) -> dict[Hashable, int]:
+def _same_name(pairs: Pairs) -> None:
+    def unique(side: Side) -> dict[Hashable, int]:
         keys = {
             node: (side.operation[node], side.shape[node], name)
             for node, name in side.name.items()
@@ -229,7 +126,7 @@ def _same_name(pairs: _Pairs) -> None:
             _only_user(pairs, *pair)
 
 
-def _only_user(pairs: _Pairs, node: int, other: int) -> None:
+def _only_user(pairs: Pairs, node: int, other: int) -> None:
     """Match what alone uses two nodes that are made of named leaves and nothing else."""
     left, right = pairs.left, pairs.right
     if len(left.users[node]) == len(right.users[other]) == 1 and len(left.inputs[node]) <= 1:
@@ -242,7 +139,7 @@ def _only_user(pairs: _Pairs, node: int, other: int) -> None:
             pairs.add(user, there)
 
 
-def _same_below(pairs: _Pairs) -> None:
+def _same_below(pairs: Pairs) -> None:
     numbers: dict[Hashable, int] = {}
     below_left = _below(pairs.left, pairs.right_of, numbers)
     below_right = _below(pairs.right, {other: other for other in pairs.left_of}, numbers)
@@ -260,10 +157,10 @@ def _same_below(pairs: _Pairs) -> None:
             node, other = stack.pop()
             if pairs.free(node, other):
                 pairs.add(node, other)
-                stack += _shared_inputs(pairs, node, other)
+                stack += pairs.shared_inputs(node, other)
 
 
-def _below(side: _Side, named: dict[int, int], numbers: dict[Hashable, int]) -> dict[int, int]:
+def _below(side: Side, named: dict[int, int], numbers: dict[Hashable, int]) -> dict[int, int]:
     """A number for each node: the same for nodes with equal subgraphs below them.
 
     Args:
@@ -279,7 +176,7 @@ def _below(side: _Side, named: dict[int, int], numbers: dict[Hashable, int]) -> 
     return found
 
 
-def _closed(side: _Side) -> set[int]:
+def _closed(side: Side) -> set[int]:
     """The operations through which alone the operations below them are used, if there are any.
 
     A block is such a subgraph; the first operations of the next block are not, since a residual
@@ -302,10 +199,10 @@ def _closed(side: _Side) -> set[int]:
     return {node for node, use in highest.items() if use >= depth[node]}
 
 
-def _same_above(pairs: _Pairs) -> None:
+def _same_above(pairs: Pairs) -> None:
     left, right = pairs.left, pairs.right
 
-    def key(side: _Side, node: int, users: list[tuple[int | None, int, int]]) -> Hashable:
+    def key(side: Side, node: int, users: list[tuple[int | None, int, int]]) -> Hashable:
         roots = tuple(side.roots[node])
         return side.operation[node], side.shape[node], frozenset(users), roots
 
@@ -317,7 +214,7 @@ def _same_above(pairs: _Pairs) -> None:
             pairs.add(node, other)
 
 
-def _same_order(pairs: _Pairs) -> None:
+def _same_order(pairs: Pairs) -> None:
     lefts = [node for node in pairs.left.order if not pairs.left.is_end(node)]
     rights = [node for node in pairs.right.order if not pairs.right.is_end(node)]
     place = {node: i for i, node in enumerate(rights)}
@@ -342,13 +239,13 @@ def _same_order(pairs: _Pairs) -> None:
                 pairs.add(some_left[a], some_right[b])
 
 
-def _following(side: _Side, nodes: list[int], before: int) -> list[int]:
+def _following(side: Side, nodes: list[int], before: int) -> list[int]:
     """For each node the argument at which it uses the one before it in the list, or -1."""
     uses = [{child: nr for nr, (child, _) in side.inputs[node].items()} for node in nodes]
     return [used.get(each, -1) for each, used in zip([before, *nodes], uses, strict=False)]
 
 
-def _scores(pairs: _Pairs, lefts: list[int], rights: list[int]) -> Iterator[torch.Tensor]:
+def _scores(pairs: Pairs, lefts: list[int], rights: list[int]) -> Iterator[torch.Tensor]:
     """For each left node, how well each right node would fit; 0 for another operation."""
     left, right = pairs.left, pairs.right
     numbers: dict[Hashable, int] = {}
@@ -360,27 +257,19 @@ def _scores(pairs: _Pairs, lefts: list[int], rights: list[int]) -> Iterator[torc
     shapes = integers([number(right.shape[other]) for other in rights])
     beside: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for place, other in enumerate(rights):
-        for neighbour in _matched_neighbours(right, other, pairs.left_of):
+        for neighbour in right.neighbours(other, pairs.left_of):
             beside[neighbour].append(place)
     places = {neighbour: integers(found) for neighbour, found in beside.items()}
     itself = {node: node for node in pairs.right_of}
     for node in lefts:
         row = 4 + 8 * (shapes == number(left.shape[node])).int()
-        for neighbour in _matched_neighbours(left, node, itself):
+        for neighbour in left.neighbours(node, itself):
             if neighbour in places:
                 row[places[neighbour]] += 8
         yield row * (operations == number(left.operation[node]))
 
 
-def _matched_neighbours(
-    side: _Side, node: int, pair_of: Mapping[int, int]
-) -> set[tuple[int, int, int]]:
-    """The pairs beside a node: (pair, input_nr, 0 for a producer and 1 for a user)."""
-    producers = {(pair_of[n], nr, 0) for nr, (n, _) in side.inputs[node].items() if n in pair_of}
-    return producers | {(pair_of[n], nr, 1) for n, nr, _ in side.users[node] if n in pair_of}
-
-
-def _likely(pairs: _Pairs) -> dict[int, int]:
+def _likely(pairs: Pairs) -> dict[int, int]:
     """The pairs for which more speaks than the class of the operation."""
     left, right, itself = pairs.left, pairs.right, {node: node for node in pairs.right_of}
     return {
@@ -388,16 +277,15 @@ def _likely(pairs: _Pairs) -> dict[int, int]:
         for node, other in pairs.right_of.items()
         if left.shape[node] == right.shape[other]
         or set(left.roots[node]) & set(right.roots[other])
-        or _matched_neighbours(left, node, itself)
-        & _matched_neighbours(right, other, pairs.left_of)
+        or left.neighbours(node, itself) & right.neighbours(other, pairs.left_of)
     }
 
 
-def _leaves(pairs: _Pairs) -> None:
+def _leaves(pairs: Pairs) -> None:
     left, right = pairs.left, pairs.right
     votes: Counter[tuple[int, int]] = Counter()
     for node, other in pairs.right_of.items():
-        for child, there in _shared_inputs(pairs, node, other):
+        for child, there in pairs.shared_inputs(node, other):
             if left.is_end(child) and pairs.free(child, there):
                 votes[child, there] += 1
 
@@ -415,10 +303,3 @@ def _leaves(pairs: _Pairs) -> None:
     for node, other in sorted(votes, key=rank) + by_name:
         if pairs.free(node, other):
             pairs.add(node, other)
-
-
-def _shared_inputs(pairs: _Pairs, node: int, other: int) -> list[tuple[int, int]]:
-    """What two matched nodes use at the same argument."""
-    there = pairs.right.inputs[other]
-    inputs = pairs.left.inputs[node].items()
-    return [(child, there[nr][0]) for nr, (child, _) in inputs if nr in there]

@@ -101,6 +101,8 @@ def from_table(node: Node, case: Case | None, argument: str | None) -> str | Non
 def _of_torch(op: str, argument: str | None) -> tuple[str, str]:
     found = signature(op)
     code = found.formulas.get((argument or "").partition("[")[0], "") if found else ""
+    if found and code.startswith("not_implemented("):
+        return "", f"torch has no derivative of {found.forward}: its backward raises an error."
     if found and code:
         return code, f"This is torch's own internal formula, in C++, for {found.forward}."
     if op == "CopySlices":

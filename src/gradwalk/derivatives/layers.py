@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .case import Case, Row, Table, call, one_or_many
+from .case import Case, Row, Table, call, one_or_many, sum_to
 
 
 def _added(case: Case) -> str:
@@ -43,10 +43,16 @@ def _per_channel(case: Case, name: str) -> str:
     return f"{name}.reshape(-1{ones})"
 
 
+def _in_training(case: Case) -> bool:
+    # The variants that are only for training, or only for evaluation, do not keep which it was.
+    training: bool = case.saved.get("training", "result3" in case.saved)
+    return training
+
+
 def _batch_normal(case: Case) -> str:
     """The lines that bring the input to mean 0 and variance 1."""
     mean, scale = "result1", "result2"
-    if not case.saved["training"]:
+    if not _in_training(case):
         mean, scale = "running_mean", "torch.rsqrt(running_var + eps)"
     scale_line = f"scale = {_per_channel(case, scale)}"
     return f"{scale_line}\nnormal = (input - {_per_channel(case, mean)}) * scale\n"
@@ -54,7 +60,7 @@ def _batch_normal(case: Case) -> str:
 
 def _batch_norm(case: Case) -> str:
     weighted = f"grad * {_per_channel(case, 'weight')}" if case.has("weight") else "grad"
-    if not case.saved["training"]:
+    if not _in_training(case):
         scale = _per_channel(case, "torch.rsqrt(running_var + eps)")
         return f"{weighted} * {scale}"
     dims = _but_channels(case)
@@ -75,41 +81,61 @@ def _over_all_but_channels(case: Case) -> str:
 
 
 _GROUP_NORMAL = (
-    "grouped = input.reshape(N, group, -1) - result1.unsqueeze(-1)\n"
+    "grouped = input.reshape(N, group, C * HxW // group) - result1.unsqueeze(-1)\n"
     "normal = grouped * result2.unsqueeze(-1)\n"
 )
 
 
 def _group_norm(case: Case) -> str:
-    weighted = f"(grad * {_per_channel(case, 'weight')})" if case.has("weight") else "grad"
+    weighted = f"(grads[0] * {_per_channel(case, 'weight')})" if case.has("weight") else "grads[0]"
+    # native_group_norm gives mean and rstd, too, and either may have been used.
     return (
         f"{_GROUP_NORMAL}"
-        f"scaled = {weighted}.reshape(N, group, -1)\n"
+        f"scaled = {weighted}.reshape(grouped.shape)\n"
         "along = (scaled * normal).mean(-1, keepdim=True)\n"
         "centred = scaled - scaled.mean(-1, keepdim=True) - normal * along\n"
-        "(centred * result2.unsqueeze(-1)).reshape(input.shape)"
+        "of_mean = grads[1].unsqueeze(-1) / grouped.shape[-1]\n"
+        "of_rstd = -grads[2].unsqueeze(-1) * normal * result2.unsqueeze(-1) ** 2\n"
+        "into_input = centred * result2.unsqueeze(-1) + of_mean + of_rstd / grouped.shape[-1]\n"
+        "into_input.reshape(input.shape)"
     )
 
 
 def _group_norm_weight(case: Case) -> str:
-    return f"{_GROUP_NORMAL}(grad * normal.reshape(input.shape)).sum({_but_channels(case)})"
+    return f"{_GROUP_NORMAL}(grads[0] * normal.reshape(input.shape)).sum({_but_channels(case)})"
+
+
+def _group_norm_bias(case: Case) -> str:
+    return f"grads[0].sum({_but_channels(case)})"
 
 
 def _convolution_input(case: Case) -> str:
     dims = len(case.output.shape) - 2
     where = "stride, padding, dilation, groups"
-    if case.saved["transposed"]:
-        return f"torch.nn.functional.conv{dims}d(grad, weight, None, {where})"
-    return f"torch.nn.grad.conv{dims}d_input(input.shape, weight, grad, {where})"
+    if not case.saved["transposed"]:
+        return f"torch.nn.grad.conv{dims}d_input(input.shape, weight, grad, {where})"
+    code = f"torch.nn.functional.conv{dims}d(grad, weight, None, {where})"
+    if not any(_beyond(case)):
+        return code
+    sizes = ", ".join(f":{size}" for size in case.input.shape[2:])
+    return f"{code}[:, :, {sizes}]"
 
 
 def _convolution_weight(case: Case) -> str:
     dims = len(case.output.shape) - 2
     where = "stride, padding, dilation, groups"
+    if not case.saved["transposed"]:
+        return f"torch.nn.grad.conv{dims}d_weight(input, weight.shape, grad, {where})"
     # A transposed convolution is the other one with the input and the output exchanged.
-    if case.saved["transposed"]:
-        return f"torch.nn.grad.conv{dims}d_weight(grad, weight.shape, input, {where})"
-    return f"torch.nn.grad.conv{dims}d_weight(input, weight.shape, grad, {where})"
+    beyond = [size for extra in reversed(_beyond(case)) for size in (0, extra)]
+    padded = f"torch.nn.functional.pad(input, {tuple(beyond)})" if any(beyond) else "input"
+    return f"torch.nn.grad.conv{dims}d_weight(grad, weight.shape, {padded}, {where})"
+
+
+def _beyond(case: Case) -> list[int]:
+    """How far the output of a transposed convolution, padded, goes beyond what its input made."""
+    padding, stride = case.saved["output_padding"], case.saved["stride"]
+    return [more // step for more, step in zip(padding, stride, strict=True)]
 
 
 def _attention(input_nr: int) -> Row:
@@ -136,6 +162,33 @@ def _attention(input_nr: int) -> Row:
     return row
 
 
+def _unpooled(dims: int) -> Row:
+    """Each number of grad at the place in its plane that was the largest."""
+    plane = f"flatten(-{dims})"
+    return (
+        f"zeros = torch.zeros_like(self).{plane}\n"
+        f"zeros.scatter_add(-1, result1.{plane}, grad.{plane}).reshape(self.shape)"
+    )
+
+
+def _picked(dims: int) -> Row:
+    """The numbers of grad at the places in their planes that the indices say."""
+    plane = f"flatten(-{dims})"
+    return f"grad.{plane}.gather(-1, indices.{plane}).reshape(indices.shape)"
+
+
+def _all_pairs(code: str) -> Row:
+    """``code``, summed where one set of points was compared with several."""
+
+    def row(case: Case) -> str:
+        alone = case.input.shape[:-2] == case.output.shape[:-2]
+        return code if alone else call(code, sum_to(case.input.shape))
+
+    return row
+
+
+_CLOSER = "ratio = (grad / result).masked_fill(result == 0, 0)\n"
+
 LAYERS: Table = {
     "MmBackward0": {"self": "grad @ mat2.T.conj()", "mat2": "self.T.conj() @ grad"},
     "BmmBackward0": {"self": "grad @ mat2.mT.conj()", "mat2": "self.mT.conj() @ grad"},
@@ -145,6 +198,22 @@ LAYERS: Table = {
         "self": _added,
         "mat1": "grad @ mat2.T.conj() * alpha.conjugate()",
         "mat2": "mat1.T.conj() @ grad * alpha.conjugate()",
+    },
+    "AddbmmBackward0": {
+        "self": _added,
+        "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
+        "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
+    },
+    "AddrBackward0": {
+        "self": _added,
+        "vec1": "grad @ vec2.conj() * alpha.conjugate()",
+        "vec2": "grad.T @ vec1.conj() * alpha.conjugate()",
+    },
+    "VdotBackward0": {"self": "grad.conj() * other", "other": "grad * self"},
+    "TrilinearBackward0": {
+        "i1": "torch.ops.aten._trilinear(grad, i2, i3, sumdim, expand2, expand3, expand1)",
+        "i2": "torch.ops.aten._trilinear(i1, grad, i3, expand1, sumdim, expand3, expand2)",
+        "i3": "torch.ops.aten._trilinear(i1, i2, grad, expand1, expand2, sumdim, expand3)",
     },
     "AddmvBackward0": {
         "self": _added,
@@ -156,7 +225,6 @@ LAYERS: Table = {
         "batch1": "grad @ batch2.mT.conj() * alpha.conjugate()",
         "batch2": "batch1.mT.conj() @ grad * alpha.conjugate()",
     },
-    "LinalgInvExBackward0": {"A": "-inverse.mT.conj() @ grad @ inverse.mT.conj()"},
     "ConvolutionBackward0": {
         "input": _convolution_input,
         "weight": _convolution_weight,
@@ -167,34 +235,43 @@ LAYERS: Table = {
         "weight": _layer_norm_weight,
         "bias": _layer_norm_bias,
     },
-    "NativeBatchNormBackward0": {
-        "input": _batch_norm,
-        "weight": _batch_norm_weight,
-        "bias": _over_all_but_channels,
+    **{
+        f"{name}Backward{nr}": {
+            "input": _batch_norm,
+            "weight": _batch_norm_weight,
+            "bias": _over_all_but_channels,
+        }
+        for name, nr in (
+            ("NativeBatchNorm", 0),
+            ("NativeBatchNormLegit", 0),
+            ("NativeBatchNormLegit", 1),
+            ("NativeBatchNormLegitNoTraining", 0),
+            ("BatchNormWithUpdate", 0),
+        )
     },
     "NativeGroupNormBackward0": {
         "input": _group_norm,
         "weight": _group_norm_weight,
-        "bias": _over_all_but_channels,
+        "bias": _group_norm_bias,
     },
-    "AvgPool2DBackward0": {
-        "self": "torch.ops.aten.avg_pool2d_backward(grad, self, kernel_size, stride, padding, "
-        "ceil_mode, count_include_pad, divisor_override)"
+    **{
+        f"{name}{dims}DBackward0": {"self": _unpooled(dims)}
+        for name in ("AdaptiveMaxPool", "FractionalMaxPool")
+        for dims in (2, 3)
     },
-    "MaxPool2DWithIndicesBackward0": {
-        "self": "zeros = torch.zeros_like(self).flatten(-2)\n"
-        "zeros.scatter_add(-1, result1.flatten(-2), grad.flatten(-2)).reshape(self.shape)"
+    **{f"MaxPool{dims}DWithIndicesBackward0": {"self": _unpooled(dims)} for dims in (2, 3)},
+    **{f"MaxUnpool{dims}DBackward0": {"self": _picked(dims)} for dims in (2, 3)},
+    "MaxPool2DWithIndicesBackwardBackward0": {"grad_output": _picked(2)},
+    "CdistBackward0": {
+        "x1": _all_pairs("torch.ops.aten._cdist_backward(grad.contiguous(), x1, x2, p, result)"),
+        "x2": _all_pairs(
+            "torch.ops.aten._cdist_backward("
+            "grad.mT.contiguous(), x2, x1, p, result.mT.contiguous())"
+        ),
     },
-    "AdaptiveAvgPool2DBackward0": {
-        "self": "torch.ops.aten._adaptive_avg_pool2d_backward(grad, self)"
-    },
-    "UpsampleNearest2DBackward0": {
-        "self": "torch.ops.aten.upsample_nearest2d_backward("
-        "grad, output_size, self_sym_sizes, scales_h, scales_w)"
-    },
-    "UpsampleBilinear2DBackward0": {
-        "self": "torch.ops.aten.upsample_bilinear2d_backward("
-        "grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)"
+    "EuclideanDistBackward0": {
+        "x1": f"{_CLOSER}x1 * ratio.sum(-1, keepdim=True) - ratio @ x2",
+        "x2": f"{_CLOSER}x2 * ratio.mT.sum(-1, keepdim=True) - ratio.mT @ x1",
     },
     "GluBackward0": {
         "self": "values, gate = self.chunk(2, dim)\n"

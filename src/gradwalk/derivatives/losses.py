@@ -52,15 +52,16 @@ def _negative_log_likelihood(case: Case) -> str:
     classes = "torch.arange(self.shape[1], device=self.device).reshape(-1, 1, 1)"
     if not of_images:
         classes = "torch.arange(self.shape[-1], device=self.device)"
-    grad = "grad"
-    if case.saved["reduction"] == 0:
-        grad = f"grad.unsqueeze({dim})"
-    code = f"-{grad} * (target.unsqueeze({dim}) == {classes})"
+    chosen = f"target.unsqueeze({dim}) == {classes}"
+    if 0 <= case.saved["ignore_index"] < shape[dim]:
+        chosen = f"({chosen}) & (target != ignore_index).unsqueeze({dim})"
+    code = f"-grad.unsqueeze({dim})" if case.saved["reduction"] == 0 else "-grad"
     if case.has("weight"):
         code += " * weight.reshape(-1, 1, 1)" if of_images else " * weight"
-    if 0 <= case.saved["ignore_index"] < shape[dim]:
-        code += f" * (target != ignore_index).unsqueeze({dim})"
-    return f"{code} / total_weight" if case.saved["reduction"] == _MEAN else code
+    if case.saved["reduction"] == _MEAN:
+        code += " / total_weight"
+    # Where every target is ignored, the weight is 0 and nothing is divided by it.
+    return f"chosen = {chosen}\ntorch.where(chosen, {code}, 0)"
 
 
 _SMOOTH = "torch.where(difference.abs() < beta, difference / beta, difference.sign())"

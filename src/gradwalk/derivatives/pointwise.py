@@ -18,7 +18,7 @@ def _divided_by_number(case: Case) -> str:
 
 def _divisor(case: Case) -> str:
     rounded = case.saved["rounding_mode"]
-    return "torch.zeros_like(grad)" if rounded else "-grad * (self / other ** 2).conj()"
+    return "torch.zeros_like(grad)" if rounded else "-grad * (self / other / other).conj()"
 
 
 def _power_of_number(case: Case) -> str:
@@ -28,10 +28,9 @@ def _power_of_number(case: Case) -> str:
 
 
 def _exponent(case: Case) -> str:
-    slope = "grad * (result * self.log()).conj()"
     if case.is_complex:
-        return slope
-    return f"torch.where((self == 0) & (exponent >= 0), 0, {slope})"
+        return "grad * (result * self.log()).conj()"
+    return "grad * torch.where((self == 0) & (exponent >= 0), 0, result * self.log())"
 
 
 def _exponent_of_number(case: Case) -> str:
@@ -57,26 +56,45 @@ def _gelu(case: Case) -> str:
     )
 
 
+# A product with a mask would make NaN of an infinite gradient where nothing is passed on.
+_AT_LEAST = "torch.where(self >= min, grad, 0)"
+_AT_MOST = "torch.where(self <= max, grad, 0)"
+_BELOW = "torch.where(self < min, grad, 0)"
+_ABOVE = "torch.where(self > max, grad, 0)"
+
+
 def _clamp(case: Case) -> str:
     if case.has("min") and case.has("max"):
-        return "grad * ((self >= min) & (self <= max))"
-    return "grad * (self >= min)" if case.has("min") else "grad * (self <= max)"
+        return "torch.where((self >= min) & (self <= max), grad, 0)"
+    return _AT_LEAST if case.has("min") else _AT_MOST
 
 
 def _clamp_min(case: Case) -> str:
-    return "grad * ((self < min) & (min < max))" if case.has("max") else "grad * (self < min)"
+    return "torch.where((self < min) & (min < max), grad, 0)" if case.has("max") else _BELOW
 
 
 def _clamp_max(case: Case) -> str:
-    return "grad * ((self > max) | (max < min))" if case.has("min") else "grad * (self > max)"
+    return "torch.where((self > max) | (max < min), grad, 0)" if case.has("min") else _ABOVE
 
 
 def _dropped(case: Case) -> str | None:
     if case.saved["p"] == 1:
-        return "torch.zeros_like(grad)"
+        return "grad * 0"
     # A node made outside of training scales nothing, and shows it only by dropping nothing.
     kept = case.saved.get("result1")
     return None if kept is not None and bool(kept.all()) else "grad * result1 / (1 - p)"
+
+
+def _direction(case: Case) -> str:
+    if not case.is_complex:
+        return "torch.zeros_like(grad)"
+    return "((grad - (grad * result.conj()).real * result) / self.abs()).masked_fill(self == 0, 0)"
+
+
+def _angle(case: Case) -> str:
+    if not case.is_complex:
+        return "torch.zeros_like(grad)"
+    return "torch.where(self == 0, 0, grad * 1j * self / self.abs() ** 2)"
 
 
 _ZERO: Table = {
@@ -95,7 +113,7 @@ _ARITHMETIC: Table = {
     "MulBackward1": {"self": "grad * other.conjugate()"},
     "DivBackward0": {
         "self": "grad / other.conj()",
-        "other": "-grad * (self / other ** 2).conj()",
+        "other": "-grad * (self / other / other).conj()",
     },
     "DivBackward1": {"self": "grad / other.conjugate()"},
     "DivBackward2": {"self": _divided, "other": _divisor},
@@ -112,7 +130,7 @@ _ARITHMETIC: Table = {
     "AddcdivBackward0": {
         "self": "grad",
         "tensor1": "grad * value.conjugate() / tensor2.conj()",
-        "tensor2": "-grad * value.conjugate() * (tensor1 / tensor2 ** 2).conj()",
+        "tensor2": "-grad * value.conjugate() * (tensor1 / tensor2 / tensor2).conj()",
     },
     "LerpBackward0": {
         "self": "grad * (1 - weight).conjugate()",
@@ -146,6 +164,10 @@ _POWERS: Table = {
         "self": "grad / (1 + torch.exp(other - self)).conj()",
         "other": "grad / (1 + torch.exp(self - other)).conj()",
     },
+    "MvlgammaBackward0": {
+        "self": "shifted = self.unsqueeze(-1) - torch.arange(p, device=self.device) / 2\n"
+        "grad * shifted.digamma().sum(-1)"
+    },
     "XlogyBackward0": {
         "self": "torch.xlogy(grad, other).masked_fill((self == 0) & (other <= 0), 0)",
         "other": "grad * self / other",
@@ -166,13 +188,23 @@ _TRIGONOMETRY: Table = {
     "SinhBackward0": {"self": "grad * self.cosh().conj()"},
     "CoshBackward0": {"self": "grad * self.sinh().conj()"},
     "TanhBackward0": {"self": "grad * (1 - result ** 2).conj()"},
+    "AsinhBackward0": {"self": "grad / (self ** 2 + 1).sqrt().conj()"},
+    "AtanhBackward0": {"self": "grad / (1 - self ** 2).conj()"},
+    "SincBackward0": {
+        "self": "slope = ((math.pi * self).cos() - torch.sinc(self)) / self\n"
+        "torch.where(self == 0, 0, grad * slope.conj())"
+    },
+    "Deg2RadBackward0": {"self": "grad * (math.pi / 180)"},
+    "Rad2DegBackward0": {"self": "grad * (180 / math.pi)"},
     "ErfBackward0": {"self": "grad * 2 / math.sqrt(math.pi) * torch.exp(-self ** 2)"},
 }
+
+_ABOVE_THRESHOLD = "torch.where(self <= threshold, 0, grad)"
 
 _ACTIVATIONS: Table = {
     "SigmoidBackward0": {"self": "grad * (result * (1 - result)).conj()"},
     "LogSigmoidBackward0": {"self": "grad * torch.sigmoid(-self)"},
-    "ReluBackward0": {"self": "grad * (result > 0)"},
+    "ReluBackward0": {"self": "torch.where(result <= 0, 0, grad)"},
     "LeakyReluBackward0": {"self": "torch.where(self > 0, grad, grad * negative_slope)"},
     "LeakyReluBackward1": {"self": "torch.where(result > 0, grad, grad * negative_slope)"},
     "PreluKernelBackward0": {
@@ -180,13 +212,14 @@ _ACTIVATIONS: Table = {
         "weight": "torch.where(self > 0, 0, grad * self)",
     },
     "EluBackward0": {
-        "self": "grad * scale * torch.where(self > 0, 1, "
-        "torch.exp(self * input_scale) * alpha * input_scale)"
+        "self": "grad * scale * torch.where("
+        "self <= 0, torch.exp(self * input_scale) * alpha * input_scale, 1)"
     },
     "EluBackward1": {
-        "self": "grad * torch.where(result > 0, scale, (result + alpha * scale) * input_scale)"
+        "self": "grad * torch.where(result <= 0, (result + alpha * scale) * input_scale, scale)"
     },
-    "CeluBackward0": {"self": "grad * torch.where(self > 0, 1, torch.exp(self / alpha))"},
+    "CeluBackward0": {"self": "grad * torch.where(self <= 0, torch.exp(self / alpha), 1)"},
+    "CeluBackward1": {"self": "grad * torch.where(result <= 0, result / alpha + 1, 1)"},
     "GeluBackward0": {"self": _gelu},
     "SiluBackward0": {"self": "grad * self.sigmoid() * (1 + self * (1 - self.sigmoid()))"},
     "MishBackward0": {
@@ -196,38 +229,44 @@ _ACTIVATIONS: Table = {
     "SoftplusBackward0": {
         "self": "torch.where(self * beta > threshold, grad, grad * torch.sigmoid(self * beta))"
     },
-    "SoftshrinkBackward0": {"self": "grad * (self.abs() > lambd)"},
-    "HardtanhBackward0": {"self": "grad * ((self > min_val) & (self < max_val))"},
-    "HardsigmoidBackward0": {"self": "grad / 6 * ((self > -3) & (self < 3))"},
+    "ThresholdBackward0": {"self": _ABOVE_THRESHOLD},
+    "ThresholdBackward1": {"self": _ABOVE_THRESHOLD},
+    "SoftshrinkBackward0": {"self": "torch.where(self.abs() <= lambd, 0, grad)"},
+    "HardshrinkBackward0": {"self": "torch.where(self.abs() <= lambd, 0, grad)"},
+    "HardtanhBackward0": {"self": "torch.where((self <= min_val) | (self >= max_val), 0, grad)"},
+    "HardsigmoidBackward0": {"self": "torch.where((self > -3) & (self < 3), grad / 6, 0)"},
     "HardswishBackward0": {
-        "self": "torch.where(self < 3, grad * (self / 3 + 0.5) * (self > -3), grad)"
+        "self": "inner = torch.where(self <= -3, 0, grad * (self / 3 + 0.5))\n"
+        "torch.where(self >= 3, grad, inner)"
     },
 }
 
+_COPIED_SIGN = "grad * (result / self).masked_fill(self == 0, 0)"
+
 _CHOICES: Table = {
     "AbsBackward0": {"self": "grad * self.sgn()"},
+    "SgnBackward0": {"self": _direction},
+    "AngleBackward0": {"self": _angle},
+    "PolarBackward0": {
+        "abs": "(grad.conj() * result.sgn()).real",
+        "angle": "(grad.conj() * result * 1j).real",
+    },
     "ClampBackward0": {"self": _clamp, "min": _clamp_min, "max": _clamp_max},
     "ClampBackward1": {"self": _clamp},
-    "ClampMinBackward0": {"self": "grad * (self >= min)"},
-    "ClampMinBackward1": {"self": "grad * (self >= min)", "min": "grad * (self < min)"},
-    "ClampMaxBackward0": {"self": "grad * (self <= max)"},
-    "ClampMaxBackward1": {"self": "grad * (self <= max)", "max": "grad * (self > max)"},
-    "MaximumBackward0": {
-        "self": "torch.where(self == other, grad / 2, grad * (self > other))",
-        "other": "torch.where(self == other, grad / 2, grad * (self < other))",
-    },
-    "MinimumBackward0": {
-        "self": "torch.where(self == other, grad / 2, grad * (self < other))",
-        "other": "torch.where(self == other, grad / 2, grad * (self > other))",
-    },
+    "ClampMinBackward0": {"self": _AT_LEAST},
+    "ClampMinBackward1": {"self": _AT_LEAST, "min": _BELOW},
+    "ClampMaxBackward0": {"self": _AT_MOST},
+    "ClampMaxBackward1": {"self": _AT_MOST, "max": _ABOVE},
     "FmaxBackward0": {
-        "self": "grad * ((self >= other) | other.isnan())",
-        "other": "grad * ~((self >= other) | other.isnan())",
+        "self": "torch.where((self >= other) | other.isnan(), grad, 0)",
+        "other": "torch.where((self >= other) | other.isnan(), 0, grad)",
     },
     "FminBackward0": {
-        "self": "grad * ((self <= other) | other.isnan())",
-        "other": "grad * ~((self <= other) | other.isnan())",
+        "self": "torch.where((self <= other) | other.isnan(), grad, 0)",
+        "other": "torch.where((self <= other) | other.isnan(), 0, grad)",
     },
+    "CopysignBackward0": {"self": _COPIED_SIGN},
+    "CopysignBackward1": {"self": _COPIED_SIGN},
     "WhereBackward0": {
         "self": "torch.where(condition, grad, 0)",
         "other": "torch.where(condition, 0, grad)",
@@ -241,7 +280,7 @@ _CHOICES: Table = {
     "NativeDropoutBackward0": {"input": _dropped},
 }
 
-_COPIES: Table = {
+COPIES: Table = {
     "CloneBackward0": {"self": "grad"},
     "AliasBackward0": {"self": "grad"},
     "ToCopyBackward0": {"self": "grad"},
@@ -252,6 +291,7 @@ _COPIES: Table = {
     "FillBackward3": {"self": "torch.zeros_like(grad)", "value": "grad"},
     "ConjBackward0": {"self": "grad.conj()"},
 }
+"""Those whose gradient is the same number, whatever the dtype on either side."""
 
 POINTWISE: Table = {
     **_ARITHMETIC,
@@ -260,6 +300,6 @@ POINTWISE: Table = {
     **_ACTIVATIONS,
     **_CHOICES,
     **_ZERO,
-    **_COPIES,
+    **COPIES,
 }
 """Backward class -> forward argument -> derivative, before broadcasting is undone."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
-from .case import Case, Row, Table
+from .case import Case, Row, Table, call, sum_to
 
 
 def _spread(case: Case) -> str:
     return f"{case.kept('grad')}.expand(self_sym_sizes)"
+
+
+def _spread_over_numbers(case: Case) -> str:
+    return f"{case.kept('grad')} * ~self.isnan()"
 
 
 def _mean(case: Case) -> str:
@@ -74,24 +78,86 @@ def _log_sum_exp(case: Case) -> str:
     return f"{case.kept('grad')} * torch.exp(self - {case.kept('result')}).conj()"
 
 
-def _norm(case: Case) -> str | None:
-    grad, result, order = case.kept("grad"), case.kept("result"), case.saved["ord"]
-    if order == 1:
-        return f"{grad} * self.sgn()"
-    if order == 2:
-        return f"{grad} * (self / {result}).masked_fill({result} == 0, 0)"
-    if abs(order) == math.inf:
-        ties = f"(self.abs() == {result})"
-        return f"{grad} * self.sgn() * {ties} / {ties}.sum({case.dim_argument()})"
-    if order > 2:
-        slope = "self * self.abs() ** (ord - 2)"
-        return f"{grad} * {slope} * ({result} ** (1 - ord)).masked_fill({result} == 0, 0)"
-    return None
+def _norm(order_name: str, values: str = "self") -> Row:
+    """The derivative of a p-norm; ``values`` is what it was taken of."""
+
+    def row(case: Case) -> str:
+        grad, result = case.kept("grad"), case.kept("result")
+        order = case.saved.get(order_name)
+        if order is None or order == 2:
+            return f"{grad} * ({values} / {result}).masked_fill({result} == 0, 0)"
+        if order == 0:
+            return f"torch.zeros_like({values})"
+        if order == 1:
+            return f"{grad} * {values}.sgn()"
+        if abs(order) == math.inf:
+            ties = f"({values}.abs() == {result})"
+            return f"{grad} * {values}.sgn() * {ties} / {ties}.sum({case.dim_argument()})"
+        slope = f"{values}.sgn() * {values}.abs() ** ({order_name} - 1)"
+        if order < 1:
+            slope = f"({slope}).masked_fill({values} == 0, 0)"
+            return f"{grad} * {slope} * {result} ** (1 - {order_name})"
+        scale = f"({result} ** (1 - {order_name})).masked_fill({result} == 0, 0)"
+        return f"{grad} * {slope} * {scale}"
+
+    return row
+
+
+def _were_broadcast(case: Case) -> bool:
+    """Whether the operands of a distance had two shapes, as far as one can know."""
+    return bool(case.saved["self"].shape != case.saved["other"].shape)
+
+
+def _distance(sign: str) -> Row:
+    of_difference = _norm("p", "difference")
+
+    def row(case: Case) -> str:
+        assert callable(of_difference)
+        code = f"difference = self - other\n{sign}{of_difference(case)}"
+        # The two were broadcast to each other, to a shape that the result no longer has.
+        return call(code, sum_to(case.input.shape)) if _were_broadcast(case) else code
+
+    return row
 
 
 def _shared_among_ties(case: Case) -> str:
     ties = f"(self == {case.kept('result')})"
+    result = case.saved.get("result")
+    if len(case.output.shape) == 0 and result is not None and bool(result.isnan()):
+        ties = "self.isnan()"  # which nothing is equal to
     return f"{case.kept('grad')} * {ties} / {ties}.sum({case.dim_argument()})"
+
+
+def _smallest_and_largest(case: Case) -> str:
+    def part(number: int, name: str) -> str:
+        found = case.kept(name)
+        ties = f"(self == {found})"
+        shared = f"{case.kept(f'grads[{number}]')} * {ties}"
+        return f"{shared} / {ties}.sum({case.dim_argument()})"
+
+    return f"{part(0, 'min')} + {part(1, 'max')}"
+
+
+def _running_product(case: Case) -> str | None:
+    if "result" not in case.saved or bool((case.saved["result"] == 0).any()):
+        return None  # dividing by a zero would not give the others' product
+    return "(grad * result.conj()).flip(dim).cumsum(dim).flip(dim) / self.conj()"
+
+
+def _running_log_sum(case: Case) -> str:
+    """Among logarithms, because exp(-result) may be beyond all numbers."""
+    if case.is_complex:
+        return (
+            "waiting = grad.log() - result.conj()\n"
+            "(waiting.flip(dim).logcumsumexp(dim).flip(dim) + self.conj()).exp()"
+        )
+    return (
+        "up = grad.clamp(min=0).log() - result\n"
+        "down = (-grad).clamp(min=0).log() - result\n"
+        "up = up.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "down = down.flip(dim).logcumsumexp(dim).flip(dim) + self\n"
+        "up.exp() - down.exp()"
+    )
 
 
 def _to_chosen(case: Case) -> str:
@@ -102,9 +168,13 @@ def _to_chosen(case: Case) -> str:
 
 _CHOSEN_IN_ORDER = "grad.new_zeros(self_sym_sizes).scatter(dim, indices, grad)"
 
+_SUMMED_TO_CHOSEN = "torch.zeros_like(self).scatter_add(dim, indices, grad)"
+_SOFTMAX = "result * (grad - (grad * result).sum(dim, keepdim=True))"
+
 REDUCTIONS: Table = {
     "SumBackward0": {"self": "grad.expand(self_sym_sizes)"},
     "SumBackward1": {"self": _spread},
+    "NansumBackward0": {"self": _spread_over_numbers},
     "MeanBackward0": {"self": "grad.expand(self_sym_sizes) / self_sym_numel"},
     "MeanBackward1": {"self": _mean},
     "ProdBackward0": {"self": _product},
@@ -113,9 +183,14 @@ REDUCTIONS: Table = {
     "StdBackward0": {"self": _deviation_from("grad", "result")},
     "VarMeanBackward0": {"self": _with_mean(_variance_of_pair)},
     "StdMeanBackward0": {"self": _with_mean(_deviation_from("grads[0]", "result0"))},
+    "TraceBackward0": {
+        "self": "grad * torch.eye(*self_sym_sizes, dtype=grad.dtype, device=grad.device)"
+    },
     "LogsumexpBackward0": {"self": _log_sum_exp},
-    "LinalgVectorNormBackward0": {"self": _norm},
-    "SoftmaxBackward0": {"self": "result * (grad - (grad * result).sum(dim, keepdim=True))"},
+    "LinalgVectorNormBackward0": {"self": _norm("ord")},
+    **{f"NormBackward{nr}": {"self": _norm("p")} for nr in range(4)},
+    "DistBackward0": {"self": _distance(""), "other": _distance("-")},
+    **{f"{name}Backward0": {"self": _SOFTMAX} for name in ("Softmax", "SafeSoftmax")},
     "LogSoftmaxBackward0": {"self": "grad - torch.exp(result) * grad.sum(dim, keepdim=True)"},
     "MaxBackward0": {"self": _to_chosen},
     "MaxBackward1": {"self": _shared_among_ties},
@@ -125,8 +200,19 @@ REDUCTIONS: Table = {
     "AminBackward0": {"self": _shared_among_ties},
     "MedianBackward0": {"self": _shared_among_ties},
     "MedianBackward1": {"self": _to_chosen},
+    "AminmaxBackward0": {"self": _smallest_and_largest},
+    "NanmedianBackward0": {"self": _shared_among_ties},
+    **{
+        f"{name}Backward{nr}": {"self": _to_chosen}
+        for name, nr in (("Nanmedian", 1), ("Kthvalue", 0), ("Mode", 0))
+    },
     "SortBackward0": {"self": _CHOSEN_IN_ORDER},
+    "SortBackward1": {"self": _CHOSEN_IN_ORDER},
     "TopkBackward0": {"self": _CHOSEN_IN_ORDER},
     "CumsumBackward0": {"self": "grad.flip(dim).cumsum(dim).flip(dim)"},
+    "CumprodBackward0": {"self": _running_product},
+    "CummaxBackward0": {"self": _SUMMED_TO_CHOSEN},
+    "CumminBackward0": {"self": _SUMMED_TO_CHOSEN},
+    "LogcumsumexpBackward0": {"self": _running_log_sum},
 }
 """Backward class -> forward argument -> derivative."""

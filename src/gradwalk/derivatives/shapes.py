@@ -1,8 +1,8 @@
-"""Derivatives of operations that only move numbers: views, joining, splitting, indexing."""
+"""Derivatives of operations that only move numbers: views, joining, splitting, repeating."""
 
 from __future__ import annotations
 
-from .case import Case, Table, TensorType, listed, one_or_many, sum_to
+from .case import Case, Row, Table, TensorType, listed, one_or_many
 
 
 def _unpermuted(case: Case) -> str:
@@ -64,60 +64,45 @@ def _unpadded(case: Case) -> str:
     return f"torch.nn.functional.pad(grad, {tuple(-each for each in case.saved['pad'])})"
 
 
-def _gathered(case: Case) -> str | None:
-    if case.saved["sparse_grad"]:
-        return None
-    return "torch.zeros_like(self).scatter_add(dim, index, grad)"
+def _block(case: Case) -> str | None:
+    """The block of grad that belongs to one of the matrices on the diagonal."""
+    before = case.inputs[: case.input_nr]
+    if any(each is None for each in before):
+        return None  # how large it is cannot be known
+    sizes = [_as_matrix(each.shape) for each in (*before, case.input) if each is not None]
+    height, width = sizes.pop()
+    rows, columns = (sum(size[side] for size in sizes) for side in (0, 1))
+    block = f"grad[{rows}:{rows + height}, {columns}:{columns + width}]"
+    return block if len(case.input.shape) == 2 else f"{block}.reshape({case.input.shape})"
 
 
-def _indexed(case: Case) -> str:
-    zeros = "grad.new_zeros(self_sym_sizes)"
-    if _whole_dimensions(case):
-        return f"torch.ops.aten.index_put({zeros}, indices, grad, True)"
-    return f"{zeros}.index_put(indices, grad, accumulate=True)"
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """How block_diag reads a vector or a number."""
+    height, width = (1, 1, *shape)[-2:]
+    return height, width
 
 
-def _overwritten(case: Case) -> str:
-    if case.saved["accumulate"]:
-        return "grad"
-    if _whole_dimensions(case):
-        return "torch.ops.aten.index_put(grad, indices, grad.new_zeros(()))"
-    return "grad.index_put(indices, grad.new_zeros(()))"
+def _put_back(name: str, part: str, where: str) -> Table:
+    """The row of an operation that writes into a part of a tensor."""
+    return {
+        f"{name.title()}ScatterBackward0": {
+            "self": f"torch.{name}_scatter(grad, torch.zeros_like({part}), {where})",
+            "src": part,
+        }
+    }
 
 
-def _written_in(case: Case) -> str:
-    # Values may be broadcast to what the indices pick, whose shape only the indices know.
-    return f"torch.ops.aten.index(grad, indices).{sum_to(case.input.shape)}"
-
-
-def _whole_dimensions(case: Case) -> bool:
-    """Whether an index leaves a dimension whole, which Tensor.index_put cannot say."""
-    return "indices" not in case.saved or any(each is None for each in case.saved["indices"])
-
-
-def _embedded(case: Case) -> str | None:
-    if case.saved["sparse"] or case.saved["scale_grad_by_freq"]:
-        return None
-    rows = "grad.reshape(-1, grad.shape[-1])"
-    if case.saved["padding_idx"] >= 0:
-        rows = f"({rows} * (indices != padding_idx).reshape(-1, 1))"
-    zeros = "grad.new_zeros(weight_sym_argsize_0, grad.shape[-1])"
-    return f"{zeros}.index_add(0, indices.flatten(), {rows})"
-
-
-_RESHAPED = {"self": "grad.reshape(self_sym_sizes)"}
+_RESHAPED: dict[str, Row] = {"self": "grad.reshape(self_sym_sizes)"}
 
 SHAPES: Table = {
     "TBackward0": {"self": lambda case: "grad.T" if len(case.output.shape) == 2 else "grad"},
     "TransposeBackward0": {"self": "grad.transpose(dim0, dim1)"},
     "PermuteBackward0": {"self": _unpermuted},
-    "ViewBackward0": {**_RESHAPED},
-    "UnsafeViewBackward0": {**_RESHAPED},
-    "ReshapeAliasBackward0": {**_RESHAPED},
+    "ViewBackward0": _RESHAPED,
+    "UnsafeViewBackward0": _RESHAPED,
+    "ReshapeAliasBackward0": _RESHAPED,
     "ExpandBackward0": {"self": "grad.sum_to_size(self_sym_sizes)"},
-    "SqueezeBackward0": {**_RESHAPED},
-    "SqueezeBackward1": {**_RESHAPED},
-    "SqueezeBackward2": {**_RESHAPED},
+    **{f"SqueezeBackward{nr}": _RESHAPED for nr in range(6)},
     "UnsqueezeBackward0": {"self": "grad.squeeze(dim)"},
     "SelectBackward0": {
         "self": "torch.select_scatter(grad.new_zeros(self_sym_sizes), grad, dim, index)"
@@ -128,18 +113,31 @@ SHAPES: Table = {
     "DiagonalBackward0": {
         "self": "torch.diagonal_scatter(grad.new_zeros(self_sym_sizes), grad, offset, dim1, dim2)"
     },
+    "NarrowCopyBackward0": {
+        "self": "torch.slice_scatter("
+        "grad.new_zeros(self_sym_sizes), grad, dim, start, start + length)"
+    },
+    **_put_back("select", "grad.select(dim, index)", "dim, index"),
+    **_put_back(
+        "slice", "torch.ops.aten.slice(grad, dim, start, end, step)", "dim, start, end, step"
+    ),
+    **_put_back("diagonal", "grad.diagonal(offset, dim1, dim2)", "offset, dim1, dim2"),
     "DiagEmbedBackward0": {"self": "grad.diagonal(offset, dim1, dim2)"},
     "TrilBackward0": {"self": "grad.tril(diagonal)"},
     "TriuBackward0": {"self": "grad.triu(diagonal)"},
     "CatBackward0": {"tensors": _piece_of_joined},
     "StackBackward0": {"tensors": _unstacked},
-    "SplitBackward0": {"self": "torch.cat(grads, dim)"},
-    "SplitWithSizesBackward0": {"self": "torch.cat(grads, dim)"},
+    **{
+        f"{name}Backward0": {"self": "torch.cat(grads, dim)"}
+        for name in ("Split", "SplitWithSizes", "UnsafeSplit", "UnsafeSplitWithSizes")
+    },
     "UnbindBackward0": {"self": "torch.stack(grads, dim)"},
     "RepeatBackward0": {"self": _unrepeated},
     "FlipBackward0": {"self": "grad.flip(dims)"},
     "RollBackward0": {"self": _rolled_back},
     "ConstantPadNdBackward0": {"self": _unpadded},
+    "BlockDiagBackward0": {"tensors": _block},
+    "ChannelShuffleBackward0": {"self": "torch.channel_shuffle(grad, grad.shape[1] // groups)"},
     "PixelShuffleBackward0": {"self": "torch.pixel_unshuffle(grad, upscale_factor)"},
     "ComplexBackward0": {
         "real": lambda case: case.reduced("grad.real"),
@@ -147,15 +145,5 @@ SHAPES: Table = {
     },
     "ViewAsRealBackward0": {"self": "torch.view_as_complex(grad.contiguous())"},
     "ViewAsComplexBackward0": {"self": "torch.view_as_real(grad.resolve_conj())"},
-    "GatherBackward0": {"self": _gathered},
-    "ScatterBackward0": {"self": "grad.scatter(dim, index, 0)", "src": "grad.gather(dim, index)"},
-    "ScatterBackward1": {"self": "grad.scatter(dim, index, 0)"},
-    "ScatterAddBackward0": {"self": "grad", "src": "grad.gather(dim, index)"},
-    "IndexBackward0": {"self": _indexed},
-    "IndexPutBackward0": {"self": _overwritten, "values": _written_in},
-    "IndexSelectBackward0": {"self": "grad.new_zeros(self_sym_sizes).index_add(dim, index, grad)"},
-    "IndexAddBackward0": {"self": "grad", "source": "grad.index_select(dim, index) * alpha"},
-    "IndexFillBackward0": {"self": "grad.index_fill(dim, index, 0)"},
-    "EmbeddingBackward0": {"weight": _embedded},
 }
 """Backward class -> forward argument -> derivative."""

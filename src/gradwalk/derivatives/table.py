@@ -1,8 +1,9 @@
-"""The derivatives of the operations most used, as Python that can be read and run.
+"""The derivative of every operation that has one in Python, fitted to one node.
 
 The rows stand in the files beside this one (`pointwise`, `reductions`, `losses`, `shapes`,
-`layers`), one per operation. They are written for complex
-numbers and with all factors; `derivative` leaves out what is trivial for the node at hand.
+`indexing`, `layers`, `linear_algebra`), one per operation, written for complex numbers and with all
+factors; where there is no row, torch's own formula may be one (`translated`). `derivative` leaves
+out what is trivial for the node at hand.
 """
 
 from __future__ import annotations
@@ -10,13 +11,24 @@ from __future__ import annotations
 import re
 
 from .case import Case, Table, call
+from .indexing import INDEXING
 from .layers import LAYERS
+from .linear_algebra import LINEAR_ALGEBRA
 from .losses import LOSSES
-from .pointwise import POINTWISE
+from .pointwise import COPIES, POINTWISE
 from .reductions import REDUCTIONS
 from .shapes import SHAPES
+from .translated import translated
 
-DERIVATIVES: Table = {**POINTWISE, **REDUCTIONS, **LOSSES, **SHAPES, **LAYERS}
+DERIVATIVES: Table = {
+    **POINTWISE,
+    **REDUCTIONS,
+    **LOSSES,
+    **SHAPES,
+    **INDEXING,
+    **LAYERS,
+    **LINEAR_ALGEBRA,
+}
 """Backward class -> forward argument -> derivative."""
 
 _FACTORS = ("alpha", "beta", "value", "scale", "input_scale")
@@ -32,10 +44,14 @@ def derivative(op: str, argument: str, case: Case) -> str | None:
 
     Returns:
         Lines of Python in terms of ``grad`` (``grads`` where the node has several outputs) and the
-        names of what the node saved, the last line an expression; None where the table has none.
+        names of what the node saved, the last line an expression; None where neither the table nor
+        torch has one that runs.
     """
     row = DERIVATIVES.get(op.removesuffix("_copy"), {}).get(argument.partition("[")[0])
     code = row(case) if callable(row) else row
+    of_torch = code is None
+    if code is None:
+        code = translated(op, argument, case)
     if code is None:
         return None
     if not case.is_complex:
@@ -45,11 +61,13 @@ def derivative(op: str, argument: str, case: Case) -> str | None:
         if isinstance(value, (int, float)) and value == 1:
             code = re.sub(rf" [*/] {name}(\.conjugate\(\))?(?!\w)", "", code)
             code = code.replace("(grad).", "grad.")  # nothing is left to hold together
+    by_number = of_torch or op in POINTWISE
     given, wanted = case.output.dtype, case.input.dtype
-    if op in POINTWISE:
-        if given.is_complex and wanted.is_floating_point:
-            code = call(code, "real")
+    to_real = given.is_complex and wanted.is_floating_point
+    if to_real and (by_number or op in REDUCTIONS):
+        code, given = call(code, "real"), given.to_real()
+    if by_number:
         code = case.reduced(code)
-    if given != wanted and given.is_floating_point and wanted.is_floating_point:
+    if given != wanted and (given.is_complex == wanted.is_complex or op in COPIES):
         code = call(code, f"to({wanted})")
     return code

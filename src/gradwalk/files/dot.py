@@ -5,7 +5,8 @@ The statements are those of torchviz, in the same order, so that Graphviz draws 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from torch.autograd.graph import Node
 
 from ..graph.nodes import leaf_tensor, node_class, saved_names
 from ..graph.release import free_without_recursion
+from ..graph.saved import packed_value, saved_value
+from ..graph.tensors import base_of
 
 if TYPE_CHECKING:
     import graphviz
@@ -165,7 +168,7 @@ class _Drawing:
         if tensor.grad_fn is not None:
             self._walk(tensor.grad_fn)
             self.dot.edge(self._key(tensor.grad_fn), self._key(tensor))
-        base = tensor._base
+        base = base_of(tensor)
         if base is not None:  # a base is never a view itself
             self.add_output(base, _BASE)
             self.dot.edge(self._key(base), self._key(tensor), style="dotted")
@@ -201,7 +204,7 @@ class _Drawing:
 
     def _draw_saved(self, node: Node) -> None:
         for name in sorted(saved_names(type(node))):
-            value = _saved_value(node, f"_saved_{name}")
+            value = _unless_lost(functools.partial(saved_value, node, name))
             if isinstance(value, tuple):
                 for i, each in enumerate(value):
                     self._draw_saved_tensor(node, each, f"{name}[{i}]")
@@ -215,8 +218,8 @@ class _Drawing:
             self.dot.edge(self._key(node), self._key(value), dir="none")
             self.dot.node(self._key(value), _tensor_text(name, value), fillcolor=_SAVED)
 
-    def _draw_saved_by_function(self, node: Node) -> None:
-        saved = _saved_value(node, "saved_tensors")
+    def _draw_saved_by_function(self, node: Any) -> None:
+        saved = _unless_lost(lambda: node.saved_tensors)
         for value in saved if isinstance(saved, tuple) else (saved,):
             if value is None:  # save_for_backward(None) is allowed
                 continue
@@ -254,9 +257,9 @@ class _Lost:
     why: str
 
 
-def _saved_value(node: Node, attribute: str) -> Any:
+def _unless_lost(read: Callable[[], Any]) -> Any:
     try:
-        return getattr(node, attribute)
+        return read()
     except Exception as error:  # a user's hook may raise anything
         if "modified by an inplace operation" in str(error):
             return _Lost("changed in place")
@@ -274,13 +277,13 @@ def _tensor_text(name: str, value: torch.Tensor | _Lost) -> str:
 
 def _attribute_text(node: Node, name: str) -> str:
     try:
-        packed = getattr(node, f"_raw_saved_{name}", None)
+        packed = packed_value(node, name)
     except RuntimeError:  # torch raises here for a list of tensors that is gone
         packed = None
     for raw in packed if isinstance(packed, tuple) else (packed,):
         if getattr(raw, "unpack_hook", None) is not None:  # nothing need be unpacked to say this
             return "[saved tensors]" if isinstance(packed, tuple) else "[saved tensor]"
-    value = _saved_value(node, f"_saved_{name}")
+    value = _unless_lost(functools.partial(saved_value, node, name))
     if isinstance(value, torch.Tensor):
         return "[saved tensor]"
     if isinstance(value, tuple) and any(isinstance(each, torch.Tensor) for each in value):

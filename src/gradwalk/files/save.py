@@ -13,8 +13,8 @@ from .. import notebook
 from ..findings.finding import finding_models
 from ..graph.names import Names, names_among, read_names
 from ..subject.model import dtypes_model
+from ..subject.opened import undetailed
 from ..subject.read import read_subject
-from ..subject.saved import undetailed
 from ..subject.shown import MOST_SHOWN, Showing, Shown
 from ..subject.subject import Subject
 from ..wire import StageModel

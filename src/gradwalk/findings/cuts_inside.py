@@ -1,57 +1,90 @@
-"""Findings about gradient that is cut inside of a model, as far as `watch` saw it."""
+"""Findings about cuts that cost no parameter of the model its gradient, as far as `watch` saw."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..forward.annotate import Annotated
-from ..forward.records import Cut
+from ..forward.cuts import Cut
 from ..graph.words import described
+from .evidence import Evidence, at_line, counted, listed
 from .finding import Finding
 
 # The other ways to lose gradient, casts to integers and comparisons, are what masks are made by.
 _MEANT = ("detach", "data", "no_grad", "inference_mode", "item", "numpy", "copy")
 
+_MOST_NODES = 100
 
-def cuts_inside(captured: Annotated) -> Iterator[Finding]:
-    """Where gradient was cut inside of a module: one finding for each line that did it.
 
-    A target that is detached where the loss is computed is meant to be so; it is no finding. When
-    no module ran at all, every cut counts.
+def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
+    """Where gradient was cut, one finding for each cause: notes, since many programs mean it.
+
+    A cut within a module is told; one outside of any is when named tensors lie behind it to which
+    no other way leads. A target that is detached where the loss is computed is so on purpose. Cuts
+    that cost a parameter of the model its gradient are not told here: they are no notes.
 
     Args:
-        captured: The graph.
+        evidence: What there is to judge by.
 
     Yields:
         The findings; none for graphs that were not watched.
     """
-    annotations = captured.annotations
-    is_modular = any(each.module is not None for each in annotations.values())
-    places: dict[tuple[str, str], tuple[Cut, list[int]]] = {}
-    for node, annotation in annotations.items():
-        if is_modular and annotation.module is None:
-            continue
+    captured, called = evidence.captured, evidence.called
+    ran = any(each.module is not None for each in captured.annotations.values())
+    causes: dict[tuple[str, object], tuple[Cut, set[int]]] = {}
+    for annotation in captured.annotations.values():
         for cut in annotation.cuts:
             if cut.how in _MEANT:
-                key = cut.how, str(cut.where)
-                places.setdefault(key, (cut, []))[1].append(node)
-    for (how, where), (cut, noted) in places.items():
-        # A call that made several nodes gave them all the same constants: one of them takes it.
-        taking = [node for node in noted if captured.graph.nodes[node]["no_grad_inputs"]]
-        nodes = taking or noted
-        first = annotations[nodes[0]]
-        module = first.module or first.module_root
-        inside = f" inside of {module}" if is_modular and module else ""
-        at = f" at {where}" if cut.where is not None else ""
+                behind = causes.setdefault(cut.cause, (cut, set()))[1]
+                behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
+    for cut, behind in causes.values():
+        lost = [key for key in behind if not evidence.is_used(key)]
+        if any(key in evidence.expected for key in lost):
+            continue
+        names = [called.leaves[key] for key in lost if key in called.leaves]
+        if cut.module is None and ran and not names:
+            continue
+        nodes = taken_by(evidence, cut)
+        if not nodes:
+            continue
+        also = f" {listed(sorted(names))} get no gradient from here." if names else ""
         yield Finding(
             "cut",
-            "warning",
-            list(dict.fromkeys(nodes)),
-            f"Gradient is cut by {_words(how)}{at}{inside}: what a tensor of shape {cut.shape} "
-            f"gave to {described(captured.graph, nodes[0])} sends no gradient back. "
-            f"{len(set(nodes))} node{'s' if len(set(nodes)) > 1 else ''} used it.",
-            {"nodes": len(set(nodes))},
+            "info",
+            nodes[:_MOST_NODES],
+            f"Gradient is cut by {_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)}: "
+            f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} "
+            f"sends no gradient back. {counted(len(nodes), 'node')} used it.{also}",
+            {"nodes": len(nodes)},
         )
+
+
+def taken_by(evidence: Evidence, cut: Cut) -> list[int]:
+    """The nodes that took what a cut, or another one of its cause, left."""
+    captured = evidence.captured
+    noted = [
+        node
+        for node, annotation in captured.annotations.items()
+        if any(each.cause == cut.cause for each in annotation.cuts)
+    ]
+    # A call that made several nodes gave them all the same constants: one of them takes it.
+    taking = [node for node in noted if captured.graph.nodes[node]["no_grad_inputs"]]
+    return taking or noted
+
+
+def within(evidence: Evidence, cut: Cut) -> str:
+    """The module that a cut was made in, for after other words: " inside of encoder"; or empty."""
+    if cut.module is None:
+        return ""
+    return f", inside of {evidence.captured.roots.path_of(cut.module) or cut.module.root}"
+
+
+def _cause_words(cut: Cut) -> str:
+    """Where a cut was made: its line, and the program's own that called it."""
+    where = cut.region or cut.where
+    at = at_line(where)
+    if cut.own is not None and cut.own != where:
+        at += f", called{at_line(cut.own)}"
+    return at
 
 
 def _words(how: str) -> str:

@@ -7,9 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import networkx as nx
+import torch
 
 from ..backward.kept import norms
 from ..backward.observe import Run
+from ..graph.capture import Capture
+from ..graph.nodes import leaf_tensor
+from ..graph.reading import everywhere
 from ..modules.plumbing import is_plumbing
 
 
@@ -55,10 +59,21 @@ def layers_of(graph: nx.MultiDiGraph) -> set[int]:
             if data["kind"] != "op":
                 continue
             if not is_plumbing(data["op"]):
-                layers.add(user)
+                if not _is_of_leaves(graph, user):
+                    layers.add(user)
             elif len(graph.succ[user]) == 1:
                 given.append(user)
     return layers
+
+
+def _is_of_leaves(graph: nx.MultiDiGraph, node: int) -> bool:
+    """Whether an operation computes on several leaves alone, as to join biases to one."""
+    following = graph.succ[node]
+    return (
+        len(following) > 1
+        and not graph.nodes[node]["no_grad_inputs"]
+        and all(graph.nodes[each]["kind"] == "leaf" for each in following)
+    )
 
 
 def declines(graph: nx.MultiDiGraph, run: Run, order: Iterable[int]) -> list[Decline]:
@@ -94,3 +109,105 @@ def declines(graph: nx.MultiDiGraph, run: Run, order: Iterable[int]) -> list[Dec
         if counts:
             found += [Decline(top, node, arriving[top], norm) for top in {least, most}]
     return found
+
+
+def worst_declines(
+    graph: nx.MultiDiGraph, run: Run, vanishing: float, exploding: float
+) -> list[Decline]:
+    """Where the gradient vanishes or explodes: at most one change of each kind per start.
+
+    A layer whose gradient is small does not count as long as layers further on get a sound one by
+    another way: a branch beside a residual connection (attention's queries at the start, a layer
+    scale) may be small by design, and what vanishes does not come back.
+
+    Args:
+        graph: The captured graph.
+        run: A backward pass.
+        vanishing: The share of a gradient below which it vanishes.
+        exploding: The factor above which it explodes.
+    """
+    changes = declines(graph, run, run.steps)
+    least: dict[int, float] = {}  # over the starts from which a layer is reached
+    most: dict[int, float] = {}
+    for change in changes:
+        least[change.far] = min(least.get(change.far, change.ratio), change.ratio)
+        most[change.far] = max(most.get(change.far, change.ratio), change.ratio)
+    sound = {layer for layer, ratio in most.items() if ratio >= vanishing}
+    is_branch = _branches(graph, run, sound, set(most))
+    worst: dict[tuple[int, bool], Decline] = {}
+    for change in changes:
+        far, ratio = change.far, change.ratio
+        if ratio == least[far] and ratio > exploding:
+            grows = True
+        elif ratio == most[far] and ratio < vanishing and far not in is_branch:
+            grows = False
+        else:
+            continue
+        known = worst.get((change.near, grows))
+        if known is None or (ratio > known.ratio if grows else ratio < known.ratio):
+            worst[change.near, grows] = change
+    return list(worst.values())
+
+
+_SHORT = 3  # layers of a branch that ends in the data
+
+
+def _branches(graph: nx.MultiDiGraph, run: Run, sound: set[int], layers: set[int]) -> set[int]:
+    """The small layers behind which others are sound again.
+
+    Where nothing is behind them but the data, these are short branches beside a sound layer that
+    takes the data, too.
+    """
+    behind: dict[int, bool] = {}  # node -> whether a sound layer is behind it
+    last: dict[int, bool] = {}  # node -> whether no layer is
+    for node in reversed(list(run.steps)):
+        following = [each for each in graph.succ[node] if each in behind]
+        behind[node] = any(behind[each] or each in sound for each in following)
+        last[node] = not any(each in layers or not last[each] for each in following)
+    found = {node for node in layers - sound if behind[node]}
+    if any(last[node] for node in sound):
+        length: dict[int, int] = {}  # of the small layers in a row, from the output on
+        for node in run.steps:
+            above = max((length.get(each, 0) for each in graph.pred[node]), default=0)
+            if node in layers:
+                length[node] = 0 if node in sound else above + 1
+            else:
+                length[node] = above
+            if node in layers - sound and last[node] and length[node] < _SHORT:
+                found.add(node)
+    return found
+
+
+_GATE = 1e-2  # a parameter whose numbers are all smaller makes a product small
+
+
+def small_gates(captured: Capture) -> set[int]:
+    """The multiplications by a parameter that is small all over, as a layer scale is."""
+    graph = captured.graph
+    found: set[int] = set()
+    for node, op in graph.nodes(data="op"):
+        if op != "MulBackward0" or len(graph.succ[node]) < 2:
+            continue
+        for child in graph.succ[node]:
+            leaf = child
+            while is_plumbing(graph.nodes[leaf]["op"]) and len(graph.succ[leaf]) == 1:
+                leaf = next(iter(graph.succ[leaf]))
+            tensor = leaf_tensor(captured.nodes[leaf])
+            if isinstance(tensor, torch.nn.Parameter) and everywhere(
+                tensor, lambda part: part.abs() <= _GATE
+            ):
+                found.add(node)
+    return found
+
+
+def nearest_of(graph: nx.MultiDiGraph, node: int, among: set[int]) -> int | None:
+    """The nearest of some nodes on a way from the output to a node; None for none."""
+    order = [node]
+    seen = {node}
+    for each in order:  # grows while we walk
+        if each in among:
+            return each
+        new = [user for user in graph.pred[each] if user not in seen]
+        seen.update(new)
+        order += new
+    return None

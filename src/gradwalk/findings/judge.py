@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..backward.faults import is_finite, nan_birth
+import torch
+
+from ..backward.failures import is_finite, nan_birth
 from ..backward.observe import Run
-from ..backward.recorded_pass import RecordedPass
-from ..forward.annotate import Annotated
-from ..graph.modes import grad_mode_kept
-from ..graph.names import Names
-from ..graph.nodes import leaf_tensor
-from ..graph.words import described
+from ..graph.guarded import could_not
+from ..graph.modes import grad_mode_kept, unseen
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
-from .depth import Decline, declines
+from .depth import layers_of, nearest_of, small_gates, worst_declines
+from .evidence import Evidence, at_line
 from .finding import Finding
+from .losses import loss_findings
 from .memory import saved_memory
-
-_MOST_LISTED = 8  # names in one sentence
+from .operations import operation_findings
+from .parameters import parameter_findings
+from .terms import term_findings
+from .updates import update_findings
 
 
 @dataclass(frozen=True)
@@ -57,52 +60,41 @@ class Limits:
 
 
 @grad_mode_kept
-def judge(
-    captured: Annotated,
-    recording: RecordedPass | None,
-    namespaces: Mapping[int, str],
-    called: Names,
-    *,
-    limits: Limits,
-    is_explicit: bool,
-) -> list[Finding]:
+def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
     """What `diagnose` returns.
 
     Args:
-        captured: The graph.
-        recording: The pass to judge, if there was one.
-        namespaces: Node id -> the module that ran it, as far as it is known.
-        called: What the program calls its parameters.
+        evidence: What there is to judge by.
         limits: The thresholds.
-        is_explicit: Whether all that is called so belongs to the model.
 
     Returns:
-        The findings, the gravest first.
+        The findings, the gravest first. A part that fails becomes a note, and the others stay.
     """
-
-    def words(node: int) -> str:
-        return _in_module(described(captured.graph, node), namespaces.get(node))
-
-    found: list[Finding] = []
-    if recording is None:
-        found.append(_no_backward())
-    else:
-        found += _nan(captured, recording.run)
-        found += _depth(captured, recording.run, limits, words)
-    found += _dead(captured, recording, limits.dead, words)
-    found += _without_gradient(captured, recording, called, is_explicit=is_explicit)
-    found += cuts_inside(captured)
-    found += _memory(captured, limits.largest, words)
+    run = evidence.run
+    parts: list[Callable[[], Iterable[Finding]]] = [
+        lambda: [_no_backward()] if run is None else _nan(evidence, run),
+        lambda: [] if run is None else _depth(evidence, run, limits),
+        lambda: _dead(evidence, limits.dead),
+        lambda: parameter_findings(evidence),
+        lambda: cuts_inside(evidence),
+        lambda: loss_findings(evidence),
+        lambda: term_findings(evidence),
+        lambda: operation_findings(evidence),
+        lambda: update_findings(evidence),
+        lambda: _memory(evidence, limits.largest),
+    ]
+    with torch.no_grad(), unseen():
+        found = [finding for part in parts for finding in _guarded(part)]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
 
 
-def _in_module(words: str, namespace: str | None) -> str:
-    """A node in words, as `described` has them, with the module that ran it."""
-    if not namespace:
-        return words
-    before, number = words.rsplit(" (", 1)
-    return f"{before} in {namespace.replace('/', '.')} ({number}"
+def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """What a part finds until it fails: a tensor may be of any class, and refuse any question."""
+    try:
+        yield from part()
+    except Exception as error:
+        yield Finding("failed", "info", [], could_not("a part of the diagnosis", error))
 
 
 def _no_backward() -> Finding:
@@ -116,8 +108,8 @@ def _no_backward() -> Finding:
     )
 
 
-def _nan(captured: Annotated, run: Run) -> Iterator[Finding]:
-    birth = nan_birth(captured, run)
+def _nan(evidence: Evidence, run: Run) -> Iterator[Finding]:
+    birth = nan_birth(evidence.captured, run)
     if birth is None:
         return
     node, note = birth
@@ -125,49 +117,62 @@ def _nan(captured: Annotated, run: Run) -> Iterator[Finding]:
     summary = next(kept for kept in passed if not is_finite(kept)).summarise()
     counts = {"NaN": summary["nan"], "Inf": summary["inf"], "numbers": summary["numel"]}
     numbers = {what: float(count) for what, count in counts.items() if count is not None}
-    yield Finding("nan", "error", [node], note, numbers)
+    line = evidence.line(node)
+    made = f" That node was made{at_line(line)}." if line is not None else ""
+    yield Finding("nan", "error", [node], note + made, numbers)
 
 
-def _depth(
-    captured: Annotated, run: Run, limits: Limits, words: Callable[[int], str]
-) -> Iterator[Finding]:
-    vanishing, exploding = limits.vanishing, limits.exploding
-    changes = declines(captured.graph, run, run.steps)
-    worst: dict[tuple[int, bool], Decline] = {}
-    mildest: dict[tuple[int, bool], float] = {}  # over the starts from which a layer is reached
-    for change in changes:
-        for grows in (False, True):
-            key = change.far, grows
-            ratio = change.ratio
-            pick = min if grows else max
-            mildest[key] = pick(mildest.get(key, ratio), ratio)
-    for change in changes:
-        for grows in (False, True):
-            ratio = mildest[change.far, grows]
-            if ratio != change.ratio or not (ratio > exploding if grows else ratio < vanishing):
-                continue
-            known = worst.get((change.near, grows))
-            if known is None or (ratio > known.ratio if grows else ratio < known.ratio):
-                worst[change.near, grows] = change
-    for (near, grows), change in worst.items():
-        threshold = exploding if grows else vanishing
+def _depth(evidence: Evidence, run: Run, limits: Limits) -> Iterator[Finding]:
+    graph, words = evidence.captured.graph, evidence.words
+    gates = small_gates(evidence.captured)
+    for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
+        grows = change.ratio > 1
+        threshold = limits.exploding if grows else limits.vanishing
+        near, far = change.near, change.far
+        gate = None if grows or not gates else nearest_of(graph, far, gates)
         yield Finding(
             "exploding" if grows else "vanishing",
-            "warning",
-            [change.far, near],
+            "warning" if gate is None else "info",
+            [far, near],
             f"The gradient {'explodes' if grows else 'vanishes'} on its way to "
-            f"{words(change.far)}: its norm there is {change.far_norm:.3g}, after "
+            f"{words(far)}{evidence.at(far)}: its norm there is {change.far_norm:.3g}, after "
             f"{change.near_norm:.3g} at {words(near)}, which is "
-            f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g}).",
+            f"{change.ratio:.3g} times as much ({'above' if grows else 'below'} {threshold:.3g})."
+            f"{_passed(evidence, far, near)}{'' if gate is None else _by_design(evidence, gate)}",
             {"ratio": change.ratio, "norm": change.far_norm, "norm at the start": change.near_norm},
         )
 
 
-def _dead(
-    captured: Annotated, recording: RecordedPass | None, dead: float, words: Callable[[int], str]
-) -> Iterator[Finding]:
-    run = recording.run if recording is not None else None
-    for node, zero, units in dead_units(captured, run):
+def _by_design(evidence: Evidence, gate: int) -> str:
+    return (
+        f" The way leads through {evidence.words(gate)}{evidence.at(gate)}, which multiplies by a "
+        "parameter that is small all over, as a layer scale is at the start; it may be meant."
+    )
+
+
+def _passed(evidence: Evidence, far: int, near: int) -> str:
+    """The module that the gradient passed most often on the way between two layers."""
+    graph = evidence.captured.graph
+    layers = layers_of(graph)
+    spaces: Counter[str] = Counter()
+    node = far
+    while node != near:  # towards the output, where operations have higher numbers
+        users = [user for user in graph.pred[node] if user != node]
+        if not users:
+            break
+        node = min(users, key=lambda user: graph.nodes[user]["sequence_nr"])
+        if node in layers and evidence.namespaces.get(node):
+            spaces[evidence.namespaces[node]] += 1
+    if not spaces:
+        return ""
+    space, times = spaces.most_common(1)[0]
+    if times < 3:
+        return ""
+    return f" On the way it passes {space.replace('/', '.')} {times} times."
+
+
+def _dead(evidence: Evidence, dead: float) -> Iterator[Finding]:
+    for node, zero, units in dead_units(evidence.captured, evidence.run):
         share = zero / units
         if share < dead:
             continue
@@ -176,76 +181,19 @@ def _dead(
             "error" if zero == units else "warning",
             [node],
             f"{'All' if zero == units else f'{zero}'} of the {units} units of "
-            f"{words(node)} are zero for every example of this batch "
+            f"{evidence.words(node)}{evidence.at(node)} are zero for every example of this batch "
             f"({share:.0%}), so no gradient goes through them and what is before them does not "
             "learn from it.",
             {"share": share, "dead units": zero, "units": units},
         )
 
 
-def _without_gradient(
-    captured: Annotated, recording: RecordedPass | None, called: Names, *, is_explicit: bool
-) -> Iterator[Finding]:
-    graph = captured.graph
-    leaves = {
-        id(leaf): i for i, leaf in enumerate(map(leaf_tensor, captured.nodes)) if leaf is not None
-    }
-    used = {_root(name) for key, name in called.leaves.items() if key in leaves and "." in name}
-    missing = [
-        name
-        for key, name in called.leaves.items()
-        if key not in leaves and (is_explicit or ("." in name and _root(name) in used))
-    ]
-    if missing:
-        yield Finding(
-            "no grad",
-            "warning",
-            [],
-            f"{_listed(missing)} {'is' if len(missing) == 1 else 'are'} not in this graph, so "
-            f"backward gives {'it' if len(missing) == 1 else 'them'} no gradient: nothing that "
-            f"was computed from {'it' if len(missing) == 1 else 'them'} reached the output with "
-            f"a gradient. {len(missing)} of {len(called.leaves)} named leaves.",
-            {"parameters": len(missing)},
-        )
-    if recording is None or recording.run.state == "stopped":
-        return
-    steps = recording.run.steps
-    empty = [
-        i
-        for i in leaves.values()
-        if i not in steps or all(kept is None for kept in steps[i].grad_outputs)
-    ]
-    if empty:
-        names = [described(graph, i) for i in empty]
-        yield Finding(
-            "no grad",
-            "warning",
-            empty,
-            f"No gradient came to {_listed(names)} in this backward pass, {len(empty)} of "
-            f"{len(leaves)} leaves: the pass was told to leave them out, or the operations on the "
-            "way passed none.",
-            {"parameters": len(empty)},
-        )
-
-
-def _root(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _listed(words: list[str]) -> str:
-    shown = words if len(words) <= _MOST_LISTED else words[:_MOST_LISTED]
-    more = len(words) - len(shown)
-    if more:
-        return f"{', '.join(shown)} and {more} more"
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-
-
-def _memory(captured: Annotated, largest: int, words: Callable[[int], str]) -> Iterator[Finding]:
-    memory = saved_memory(captured)
+def _memory(evidence: Evidence, largest: int) -> Iterator[Finding]:
+    memory = saved_memory(evidence.captured)
     nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
     if not nodes:
         return
-    held = [f"{words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
+    held = [f"{evidence.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
     yield Finding(
         "memory",

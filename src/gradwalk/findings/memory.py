@@ -20,6 +20,7 @@ from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import storage_id, storage_uses, tensor_uses
 from ..graph.saved import read_saved
+from ..graph.tensors import base_of
 from ..wire import MemoryModel
 
 
@@ -144,7 +145,7 @@ class _Kept:
         if id(tensor) in self.tensors:
             return
         self.tensors[id(tensor)] = tensor
-        base = tensor._base
+        base = base_of(tensor)
         if base is not None and not is_output:  # a view holds what it is a view of
             self.tensors[id(base)] = base
             self.holders[id(base)] += 1
@@ -196,7 +197,8 @@ def _counts_alone() -> _Counts:
     """Ask torch itself, since how it counts differs between its versions."""
     with torch.inference_mode(False), torch.enable_grad(), torch.device("cpu"):
         node = (torch.ones(1, requires_grad=True) * torch.ones(1)).grad_fn
-    kept = {0: node._saved_other}  # type: ignore[union-attr]
+    assert node is not None
+    kept = {0: next(saved.value for saved in read_saved(node) if saved.name == "other")}
     return _Counts(
         references=sys.getrefcount(kept[0]),
         uses=tensor_uses(kept[0]),

@@ -14,9 +14,10 @@ from ..graph.nodes import op_name
 from ..graph.words import short_value
 from .annotations import Annotation, find_source
 from .cut_words import ALIAS, how_made
+from .cuts import Constant, Cut
 from .module_path import TensorRef
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
-from .records import Constant, Cut
+from .roots import Roots
 
 MOST_INFERRED = 2_000
 """In graphs of more nodes nothing is inferred unasked: it means reading all that was saved."""
@@ -56,11 +57,13 @@ class Annotated(Capture):
         drawn: The autograd nodes, as in ``graph``, with more attributes, then the extra ones.
         annotations: What `watch` saw, by the id of the autograd node.
         extras: What each extra node stands for; the first has the id after the last autograd node.
+        roots: What the outermost modules are called.
     """
 
     drawn: nx.MultiDiGraph
     annotations: dict[int, Annotation]
     extras: list[Extra]
+    roots: Roots
 
     def extra(self, node: int) -> Extra:
         """What a node stands for that is no autograd node."""
@@ -87,7 +90,9 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
         every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at the end.
         Where nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
     """
-    annotations = watched(captured)
+    seen = watched(captured)
+    roots = Roots(seen.values(), names)
+    annotations = {node: roots.rooted(annotation) for node, annotation in seen.items()}
     if not annotations and not infer:
         return unannotated(captured)
     operands = list(operands_seen(annotations))
@@ -101,13 +106,15 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     for operand in operands:
         build.add(operand)
     return Annotated(
-        captured.graph, captured.nodes, captured.tensors, graph, annotations, build.extras
+        captured.graph, captured.nodes, captured.tensors, graph, annotations, build.extras, roots
     )
 
 
 def unannotated(captured: Capture) -> Annotated:
     """A captured graph of which nothing more is known."""
-    return Annotated(captured.graph, captured.nodes, captured.tensors, captured.graph, {}, [])
+    return Annotated(
+        captured.graph, captured.nodes, captured.tensors, captured.graph, {}, [], Roots([], Names())
+    )
 
 
 def _seen(annotation: Annotation | None) -> dict[str, Any]:

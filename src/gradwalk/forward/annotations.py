@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
 from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
 from . import weak_facts
-from .records import Constant, Cut, Record, ThreadRecords, find_record
+from .cuts import Constant, Cut, Origin
+from .records import Record, ThreadRecords, find_record
 from .source_line import SourceLine
 
 
@@ -32,6 +35,7 @@ class Annotation:
         forward: The function: "torch.nn.functional.linear", "mul" for a method or an operator, the
             class name of an ``autograd.Function``.
         inplace: Whether it changed one of its operands.
+        outermost: The outermost running module, while it lives.
         constants: The operands that need no grad. A call that made several nodes gives them all
             the same annotation.
         value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
@@ -47,6 +51,7 @@ class Annotation:
     inplace: bool
     constants: tuple[Constant, ...]
     value: Any = None
+    outermost: weakref.ref[nn.Module] | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -101,6 +106,7 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         constants=tuple(_placed(record, constant, following) for constant in record.constants),
         # Of a call that made several nodes, the last one gave what the call returned.
         value=record.value if sequence_nr(node) == record.end - 1 else None,
+        outermost=module.outermost if module else None,
     )
 
 
@@ -184,3 +190,30 @@ def forward_name(function: Any) -> str | None:
         module = getattr(function, "__module__", None)
         return f"{module}.{own}" if own and module else own
     return str(name).removeprefix("torch.Tensor.").removesuffix(".__get__")
+
+
+def was_watched(tensor: torch.Tensor) -> bool:
+    """Whether `gradwalk.watch` saw a tensor being made."""
+    return weak_facts.fact(tensor) is not None
+
+
+def cuts_of(tensor: Any) -> tuple[Cut, ...]:
+    """Where gradient was lost on the way to a tensor that needs no grad.
+
+    Args:
+        tensor: A tensor, or a NumPy array that was made from one.
+
+    Returns:
+        The cuts in the order in which they feed it; empty when there are none or none was watched.
+
+    Example::
+
+        >>> from gradwalk.forward.watch import watch
+        >>> w = torch.tensor([4.0], requires_grad=True)
+        >>> with watch():
+        ...     y = w.detach() * 2
+        >>> [cut.how for cut in cuts_of(y)]
+        ['detach']
+    """
+    found = weak_facts.fact(tensor)
+    return found.cuts if isinstance(found, Origin) else ()

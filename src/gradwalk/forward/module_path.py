@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from ..graph.tensors import submodules
+
 # A module that is shared more often than this has enough names.
 _MOST_NAMES = 16
 
@@ -26,6 +28,7 @@ class ModuleCall:
         call: How many times it had been called under this name before, within this call of the
             outermost module: 0 for the first time.
         running: (path, class name) of the running modules from the outermost in, this one last.
+        outermost: The outermost module, while it lives.
     """
 
     path: str
@@ -33,6 +36,7 @@ class ModuleCall:
     module_class: str
     call: int
     running: tuple[tuple[str, str], ...]
+    outermost: weakref.ref[nn.Module]
 
 
 class TensorRef:
@@ -124,7 +128,7 @@ class ModuleStack:
             self._root, self._names = module, None
             self._calls = {}
             self._know_parameters(module)
-            call = ModuleCall("", name, name, 0, (("", name),))
+            call = ModuleCall("", name, name, 0, (("", name),), weakref.ref(module))
         else:
             call = self._below(self._running[-1][1], module)
         self._running.append((id(module), call))
@@ -179,7 +183,8 @@ class ModuleStack:
         self._calls[id(module), prefix] = earlier + 1
         call, which = divmod(earlier, len(names))
         path, kind = names[which], type(module).__name__
-        return ModuleCall(path, parent.root, kind, call, (*parent.running, (path, kind)))
+        running = (*parent.running, (path, kind))
+        return ModuleCall(path, parent.root, kind, call, running, parent.outermost)
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
@@ -190,7 +195,7 @@ def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:
     names: dict[int, list[str]] = {}
     waiting: list[tuple[str, nn.Module]] = [("", root)]
     for prefix, module in waiting:  # grows while we walk
-        for name, child in module._modules.items():
+        for name, child in submodules(module).items():
             if child is None:
                 continue
             found = names.setdefault(id(child), [])

@@ -19,8 +19,9 @@ from ..graph.signatures import signature
 from ..wire import NoGradInput
 from .annotations import Annotation, annotation_in, threads_behind
 from .cut_words import ALIAS
+from .cuts import Constant, Cut, Origin
 from .module_path import TensorRef
-from .records import MOST_COPIED, Constant, Cut, Origin, any_alive, find_record
+from .records import MOST_COPIED, any_alive, find_record
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def alias_of(leaf: torch.Tensor) -> Cut:
         source=TensorRef(leaf),
         made_by=None,
         output_nr=0,
-        leaves=(TensorRef(leaf),),
+        leaves=frozenset({TensorRef(leaf)}),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -12,12 +13,14 @@ Operand = tuple[int | str, Any]
 
 # Longer lists are data, as in torch.tensor([...]), not a handful of tensors.
 _MOST_ITEMS = 10_000
+_MOST_NESTED = 64  # numbers of nested lists that are asked where they came from
 
 DETACH = frozenset({"detach", "detach_", "detach_copy"})
 TO_PYTHON = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
 )
 SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
+_NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
 _COPIES = frozenset({"tensor", "new_tensor", "asarray", "as_tensor"})
 _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type", "type_as"})
 # Their results do not depend on the values of what they are given, or are no forward results.
@@ -54,9 +57,33 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
                         for i, item in enumerate(value)
                         if isinstance(item, (torch.Tensor, float))
                     ]
+                    if value and type(value[0]) is list:
+                        found += [(position, n) for n in numbers_in(value, _MOST_NESTED)]
             elif not isinstance(value, (int, str, torch.dtype, torch.device, type(None))):
                 found.append((position, value))
     return found
+
+
+def numbers_in(value: Any, most: int) -> list[Any]:
+    """The first floating point and complex numbers of one, or of nested lists of them."""
+    return list(islice(_numbers_in(value), most))
+
+
+def _numbers_in(value: Any) -> Iterator[Any]:
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (float, complex)):
+            yield each
+        elif type(each) is list:
+            waiting += reversed(each[:_MOST_ITEMS])
+
+
+def is_inplace(name: str) -> bool:
+    """Whether a function of this name changes its first argument."""
+    if name.endswith("__"):
+        return name == "__setitem__" or (name.startswith("__i") and name not in _NO_CHANGE)
+    return name.endswith("_") and name not in ("requires_grad_", "detach_")
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:

@@ -16,13 +16,13 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from torch.autograd.graph import Node
 
 from ..graph.nodes import outputs_metadata, sequence_nr
 from ..graph.release import empty
+from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, combined
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
@@ -33,80 +33,9 @@ _SPARE = 256  # nodes a thread may mark at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
 _MOST_CALLS = 512  # that are searched for leaves: a program may cut at every step of a long loop
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A place where a tensor that needs grad went in and what came out carries none.
-
-    Attributes:
-        how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
-            "integer result" (a comparison, an argmax) or "copy" (``torch.tensor(t)``).
-        where: The user's line that did it.
-        region: For "no_grad", the line that switched grad mode off, when that was watched.
-        shape: The shape of the tensor that went in.
-        source: The tensor that went in, while it lives.
-        made_by: The call that made it, while its graph lives; `find_source` reads it.
-        output_nr: Which output of its node the tensor is.
-        leaves: The leaves it was computed from, itself if it is one, nearest first, as far as that
-            was watched and at most those of the 512 nearest calls. They outlive the graph between.
-    """
-
-    how: str
-    where: SourceLine | None
-    region: SourceLine | None
-    shape: tuple[int, ...]
-    source: TensorRef
-    made_by: weakref.ref[Record] | None
-    output_nr: int
-    leaves: tuple[TensorRef, ...]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a tensor that needs no grad came from.
-
-    Attributes:
-        where: The user's line that made it.
-        cuts: Where gradient was lost on the way to it; empty when none ever could have come.
-        direct: Whether it is itself what its cut left, not computed from that.
-    """
-
-    where: SourceLine | None
-    cuts: tuple[Cut, ...]
-    direct: bool = False
-
-
-@dataclass(frozen=True)
-class Constant:
-    """An operand that needs no grad.
-
-    Attributes:
-        position: Where it stood in the call: 0 for the first argument ("self" of a method),
-            a keyword, or "0[2]" for the third item of a list.
-        shape: Its shape; ``()`` for a Python number.
-        dtype: As torch prints it, "torch.float32"; "float" for a Python number.
-        values: The numbers themselves, nested as ``tolist()`` gives them, of small tensors on the
-            CPU at the time of the call; None for others.
-        tensor: The tensor while it lives; None for a Python number.
-        origin: Where it came from; None when that was not watched.
-        argument: The name of the function's parameter, where torch names it.
-        input_nr: Which of the node's forward inputs it is, where that is certain.
-    """
-
-    position: int | str
-    shape: tuple[int, ...]
-    dtype: str
-    values: Any
-    tensor: TensorRef | None
-    origin: Origin | None
-    argument: str | None = None
-    input_nr: int | None = None
-
-    @property
-    def cuts(self) -> tuple[Cut, ...]:
-        """Where gradient was lost on the way to it."""
-        return self.origin.cuts if self.origin else ()
+_MOST_READ = 64  # lines that read values out of torch
+_MOST_CHANGES = 8  # of one memory
+_MOST_CHANGED = 1024  # memories that were changed in place
 
 
 class Record:
@@ -180,18 +109,32 @@ class Record:
             _empty(held)
 
 
-def leaves_below(record: Record) -> tuple[TensorRef, ...]:
-    """The leaves that a call's output was computed from, nearest first, of the nearest calls."""
+def leaves_below(record: Record) -> tuple[frozenset[TensorRef], bool]:
+    """The leaves that a call's output was computed from, also by way of cuts, and whether all."""
     order = [record]
     seen = {id(record)}
-    leaves: dict[int, TensorRef] = {}
+    leaves: dict[TensorRef, None] = {}
+    complete, looked_at = True, 0
     for each in order:  # grows while we walk
-        leaves.update({id(leaf): leaf for leaf in each.leaves})
+        leaves.update(dict.fromkeys(each.leaves))
+        for constant in each.constants:
+            for cut in constant.cuts:
+                complete = complete and cut.complete and looked_at < MOST_LEAVES
+                if looked_at < MOST_LEAVES:  # the nearest cut knows those behind it, too
+                    looked_at += len(cut.leaves)
+                    leaves.update(dict.fromkeys(cut.leaves))
+            complete = complete and (constant.origin is None or constant.origin.complete)
         for parent in each.parents:
-            if id(parent) not in seen and len(order) < _MOST_CALLS:
-                seen.add(id(parent))
-                order.append(parent)
-    return tuple(leaves.values())
+            if id(parent) in seen:
+                continue
+            if len(order) >= _MOST_CALLS:
+                complete = False
+                continue
+            seen.add(id(parent))
+            order.append(parent)
+    if len(leaves) > MOST_LEAVES:
+        return frozenset(list(leaves)[:MOST_LEAVES]), False
+    return frozenset(leaves), complete
 
 
 class ThreadRecords:
@@ -204,6 +147,8 @@ class ThreadRecords:
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
         self._marked = 0
+        self._read: dict[tuple[str, SourceLine | None], Reading] = {}
+        self._changed: dict[int, tuple[Change, ...]] = {}
         _threads.add(self)
 
     def add(self, record: Record) -> None:
@@ -235,6 +180,34 @@ class ThreadRecords:
         self._marked += 1
         return True
 
+    def note_read(self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]) -> None:
+        """Note that a line read values out of torch; the latest lines are known."""
+        earlier = self._read.pop((how, where), None)
+        known = [cut for cut in (earlier.cuts if earlier else ()) if _some_live(cut)]
+        self._read[how, where] = Reading(how, where, combined([*cuts, *known])[0])
+        while len(self._read) > _MOST_READ:
+            del self._read[next(iter(self._read))]
+
+    @property
+    def read(self) -> Iterable[Reading]:
+        """The lines that read values out of torch."""
+        return tuple(self._read.values())
+
+    def note_change(self, storage: int, change: Change) -> None:
+        """Note that a memory was changed in place."""
+        earlier = self._changed.pop(storage, ())
+        self._changed[storage] = (*earlier, change)[-_MOST_CHANGES:]
+        while len(self._changed) > _MOST_CHANGED:
+            del self._changed[next(iter(self._changed))]
+
+    def change_of(self, storage: int, since: int) -> Change | None:
+        """What first changed a memory in place after the node of a number was made.
+
+        One that is still there, and was there then, has had its number all the time in between.
+        """
+        changes = self._changed.get(storage, ())
+        return next((change for change in changes if change.number > since), None)
+
     def _prune(self) -> None:
         living = [
             (start, reference)
@@ -248,6 +221,15 @@ class ThreadRecords:
 
 _threads: weakref.WeakSet[ThreadRecords] = weakref.WeakSet()
 _local = threading.local()
+
+
+def _some_live(cut: Cut) -> bool:
+    return cut.source() is not None or any(leaf() is not None for leaf in cut.leaves)
+
+
+def lines_that_read() -> list[Reading]:
+    """The lines that read values out of torch while they were watched, of all threads."""
+    return [reading for thread in list(_threads) for reading in thread.read]
 
 
 def any_alive() -> bool:

@@ -15,8 +15,10 @@ import torch
 from ..graph.engine import next_sequence_nr
 from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
-from ..graph.reading import why_unreadable
+from ..graph.reading import storage_id, why_unreadable
+from ..graph.tensors import base_of
 from . import records, weak_facts
+from .cuts import Change, Constant, Cut, Origin, combined
 from .module_path import ModuleStack, TensorRef
 from .operands import (
     DETACH,
@@ -27,13 +29,14 @@ from .operands import (
     function_name,
     how_cut,
     how_read,
+    is_inplace,
+    numbers_in,
     operands,
     tensors_of,
 )
-from .records import Constant, Cut, Origin, Record, leaves_below
+from .records import Record, leaves_below
 from .source_line import SourceLine, SourceLines
 
-_MOST_CUTS = 8  # per tensor
 _MOST_NUMBERS = 64  # that a program read out of tensors and may still use
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
 
@@ -80,6 +83,8 @@ class Session:
         changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
         if name == "__setitem__" and changed is not None:
             outputs = [changed]
+        if arguments and is_inplace(name):
+            self._note_change(name, arguments[0], numbers[0])
         if not outputs:
             self._saw_no_tensor(name, arguments, result)
             return
@@ -87,7 +92,8 @@ class Session:
             return  # what it makes is its own affair: its outputs get their node when it returns
         made = [output for output in outputs if output.requires_grad]
         free = [output for output in outputs if not output.requires_grad]
-        if not free and not (made and numbers[0] < numbers[1]):
+        leaf = made[0] if len(made) == 1 and made[0].is_leaf and made[0] is not changed else None
+        if not free and leaf is None and not (made and numbers[0] < numbers[1]):
             return
         going_in = operands(arguments, keywords)
         inplace = changed is not None and any(output is changed for output in outputs)
@@ -95,11 +101,10 @@ class Session:
             record = self._record(function, going_in, numbers)
             record.inplace = inplace
             if len(outputs) == 1:
-                record.output = _shape(made[0]), made[0].dtype
-                # Writing into a view makes more nodes, and which of them is last is torch's affair.
-                if not (inplace and made[0]._base is not None):
-                    record.value = _copied(made[0])
+                _note_output(record, made[0])
             self._note_all(made, record)
+        elif leaf is not None and not isinstance(weak_facts.fact(leaf), Origin):
+            free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
         for output in free:
             how = how_cut(name, output)
             origin = self._origin(name, how, going_in, output, name in DETACH)
@@ -166,7 +171,7 @@ class Session:
         """
         where = self._lines.here()
         cuts: list[Cut] = []
-        direct = False
+        direct, complete = False, True
         for _, value in going_in:
             is_tensor = isinstance(value, torch.Tensor)
             noted = weak_facts.fact(value)
@@ -177,13 +182,15 @@ class Session:
                 continue
             if isinstance(noted, Origin):
                 cuts += noted.cuts
+                complete = complete and noted.complete
             elif is_tensor and (value.requires_grad or (made_by is not None and whole)):
                 cuts += [self._cut(how, where, value, made_by)] if how else []
                 direct = how in _WHOLE
             elif made_by is None:
                 read = self._read(value)
                 cuts += read.cuts if read else ()
-        return Origin(where, tuple(dict.fromkeys(cuts))[:_MOST_CUTS], direct and len(cuts) == 1)
+        few, are_all = combined(cuts)
+        return Origin(where, few, direct and len(cuts) == 1, complete and are_all)
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
         """The record of the call that made a tensor.
@@ -207,6 +214,11 @@ class Session:
     def _cut(
         self, how: str, where: SourceLine | None, source: torch.Tensor, made_by: Record | None
     ) -> Cut:
+        own = self._lines.own()
+        if made_by is not None:
+            leaves, complete = leaves_below(made_by)
+        else:
+            leaves, complete = frozenset(self._itself_if_leaf(source)), True
         return Cut(
             how=how,
             where=where,
@@ -215,7 +227,10 @@ class Session:
             source=self.modules.reference(source),
             made_by=weakref.ref(made_by) if made_by is not None else None,
             output_nr=source.output_nr,
-            leaves=leaves_below(made_by) if made_by is not None else self._itself_if_leaf(source),
+            leaves=leaves,
+            own=None if own == where else own,
+            module=self.modules.current,
+            complete=complete,
         )
 
     def _saw_no_tensor(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
@@ -225,17 +240,27 @@ class Session:
             elif self._region is None and _function_frame() is None:
                 self._region = self._lines.here()
         elif name in TO_PYTHON and arguments:
-            origin = self._origin(name, how_read(name), [(0, arguments[0])], None, False)
+            how = how_read(name)
+            origin = self._origin(name, how, [(0, arguments[0])], None, False)
             if origin.cuts:
+                self._records.note_read(
+                    "numpy" if how == "numpy" else "item", self._lines.here(), origin.cuts
+                )
                 self._note_read(arguments[0], result, origin)
+
+    def _note_change(self, name: str, changed: Any, number: int) -> None:
+        """Note which line changes tensors in place."""
+        where = self._lines.here()
+        for tensor in tensors_of(changed):
+            storage = storage_id(tensor)
+            if storage is not None:
+                self._records.note_change(storage, Change(number, where, name))
 
     def _note_read(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
         """Note Python numbers or an array that hold a tensor's values."""
         if isinstance(result, (float, complex, list)):
-            numbers = result[:_MOST_NUMBERS] if isinstance(result, list) else [result]
-            self._numbers |= {
-                id(n): (n, origin) for n in numbers if isinstance(n, (float, complex))
-            }
+            numbers = numbers_in(result, _MOST_NUMBERS)
+            self._numbers |= {id(n): (n, origin) for n in numbers}
             for oldest in list(self._numbers)[:-_MOST_NUMBERS]:
                 del self._numbers[oldest]
         elif not isinstance(result, int):
@@ -281,9 +306,10 @@ class Session:
         for output in outputs:
             if not isinstance(output, torch.nn.Parameter):  # see `ModuleStack.reference`
                 weak_facts.note(output, noted)
-            if output._base is not None and isinstance(noted, Record) and noted.inplace:
+            base = base_of(output)
+            if base is not None and isinstance(noted, Record) and noted.inplace:
                 # Writing into a view gives the whole tensor a new node.
-                weak_facts.note(output._base, noted)
+                weak_facts.note(base, noted)
 
     def _constant(
         self, position: int | str, tensor: torch.Tensor, origin: Origin | None
@@ -311,6 +337,14 @@ def _function_frame() -> FrameType | None:
 
 def _number(position: int | str, value: Any, origin: Origin) -> Constant:
     return Constant(position, (), type(value).__name__, value, None, origin)
+
+
+def _note_output(record: Record, output: torch.Tensor) -> None:
+    """Note what a call gave."""
+    record.output = _shape(output), output.dtype
+    # Writing into a view makes more nodes, and which of them is last is torch's affair.
+    if not (record.inplace and base_of(output) is not None):
+        record.value = _copied(output)
 
 
 def _copied(tensor: torch.Tensor) -> Any:

@@ -16,6 +16,7 @@ _LIBRARIES = tuple(
     for folder in (Path(torch.__file__).parent, Path(__file__).parents[1])
     for separator in ("/", "\\")
 )
+_INSTALLED = ("site-packages", "dist-packages")
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
@@ -63,6 +64,13 @@ class SourceLines:
             found = self._known[key] = self._read(*key)
         return found
 
+    def own(self) -> SourceLine | None:
+        """The innermost running line that is in no installed library."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and is_installed(frame.f_code.co_filename):
+            frame = frame.f_back
+        return self.at(frame)
+
     def _read(self, file: str, line: int, function: str) -> SourceLine:
         if file not in self._files:
             self._files.add(file)
@@ -74,6 +82,12 @@ class SourceLines:
 def is_library(file: str) -> bool:
     """Whether code of this file belongs to torch or to gradwalk rather than to the user."""
     return file.startswith((*_LIBRARIES, _GENERATED_BY_TORCH))
+
+
+@functools.lru_cache(4096)
+def is_installed(file: str) -> bool:
+    """Whether code of this file belongs to a library that was installed, torch among them."""
+    return is_library(file) or any(f"{s}{place}{s}" in file for place in _INSTALLED for s in "/\\")
 
 
 def shown_file(file: str) -> str:

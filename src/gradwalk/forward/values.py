@@ -19,6 +19,7 @@ from ..graph.adjacency import predecessors
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import Saved, read_saved
 from ..graph.summary import json_number, plain_values
+from ..graph.tensors import version_of
 from ..graph.words import described
 from ..wire import Values
 from .annotate import MOST_INFERRED, Annotated
@@ -159,7 +160,7 @@ def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
     Its version counts every change in place; those that autograd saw gave it a new node. So an
     output with a version is believed only when it can have come by it as in ``total += loss``.
     """
-    version = int(tensor._version)
+    version = version_of(tensor)
     if version == 0:
         return True
     if (node, 0) not in captured.graph.graph["roots"]:

@@ -87,19 +87,19 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     ids = {output.node: 0 for output in outputs}
     try:
         _walk(graph, ids, most)
+        if len(ids) > most:
+            raise ValueError(
+                f"This graph has more than {most:,} nodes, and a picture of a million takes "
+                "minutes and gigabytes. Show a part of it (start from the output of one layer, or "
+                "unroll fewer steps), or pass a larger max_nodes to GraphWidget to draw it all the "
+                "same. capture(), record() and explain_grad() take graphs of any size."
+            )
+        called = dict(names.edges)
+        called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
+        _name_leaves(graph, ids, names.leaves)
+        _name_outputs(graph, ids, called)
     finally:
         free_without_recursion(ids)
-    if len(ids) > most:
-        raise ValueError(
-            f"This graph has more than {most:,} nodes, and a picture of a million takes minutes "
-            "and gigabytes. Show a part of it (start from the output of one layer, or unroll fewer "
-            "steps), or pass a larger max_nodes to GraphWidget to draw it all the same. capture(), "
-            "record() and explain_grad() take graphs of any size."
-        )
-    called = dict(names.edges)
-    called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
-    _name_leaves(graph, ids, names.leaves)
-    _name_outputs(graph, ids, called)
     graph.graph["roots"] = [(ids[output.node], output.output_nr) for output in outputs]
     graph.graph["torch_version"] = str(torch.__version__)
     # By id, and only for nodes of this graph: `names` may know the nodes of unrelated graphs.

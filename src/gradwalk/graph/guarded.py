@@ -17,7 +17,7 @@ class Guarded:
     """Builds the parts of something.
 
     Attributes:
-        failed: The parts that could not be built, and why.
+        failed: The parts that could not be built, and why. One that is built again leaves them.
 
     Example::
 
@@ -38,11 +38,17 @@ class Guarded:
             made_by: Makes it.
             instead: What to take when that fails.
         """
+        self.failed[:] = [each for each in self.failed if each["part"] != part]
         try:
             return made_by()
         except Exception as error:  # whatever a tensor, a backend or a user's class may raise
             self.failed.append({"part": part, "sentence": could_not(part, error)})
             return instead
+
+    @property
+    def first(self) -> str | None:
+        """The sentence why the first of the parts that failed did; None when none has."""
+        return self.failed[0]["sentence"] if self.failed else None
 
     def why(self, part: str) -> str | None:
         """The sentence why a part failed; None where it did not."""

@@ -33,7 +33,7 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
 
     @functools.wraps(function)
-    def kept(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         enabled = torch.is_grad_enabled()
         try:
             return function(*args, **kwargs)
@@ -42,7 +42,7 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 # Not torch.set_grad_enabled: a Python call can be interrupted before it begins.
                 torch._C._set_grad_enabled(enabled)
 
-    return kept
+    return wrapped
 
 
 def is_watched() -> bool:

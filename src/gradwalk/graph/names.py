@@ -38,6 +38,9 @@ class Names:
             itself while it lives.
         modules: Dotted path of a module -> the class whose ``forward`` it runs.
         classes: Dotted path of a module -> the name of its class.
+        places: ``id`` of a module -> itself while it lives, the variable that it was found by, and
+            its dotted path there. The first place given to a module stays.
+        parameters: Variable of a module -> ``id`` of each of its parameters -> its dotted path.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -46,6 +49,13 @@ class Names:
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
+    places: dict[int, tuple[weakref.ref[torch.nn.Module], str, str]] = field(default_factory=dict)
+    parameters: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
+        """The variable that a module was found by, and its dotted path; None for neither."""
+        reference, variable, path = self.places.get(id(module), (None, "", ""))
+        return (variable, path) if reference is not None and reference() is module else None
 
     def name_of(self, tensor: torch.Tensor) -> str | None:
         """What the user calls a tensor, of any kind; None for no name."""
@@ -171,6 +181,15 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         found.modules.setdefault(path, kind)
     for path, below in modules_by_path({prefix: module}):
         found.classes.setdefault(path, type(below).__name__)
+        if id(below) not in found.places:
+            found.places[id(below)] = weakref.ref(below), prefix, path
+    found.parameters.setdefault(
+        prefix,
+        {
+            id(parameter): f"{prefix}.{name}" if prefix else name
+            for name, parameter in module.named_parameters()
+        },
+    )
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
             found.add(f"{prefix}.{name}" if prefix else name, tensor)

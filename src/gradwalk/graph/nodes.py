@@ -162,15 +162,3 @@ def donates_buffers(node: Any) -> bool:
     forward = node._forward_cls
     donated = getattr(getattr(forward, "metadata", None), "bw_donated_idxs", None)
     return bool(donated) and getattr(forward, "compiled_bw", None) is not None
-
-
-def version_of(tensor: torch.Tensor) -> int:
-    """How often a tensor was changed in place; 0 of an inference tensor, which does not count."""
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def set_version(tensor: torch.Tensor, version: int) -> None:
-    """Set how often a tensor counts as changed in place; nothing for an inference tensor."""
-    if tensor.is_inference():
-        return
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))

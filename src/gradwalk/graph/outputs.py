@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -21,33 +21,6 @@ Program = GraphModule | ExportedProgram
 def is_program(value: Any) -> TypeGuard[Program]:
     """Whether a value is a static graph: what torch.export or torch.fx.symbolic_trace returned."""
     return isinstance(value, (ExportedProgram, GraphModule))
-
-
-def only_program(given: Sequence[Any], caller: str) -> Program | None:
-    """The static graph that was given, alone; None when something else was given.
-
-    Args:
-        given: The outputs that a user handed over.
-        caller: The public name to use in messages.
-
-    Raises:
-        TypeError: There is something else along with it.
-    """
-    programs = [value for value in given if is_program(value)]
-    if not programs:
-        return None
-    if len(given) > 1:
-        raise TypeError(
-            f"{caller}() was given {len(given)} values, and {_counted(len(programs))} among "
-            "them. It takes one static graph, or the autograd graph of tensors: give each its own "
-            "call, or draw them side by side with gradwalk.compare({'dynamic': loss, "
-            "'static': program})."
-        )
-    return programs[0]
-
-
-def _counted(count: int) -> str:
-    return "a static graph is" if count == 1 else f"{count} static graphs are"
 
 
 @dataclass(frozen=True)
@@ -88,6 +61,37 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
             f"Pass the tensor you would call backward() on, for example {caller}(loss)."
         )
     return outputs
+
+
+def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
+    """What was given: one static graph, or outputs as `read_outputs` reads them.
+
+    Args:
+        given: What a user handed over.
+        caller: The public name to use in messages.
+
+    Returns:
+        The static graph, or the outputs.
+
+    Raises:
+        TypeError: There is something else along with a static graph, or of no kind to draw.
+        ValueError: Nothing was given, or a tensor that no gradient can flow from.
+    """
+    programs = [value for value in given if is_program(value)]
+    if not programs:
+        return read_outputs(given, caller)
+    if len(given) > 1:
+        raise TypeError(
+            f"{caller}() was given {len(given)} values, and {_counted(len(programs))} among "
+            "them. It takes one static graph, or the autograd graph of tensors: give each its own "
+            "call, or draw them side by side with gradwalk.compare({'dynamic': loss, "
+            "'static': program})."
+        )
+    return programs[0]
+
+
+def _counted(count: int) -> str:
+    return "a static graph is" if count == 1 else f"{count} static graphs are"
 
 
 def values_in(given: Any) -> list[Any]:

@@ -42,12 +42,14 @@ class Saved:
         value: The tensor, or a plain value; None when it was freed or is packed.
         freed: Whether torch has dropped it.
         note: A sentence when the value needs one.
+        changed: Whether it was changed in place since, so that backward refuses it.
     """
 
     name: str
     value: Any
     freed: bool = False
     note: str | None = None
+    changed: bool = False
 
 
 def read_saved(node: Node) -> Iterator[Saved]:
@@ -75,6 +77,24 @@ def is_freed(node: Node) -> bool:
     return next(known, False)
 
 
+def saved_value(node: Node, name: str) -> Any:
+    """What a C++ node keeps under a name of `saved_names`, unpacked.
+
+    Raises:
+        Exception: It was freed or changed in place, or what a hook that unpacks it raises.
+    """
+    return getattr(node, f"_saved_{name}")
+
+
+def packed_value(node: Node, name: str) -> Any:
+    """The same as it was packed, for a tensor or a list of them; None for a plain value.
+
+    Raises:
+        RuntimeError: It is a list of tensors, and was freed.
+    """
+    return getattr(node, f"_raw_saved_{name}", None)
+
+
 def saved_models(node: Node, most: int) -> tuple[list[SavedModel], int]:
     """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
     saved = read_saved(node)
@@ -93,22 +113,22 @@ def _of_function(node: Any) -> Iterator[Saved]:
 
 def _of_attribute(node: Any, name: str) -> Iterator[Saved]:
     try:
-        packed = getattr(node, f"_raw_saved_{name}", None)
+        packed = packed_value(node, name)
     except RuntimeError:
         yield Saved(name, None, freed=True, note=_FREED)
         return
     if packed is None:
         try:
-            value = getattr(node, f"_saved_{name}")
+            value = saved_value(node, name)
         except Exception as error:  # such as sizes that torch traces as symbols
             yield Saved(name, None, note=_REFUSED.format(first_line(error)))
             return
         if value is not None:
             yield Saved(name, value)
     elif isinstance(packed, tuple):
-        yield from _of_list(name, packed, lambda: getattr(node, f"_saved_{name}"))
+        yield from _of_list(name, packed, lambda: saved_value(node, name))
     else:
-        yield from _unpacked(name, packed, lambda: getattr(node, f"_saved_{name}"))
+        yield from _unpacked(name, packed, lambda: saved_value(node, name))
 
 
 def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
@@ -131,7 +151,7 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
     except RuntimeError as error:
         changed = getattr(raw, "data", None)
         if "modified by an inplace operation" in str(error):
-            yield Saved(name, changed, note=_CHANGED)
+            yield Saved(name, changed, note=_CHANGED, changed=True)
         else:
             yield Saved(name, None, freed=True, note=_FREED)
         return

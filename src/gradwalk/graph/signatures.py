@@ -16,6 +16,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -90,6 +92,16 @@ def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
         else:
             names.append(argument.name)
     return tuple(names)
+
+
+Operator = torch._ops.OpOverload
+"""The class of torch's own operators, as programs written down call them."""
+
+
+def declared_arguments(operator: Operator) -> dict[str, bool]:
+    """The names of an operator's arguments, and whether each is a tensor."""
+    declared = operator._schema.arguments
+    return {each.name: isinstance(each.type, torch.TensorType) for each in declared}
 
 
 @functools.cache

@@ -55,7 +55,7 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
     """
     # A subclass may refuse any method, or run a user's code: the base class's are used.
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-        summary = frame(tensor)
+        summary = without_values(tensor)
         if summary["note"] is not None:
             return summary
         try:
@@ -67,7 +67,7 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
     return summary
 
 
-def frame(tensor: torch.Tensor) -> TensorSummary:
+def without_values(tensor: torch.Tensor) -> TensorSummary:
     """What can be said of a tensor without reading its values; the numbers are None."""
     found: TensorSummary = {
         "shape": [],

@@ -17,6 +17,7 @@ from torch.fx.operator_schemas import get_signature_for_torch_op
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from ..graph.outputs import Program
+from ..graph.signatures import Operator, declared_arguments
 from .stack_trace import source_line
 
 _INPUTS = ("placeholder", "get_attr")
@@ -203,7 +204,7 @@ def _op_and_name(node: Node, source: _Source) -> tuple[str, str | None]:
         return "buffer" if is_buffer and "_tensor_constant" not in target else "constant", target
     if node.op == "call_module":
         return type(_attribute(source.module, target)).__name__, target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, Operator):
         return str(target), None
     return str(getattr(target, "__name__", target)), None
 
@@ -273,8 +274,12 @@ def _operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any
     if node.target is operator.getitem and len(node.args) == 2 and _is_node(node.args[0]):
         yield f"[{node.args[1]}]", node.args[0]
         return
-    names = _parameter_names(node, module)
-    tensors = _tensor_arguments(node.target)
+    target: Any = node.target
+    declared = declared_arguments(target) if isinstance(target, Operator) else None
+    names = [*declared] if declared is not None else _parameter_names(node, module)
+    tensors = {name for name, is_tensor in (declared or {}).items() if is_tensor}
+    if target in _ARITHMETIC:
+        tensors = {"a", "b"}
     given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
     for argument, value in [*given, *node.kwargs.items()]:
         for name, each in _flat(argument, value):
@@ -302,17 +307,9 @@ def _is_node(value: Any) -> bool:
     return isinstance(value, Node)
 
 
-def _tensor_arguments(target: Any) -> set[str]:
-    if not isinstance(target, torch._ops.OpOverload):
-        return {"a", "b"} if target in _ARITHMETIC else set()
-    return {a.name for a in target._schema.arguments if isinstance(a.type, torch.TensorType)}
-
-
 def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
     """What the callee calls its positional arguments, as far as it tells."""
     target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload):
-        return [argument.name for argument in target._schema.arguments]
     if node.op == "call_module":
         return _names_of(_attribute(module, target).forward, node)
     if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -20,7 +19,7 @@ from .stack_trace import source_line
 
 @dataclass(frozen=True)
 class StaticCapture:
-    """A static graph where a `gradwalk.graph.capture.Capture` would stand.
+    """A static graph with all that a click on it needs.
 
     Attributes:
         graph: What `gradwalk.capture` gives.
@@ -29,9 +28,6 @@ class StaticCapture:
         tensors_held: Node -> the parameter, buffer or constant that it stands for.
         bodies: Node -> the graph inside, of the subgraphs that control flow runs.
         modules: Namespace -> class name of the modules.
-        nodes: No autograd nodes are behind it.
-        tensors: Nor tensors that backward could pass.
-        annotations: Nor was it watched.
     """
 
     graph: nx.MultiDiGraph
@@ -40,18 +36,11 @@ class StaticCapture:
     tensors_held: Mapping[int, torch.Tensor]
     bodies: Mapping[int, GraphModule]
     modules: Mapping[str, str]
-    nodes: tuple[()] = ()
-    tensors: Mapping[tuple[int, int], weakref.ref[torch.Tensor]] = field(default_factory=dict)
-    annotations: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def made_by(self) -> str:
         """What wrote it down: "torch.export" or "torch.fx"."""
         return str(self.graph.graph["made_by"])
-
-    def watched(self) -> nx.MultiDiGraph:
-        """The graph; a copy."""
-        return self.graph.copy()
 
     def source(self, node: int) -> SourceLine | None:
         """The line of the user's program that a node came from."""

@@ -17,6 +17,8 @@ from ..graph.reading import PART, everywhere, why_unreadable
 from ..graph.saved import read_saved
 
 Saved = dict[str, Any]
+Why = tuple[str, str] | tuple[str, str, str | None]
+Rule = Callable[[str | None, Saved], Why | None]
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,13 @@ class Block:
         node: The node's id.
         because: Why, as the end of a sentence: "its input is nowhere above 0".
         remedy: What to do about it.
+        factor: The argument whose zeros do it, where it is one.
     """
 
     node: int
     because: str
     remedy: str
+    factor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,63 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
     return Blocks([] if reached else list(found.values()), unknown)
 
 
+@dataclass(frozen=True)
+class BlockedLeaves:
+    """What stands between the outputs and several nodes.
+
+    Attributes:
+        by_block: Operations that block, with those of the nodes that lie behind them and to which
+            no way is open; each node at one of them.
+        rest: The nodes to which a way is open, as far as can be told.
+        unknown: As of `Blocks`, for the rest.
+    """
+
+    by_block: list[tuple[Block, list[int]]]
+    rest: list[int]
+    unknown: bool
+
+
+def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
+    """Why no gradient but zeros can arrive at some nodes: `blocks_before` for many, in one walk.
+
+    Args:
+        captured: The graph.
+        targets: The nodes.
+    """
+    graph = captured.graph
+    waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
+    reached = set(waiting)
+    stopped: list[tuple[Block, int]] = []
+    unknown = False
+    for node in waiting:  # grows while we walk
+        saved, complete = _saved(captured.nodes[node])
+        unknown = unknown or not complete
+        for _, following, edge in graph.out_edges(node, data=True):
+            why = _blocked(captured.nodes[node], edge["argument"], saved)
+            if why is not None:
+                stopped.append((Block(node, *why), following))
+            elif following not in reached:
+                reached.add(following)
+                waiting.append(following)
+    behind: dict[int, list[int]] = {}
+    blocks: dict[int, Block] = {}
+    sought, seen = set(targets) - reached, set(reached)
+    for block, start in stopped:
+        if start in seen:
+            continue
+        seen.add(start)
+        beyond = [start]
+        for node in beyond:  # grows while we walk
+            if node in sought:
+                blocks.setdefault(block.node, block)
+                behind.setdefault(block.node, []).append(node)
+            new = [each for each in graph.succ[node] if each not in seen]
+            seen.update(new)
+            beyond += new
+    found = [(blocks[node], leaves) for node, leaves in behind.items()]
+    return BlockedLeaves(found, [node for node in targets if node in reached], unknown)
+
+
 def _saved(node: Node) -> tuple[Saved, bool]:
     """What a node saved and can be read, and whether that is all of it."""
     if not keeps_tensors(type(node)) or node_class(type(node)).is_function:
@@ -100,7 +161,7 @@ def _is_there(value: Any) -> bool:
     return value is not None
 
 
-def _blocked(node: Node, argument: str | None, saved: Saved) -> tuple[str, str] | None:
+def _blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
     name = op_name(node)
     if name in _FLAT:
         return "its result is the same for inputs that differ a little", (
@@ -118,7 +179,7 @@ _FLAT = frozenset(
 )
 
 
-def _dead_relu(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _dead_relu(_: str | None, saved: Saved) -> Why | None:
     if not everywhere(saved["result"], lambda result: result <= 0):
         return None
     return "a dead ReLU, whose input is nowhere above 0", (
@@ -126,7 +187,7 @@ def _dead_relu(_: str | None, saved: Saved) -> tuple[str, str] | None:
     )
 
 
-def _threshold(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _threshold(_: str | None, saved: Saved) -> Why | None:
     limit = saved["threshold"]
     if not everywhere(saved["self"], lambda value: value <= limit):
         return None
@@ -135,14 +196,14 @@ def _threshold(_: str | None, saved: Saved) -> tuple[str, str] | None:
     )
 
 
-def _hardtanh(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _hardtanh(_: str | None, saved: Saved) -> Why | None:
     low, high = saved["min_val"], saved["max_val"]
     if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
         return None
     return _outside(low, high)
 
 
-def _clamp(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _clamp(_: str | None, saved: Saved) -> Why | None:
     low = -math.inf if saved.get("min") is None else saved["min"]
     high = math.inf if saved.get("max") is None else saved["max"]
     value = saved["self"]
@@ -168,8 +229,8 @@ def _outside(low: Any, high: Any) -> tuple[str, str]:
     )
 
 
-def _saturated(low: float) -> Callable[[str | None, Saved], tuple[str, str] | None]:
-    def rule(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _saturated(low: float) -> Rule:
+    def rule(_: str | None, saved: Saved) -> Why | None:
         if not everywhere(saved["result"], lambda result: (result == low) | (result == 1)):
             return None
         return f"it is saturated: its result is everywhere exactly {low:g} or 1", (
@@ -179,13 +240,13 @@ def _saturated(low: float) -> Callable[[str | None, Saved], tuple[str, str] | No
     return rule
 
 
-def _masked(argument: str | None, saved: Saved) -> tuple[str, str] | None:
+def _masked(argument: str | None, saved: Saved) -> Why | None:
     if argument != "self" or not everywhere(saved["mask"], lambda mask: mask):
         return None
     return "its mask covers everything", "check the mask"
 
 
-def _where(argument: str | None, saved: Saved) -> tuple[str, str] | None:
+def _where(argument: str | None, saved: Saved) -> Why | None:
     if argument not in ("self", "other"):
         return None
     taken = argument == "self"
@@ -194,21 +255,30 @@ def _where(argument: str | None, saved: Saved) -> tuple[str, str] | None:
     return f"its condition selects nothing of {argument}", "check the condition"
 
 
-def _product(one: str, other: str) -> Callable[[str | None, Saved], tuple[str, str] | None]:
+def _product(one: str, other: str) -> Rule:
     """Of a product: the gradient of one factor is multiplied by the other."""
 
-    def rule(argument: str | None, saved: Saved) -> tuple[str, str] | None:
+    def rule(argument: str | None, saved: Saved) -> Why | None:
         factor = {one: other, other: one}.get(argument or "")
         if factor is None or not everywhere(saved[factor], lambda value: value == 0):
             return None
-        return f"what it is multiplied by ({factor}) is zero everywhere", (
-            "check the mask or whatever made those zeros"
+        return (
+            f"what it is multiplied by ({factor}) is zero everywhere",
+            "check the mask or whatever made those zeros",
+            factor,
         )
 
     return rule
 
 
-def _power(_: str | None, saved: Saved) -> tuple[str, str] | None:
+def _scaled(argument: str | None, saved: Saved) -> Why | None:
+    """Of a normalisation: its input's gradient is multiplied by its weight."""
+    if argument != "input" or not everywhere(saved["weight"], lambda value: value == 0):
+        return None
+    return "its weight is zero everywhere", "start from another weight than 0", "weight"
+
+
+def _power(_: str | None, saved: Saved) -> Why | None:
     if saved["exponent"] <= 1 or not everywhere(saved["self"], lambda value: value == 0):
         return None
     return f"the slope of a power of {saved['exponent']:g} is zero at 0", (
@@ -216,7 +286,7 @@ def _power(_: str | None, saved: Saved) -> tuple[str, str] | None:
     )
 
 
-_RULES: dict[str, Callable[[str | None, Saved], tuple[str, str] | None]] = {
+_RULES: dict[str, Rule] = {
     "ReluBackward0": _dead_relu,
     "ThresholdBackward0": _threshold,
     "HardtanhBackward0": _hardtanh,
@@ -235,4 +305,8 @@ _RULES: dict[str, Callable[[str | None, Saved], tuple[str, str] | None]] = {
     "DotBackward0": _product("self", "tensor"),
     "ConvolutionBackward0": _product("input", "weight"),
     "PowBackward0": _power,
+    "NativeBatchNormBackward0": _scaled,
+    "CudnnBatchNormBackward0": _scaled,
+    "NativeLayerNormBackward0": _scaled,
+    "NativeGroupNormBackward0": _scaled,
 }

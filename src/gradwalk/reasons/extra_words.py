@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..forward.cut_words import ALIAS
-from ..forward.records import Constant, Cut
+from ..forward.cuts import Constant, Cut
 
 _HOW = {
     "detach": "{}.detach() took it out of the graph",

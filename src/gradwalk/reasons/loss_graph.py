@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
+from ..backward.inner_leaves import inner_leaves
 from ..forward.annotate import Annotated, annotate
-from ..forward.provenance import cuts_of
-from ..forward.records import Cut
+from ..forward.annotations import cuts_of, was_watched
+from ..forward.cuts import Cut, Reading
+from ..forward.operand_constants import watched
+from ..forward.records import lines_that_read
 from ..graph.adjacency import predecessors
-from ..graph.capture import capture_nodes
+from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
 from ..graph.outputs import read_outputs, values_in
@@ -43,7 +46,9 @@ class LossGraph:
     @property
     def is_watched(self) -> bool:
         """Whether `watch` saw the forward pass, or a part of it."""
-        return self.captured is not None and bool(self.captured.annotations)
+        if self.captured is not None and (self.captured.annotations or self.cuts):
+            return True
+        return any(was_watched(tensor) for tensor in self.without_grad)
 
     def node_of(self, tensor: torch.Tensor) -> int | None:
         """The id of the node that made a tensor, or accumulates into it; None for no such node."""
@@ -54,8 +59,40 @@ class LossGraph:
         return self._ids.get(gradient_edge(tensor)[0])
 
     def cuts_from(self, tensor: torch.Tensor) -> list[Cut]:
-        """Where values that were computed from a tensor went on without gradient."""
-        return [cut for cut in self._cuts if _began_at(cut, tensor)]
+        """Where values that were computed from a tensor went on without gradient, each cause once.
+
+        Args:
+            tensor: A tensor that needs grad.
+        """
+        found = (group.cut_of(tensor) for group in self._behind)
+        return [cut for cut in found if cut is not None]
+
+    def readings_of(self, tensor: torch.Tensor) -> list[Reading]:
+        """The lines that read values computed from a tensor out of torch, the latest last."""
+        return [reading for reading, behind in self._readings if id(tensor) in behind]
+
+    @functools.cached_property
+    def sees_all(self) -> bool:
+        """Whether `watch` saw every operation of the graph, and all that led to its constants."""
+        if self.captured is None or not all(cut.complete for cut in self.cuts):
+            return False
+        annotations, graph = self.captured.annotations, self.captured.graph
+        return all(
+            node in annotations
+            and all(c.origin is None or c.origin.complete for c in annotations[node].constants)
+            for node, kind in graph.nodes(data="kind")
+            if kind == "op"
+        )
+
+    @property
+    def knows_inputs(self) -> bool:
+        """Whether nothing came in from outside of the watch that needs no grad."""
+        seen = self.captured.annotations.values() if self.captured is not None else ()
+        return all(constant.origin is not None for each in seen for constant in each.constants)
+
+    def inner_node_of(self, tensor: torch.Tensor) -> int | None:
+        """The custom Function whose backward runs one of its own, which may reach a leaf."""
+        return self._inner.get(id(tensor))
 
     def backward_ran(self, node: int) -> bool:
         """Whether the operations that pass gradients to a node have freed what they saved.
@@ -85,16 +122,100 @@ class LossGraph:
         leaves = [(i, node) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]
         return {id(leaf_tensor(node)): i for i, node in leaves}
 
-    @property
-    def _cuts(self) -> Iterator[Cut]:
-        cuts = [
-            cut
-            for extra in (self.captured.extras if self.captured is not None else ())
-            if extra.constant is not None
-            for cut in extra.constant.cuts
-        ]
+    def reaches_inside(self, key: int) -> bool:
+        """Whether a custom Function can reach a leaf, by its ``id``; see `inner_node_of`."""
+        return key in self._inner
+
+    @functools.cached_property
+    def _inner(self) -> dict[int, int]:
+        nodes = self.captured.nodes if self.captured is not None else []
+        return {id(leaf): i for i, node in enumerate(nodes) for leaf in inner_leaves(node)}
+
+    @functools.cached_property
+    def cuts(self) -> list[Cut]:
+        """Where gradient was lost on the way to it, also by way of what is no constant."""
+        cuts = _cuts_in(self.captured) if self.captured is not None else []
         cuts += [cut for tensor in self.without_grad for cut in cuts_of(tensor)]
-        yield from dict.fromkeys(cuts)
+        return list(dict.fromkeys(cuts))
+
+    @functools.cached_property
+    def _readings(self) -> list[tuple[Reading, dict[int, Cut]]]:
+        return [(reading, _by_tensor(reading.cuts)) for reading in lines_that_read()]
+
+    @functools.cached_property
+    def _behind(self) -> list[_Behind]:
+        return list(_behind(self.cuts))
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """Cuts of one cause, with the graphs that still live behind them.
+
+    Attributes:
+        cuts: The cuts.
+        known: ``id`` of each tensor that lives of those known to be behind one -> that cut.
+        leaves: ``id`` of each leaf of these graphs.
+        nodes: Their nodes.
+    """
+
+    cuts: list[Cut]
+    known: dict[int, Cut]
+    leaves: frozenset[int]
+    nodes: frozenset[Node]
+
+    def cut_of(self, tensor: torch.Tensor) -> Cut | None:
+        """The cut that a tensor is behind; None where it is behind none of these."""
+        found = self.known.get(id(tensor))
+        if found is not None or not tensor.requires_grad:
+            return found
+        if tensor.is_leaf:
+            return self.cuts[0] if id(tensor) in self.leaves else None
+        return self.cuts[0] if gradient_edge(tensor)[0] in self.nodes else None
+
+
+def _behind(cuts: Iterable[Cut]) -> Iterator[_Behind]:
+    """Cuts by their cause, those behind other cuts included; each graph is walked once."""
+    waiting = list(cuts)
+    known = set(waiting)
+    while waiting:
+        by_cause: dict[Any, list[Cut]] = {}
+        for cut in waiting:
+            by_cause.setdefault(cut.cause, []).append(cut)
+        waiting = []
+        for group in by_cause.values():
+            sources = [cut.source() for cut in group]
+            living = [s for s in sources if s is not None and s.requires_grad and not s.is_leaf]
+            if not living:
+                yield _Behind(group, _by_tensor(group), frozenset(), frozenset())
+                continue
+            # As a capture, which sees to it that what was walked can be freed.
+            captured = capture_nodes(read_outputs((living,), "explain_grad"), Names())
+            leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
+            yield _Behind(
+                group,
+                _by_tensor(group),
+                frozenset(map(id, leaves)),
+                frozenset(captured.nodes),
+            )
+            further = [cut for cut in _cuts_seen(captured) if cut not in known]
+            known.update(further)
+            waiting += further
+
+
+def _cuts_in(captured: Annotated) -> list[Cut]:
+    """The cuts that led to constants and leaves of a graph."""
+    return [
+        cut
+        for extra in captured.extras
+        if extra.constant is not None
+        for cut in extra.constant.cuts
+    ] + [cut for leaf in map(leaf_tensor, captured.nodes) for cut in cuts_of(leaf)]
+
+
+def _cuts_seen(captured: Capture) -> list[Cut]:
+    """The same of a graph that was not annotated."""
+    seen = [cut for annotation in watched(captured).values() for cut in annotation.cuts]
+    return seen + [cut for leaf in map(leaf_tensor, captured.nodes) for cut in cuts_of(leaf)]
 
 
 def read_loss(loss: Any, names: Names) -> LossGraph:
@@ -134,14 +255,11 @@ def graph_of(captured: Annotated) -> LossGraph:
     return LossGraph(captured, (), only or "the loss")
 
 
-def _began_at(cut: Cut, tensor: torch.Tensor) -> bool:
-    source = cut.source()
-    if source is tensor or any(leaf() is tensor for leaf in cut.leaves):
-        return True
-    if source is None or source.is_leaf or not tensor.requires_grad:
-        return False
-    # As a capture, which sees to it that what was walked can be freed.
-    behind = capture_nodes(read_outputs((source,), "explain_grad"), Names()).nodes
-    if tensor.is_leaf:
-        return any(leaf_tensor(node) is tensor for node in behind)
-    return gradient_edge(tensor)[0] in set(behind)
+def _by_tensor(cuts: Iterable[Cut]) -> dict[int, Cut]:
+    """``id`` of each tensor that a cut began at, and of each leaf behind one -> the cut."""
+    cuts = list(cuts)
+    found: dict[int, Cut] = {}
+    for cut in cuts:
+        found.update({id(t): cut for leaf in cut.leaves if (t := leaf()) is not None})
+    found.update({id(source): cut for cut in cuts if (source := cut.source()) is not None})
+    return found

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from ..forward.annotate import Annotated
+from ..forward.annotations import cuts_of
 from ..forward.cut_words import ALIAS
-from ..forward.provenance import cuts_of
-from ..forward.records import Cut
+from ..forward.cuts import Cut, Reading
 from ..forward.source_line import SourceLine
-from ..graph.nodes import version_of
 from ..graph.reading import everywhere, why_unreadable
+from ..graph.tensors import version_of
 from .blocking import Block, Blocks, blocks_before
 from .loss_graph import LossGraph
 
@@ -22,10 +22,12 @@ KINDS = {
     "frozen": "requires_grad is False",
     "cut": "Cut off from the loss",
     "unused": "Not part of the graph of the loss",
+    "unknown": "Not part of the graph of the loss, for a reason that is not known",
     "intermediate": "Not a leaf",
     "waiting": "No backward pass yet",
     "cleared": "Cleared since backward ran",
     "zero": "Zero everywhere",
+    "nan": "NaN or infinite",
 }
 """The kinds of reasons, in the order in which parameters are listed, and what to head them with."""
 
@@ -97,8 +99,21 @@ def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -
     return _inside(asked, graph, node)
 
 
+def reason_outside(tensor: torch.Tensor, name: str, graph: LossGraph) -> Reason:
+    """Why a tensor that needs grad is not part of the graph behind a loss."""
+    return _outside(_Asked(tensor, name), graph)
+
+
 def _there(asked: _Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
     if not _is_zero(grad):
+        odd = _not_finite(grad)
+        if odd:
+            return Reason(
+                "nan",
+                f"{asked.its_grad} has {odd} in it, and an optimizer's step would write that into "
+                "the values: GraphWidget(loss).diagnose() names the operation that made the first "
+                "after a backward pass.",
+            )
         return Reason(
             "gradient",
             f"{asked.its_grad} holds a gradient: the sum of what backward passes have added since "
@@ -181,7 +196,7 @@ def _needs_no_grad(asked: _Asked, graph: LossGraph | None, node: int | None) -> 
         return Reason(
             "frozen",
             f"{asked.start} needs no grad, so backward computes no gradient for it: "
-            f"{_lost(cuts[0], 'a tensor that requires grad')}.",
+            f"{lost_by(cuts[0], 'a tensor that requires grad')}.",
         )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return Reason(
@@ -230,25 +245,69 @@ def _outside(asked: _Asked, graph: LossGraph) -> Reason:
     cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
     if cuts:
         return Reason("cut", _cut_off(asked, graph, cuts))
+    inner = graph.inner_node_of(asked.tensor)
+    if inner is not None and graph.captured is not None:
+        op = graph.captured.graph.nodes[inner]["op"]
+        return Reason(
+            "waiting",
+            f"{asked.start} is no leaf of the graph of {graph.name}, but {op} (node {inner}) can "
+            "reach it: its backward may run one of its own, as a reentrant checkpoint does, and "
+            f"add to {asked.its_grad}; call backward() and look again.",
+        )
+    readings = graph.readings_of(asked.tensor)
+    if readings and (graph.captured is None or graph.is_watched):
+        return Reason("unknown", _read_out(asked, graph, readings))
     if graph.captured is None:
+        return Reason("unused", _without_graph(asked, graph))
+    if not graph.is_watched:
         return Reason(
             "unused",
-            f"{graph.start} does not require grad, so no gradient flows from it to {asked.within}: "
-            "it was computed under torch.no_grad(), was detached, or comes from nothing that "
-            "requires grad; run the forward pass under gradwalk.watch() and ask again to see "
-            "where it was cut.",
+            f"{asked.start} is not part of the graph of {graph.name}: {graph.name} was not "
+            "computed from it, or only from values that were taken out of it (detach(), a copy, "
+            "a number); run the forward pass under gradwalk.watch() and ask again to see where.",
+        )
+    if graph.sees_all:
+        return Reason(
+            "unused",
+            f"{asked.start} is not part of the graph of {graph.name}: "
+            f"{'' if graph.knows_inputs else 'as far as watch() saw, '}{graph.name} was not "
+            "computed from it, so no gradient flows to it; use it in the forward pass, or start "
+            "backward from what was computed from it.",
         )
     return Reason(
-        "unused",
-        f"{asked.start} is not part of the graph of {graph.name}: "
-        + (
-            f"{graph.name} was not computed from it, so no gradient flows to it; use it in the "
-            "forward pass, or start backward from what was computed from it."
-            if graph.is_watched
-            else f"{graph.name} was not computed from it, or only from values that were taken out "
-            "of it (detach(), a copy, a number); run the forward pass under gradwalk.watch() and "
-            "ask again to see where."
-        ),
+        "unknown",
+        f"{asked.start} is not part of the graph of {graph.name}, and why is not known: watch() "
+        "did not see all that led there, because a part of the forward pass ran outside of it or "
+        f"is too long to be followed; either {graph.name} was not computed from {asked.within}, or "
+        "its values came by a way without a graph.",
+    )
+
+
+def _without_graph(asked: _Asked, graph: LossGraph) -> str:
+    start = f"{graph.start} does not require grad, so no gradient flows from it to {asked.within}"
+    if graph.is_watched:
+        return (
+            f"{start}: it was made at a time when watch() saw nothing go into it that requires "
+            "grad; compute it from tensors that do."
+        )
+    return (
+        f"{start}: it was computed under torch.no_grad(), was detached, or comes from nothing that "
+        "requires grad; run the forward pass under gradwalk.watch() and ask again to see where it "
+        "was cut."
+    )
+
+
+def _read_out(asked: _Asked, graph: LossGraph, readings: Sequence[Reading]) -> str:
+    last = readings[-1]
+    what = "a NumPy array" if last.how == "numpy" else "Python numbers"
+    others = len(readings) - 1
+    more = f" (and at {others} more line{'s' * (others > 1)})" if others else ""
+    return (
+        f"{asked.start} is not part of the graph of {graph.name}, and why is not known for sure: "
+        f"values of it, or computed from it, were read as {what}{_at(last.where, text=True)}{more},"
+        " and what a program makes of those is not seen; if "
+        f"{graph.name} was computed from them, that is where its gradient ends: stay with torch "
+        "functions there."
     )
 
 
@@ -256,15 +315,21 @@ def _cut_off(asked: _Asked, graph: LossGraph, cuts: Sequence[Cut]) -> str:
     cut = cuts[0]
     own = cut.source() is asked.tensor
     source = asked.within if own else f"a tensor that was computed from {asked.within}"
-    places = {str(each.where) for each in cuts if each.where is not None}
-    others = len(places) - 1
+    others = len(cuts) - 1
     more = f" (and the like at {others} more place{'s' * (others > 1)})" if others > 0 else ""
-    return f"No gradient reaches {asked.within} from {graph.name}: {_lost(cut, source)}{more}."
+    return f"No gradient reaches {asked.within} from {graph.name}: {lost_by(cut, source)}{more}."
 
 
-def _lost(cut: Cut, source: str) -> str:
-    """How gradient was lost, and what to do about it: a clause for after a colon."""
+def lost_by(cut: Cut, source: str) -> str:
+    """How gradient was lost, and what to do about it: a clause for after a colon.
+
+    Args:
+        cut: Where it was lost.
+        source: What to call the tensor whose values went on.
+    """
     at = _at(cut.where, text=True)
+    if cut.own is not None:
+        at += f", called{_at(cut.own, text=True)},"
     region = f" (switched off at {cut.region})" if cut.region is not None else ""
     return {
         "detach": f"detach(){at} took the values of {source} without its graph; leave out the "
@@ -312,6 +377,21 @@ def _at(where: SourceLine | None, *, text: bool = False) -> str:
     if where is None:
         return ""
     return f" at {where}" + (f" (`{where.text}`)" if text and where.text else "")
+
+
+def _not_finite(grad: torch.Tensor) -> str:
+    """Which of "NaN" and "Inf" a gradient has; empty where it has none."""
+    if why_unreadable(grad) is not None:
+        return ""
+    try:
+        values = grad.detach().coalesce().values() if grad.is_sparse else grad
+        if everywhere(values, torch.isfinite) is not False:
+            return ""
+        has_nan = everywhere(values, lambda part: ~part.isnan()) is False
+        has_inf = everywhere(values, lambda part: ~part.isinf()) is False
+    except (RuntimeError, NotImplementedError):  # on the meta device, ...
+        return ""
+    return " and ".join(word for word, has in (("NaN", has_nan), ("Inf", has_inf)) if has)
 
 
 def _is_zero(grad: torch.Tensor) -> bool:

@@ -11,7 +11,7 @@ import torch
 from ..forward.annotate import annotate
 from ..graph.capture import capture_nodes
 from ..graph.names import read_names
-from ..graph.outputs import only_program, read_outputs
+from ..graph.outputs import read_given
 from ..program.fx_graph import capture_program
 
 
@@ -77,9 +77,9 @@ def capture(
         >>> list(graph.edges(data="argument"))
         [(0, 1, 'self')]
     """
-    program = only_program(outputs, "capture")
-    if program is not None:
-        return capture_program(program)[0]
-    given, called = read_outputs(outputs, "capture"), read_names(names, "capture")
+    given = read_given(outputs, "capture")
+    if not isinstance(given, list):
+        return capture_program(given)[0]
+    called = read_names(names, "capture")
     captured = annotate(capture_nodes(given, called), called, infer=False)
     return captured.drawn

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from .. import notebook
@@ -21,6 +22,7 @@ from .subject import Subject
 def diagnose(
     *outputs: Any,
     names: Mapping[str, Any] | nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
     vanishing: float = 1e-4,
     exploding: float = 1e4,
     dead: float = 0.9,
@@ -34,6 +36,9 @@ def diagnose(
             `gradwalk.capture`, of which only the graph can be judged.
         names: What the program calls its parameters, as for `gradwalk.capture`; those of them that
             are not in the graph are found by it. By default the caller's variables.
+        optimizer: The optimizer that steps after this backward, or several. Then the parameters
+            that it holds are those that a gradient is expected for, and what it does not hold is
+            found.
         vanishing: A gradient whose norm falls below this share of what it was at the layer nearest
             to the output, is said to vanish.
         exploding: A gradient whose norm grows by this factor on the way is said to explode.
@@ -41,10 +46,12 @@ def diagnose(
         largest: How many of the nodes that hold most memory to name.
 
     Returns:
-        The findings, the gravest first; a healthy net has none but the one about memory.
+        The findings, the gravest first. What is known of parameters is what `explain_grad` says.
+        A healthy net has none but the one about memory, and notes (of severity "info") about what
+        many programs do on purpose.
 
     Raises:
-        TypeError: What was given carries no graph.
+        TypeError: What was given carries no graph, or ``optimizer`` is none.
         ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
             a static graph.
 
@@ -57,6 +64,7 @@ def diagnose(
         ['nan', 'memory']
     """
     limits = Limits(vanishing, exploding, dead, largest)
+    optimizers = read_optimizers(optimizer)
     if names is None:
         called = names_among(notebook.caller_variables(sys._getframe(1)))
     else:
@@ -66,10 +74,38 @@ def diagnose(
         subject = only._shown().subject
     else:
         subject = read_subject(outputs, called, "diagnose", infer=False)
-    return judged(subject, called, limits, is_explicit=names is not None)
+    return judged(subject, called, limits, is_explicit=names is not None, optimizers=optimizers)
 
 
-def judged(subject: Subject, called: Names, limits: Limits, *, is_explicit: bool) -> list[Finding]:
+def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
+    """One optimizer or several, as `diagnose` takes them.
+
+    Args:
+        given: What the user gave.
+
+    Raises:
+        TypeError: Something is no optimizer.
+    """
+    if given is None:
+        return ()
+    several = list(given) if isinstance(given, (list, tuple, set)) else [given]
+    for each in several:
+        if not isinstance(each, torch.optim.Optimizer):
+            raise TypeError(
+                f"diagnose() was given an optimizer of type {type(each).__name__}. Pass a "
+                "torch.optim.Optimizer, or a list of them."
+            )
+    return several
+
+
+def judged(
+    subject: Subject,
+    called: Names,
+    limits: Limits,
+    *,
+    is_explicit: bool,
+    optimizers: Sequence[torch.optim.Optimizer] = (),
+) -> list[Finding]:
     """What `diagnose` finds in what is shown.
 
     Args:
@@ -77,6 +113,7 @@ def judged(subject: Subject, called: Names, limits: Limits, *, is_explicit: bool
         called: What the program calls its parameters.
         limits: The thresholds.
         is_explicit: Whether all that is called so belongs to the model.
+        optimizers: What will update the parameters.
 
     Raises:
         ValueError: It is a static graph.
@@ -84,4 +121,4 @@ def judged(subject: Subject, called: Names, limits: Limits, *, is_explicit: bool
     made_by = subject.graph.graph.get("made_by")
     if made_by is not None:
         raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
-    return subject.findings(called, limits, is_explicit=is_explicit)
+    return subject.findings(called, limits, is_explicit=is_explicit, optimizers=optimizers)

@@ -8,7 +8,7 @@ import networkx as nx
 
 from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation
-from ..forward.records import Cut
+from ..forward.cuts import Cut
 from ..forward.source_line import SourceLine, shown_file
 from ..forward.values import ITSELF
 from ..graph.words import label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..backward.kept import DEFAULT_BUDGET
 from ..backward.observe import Observer, Run
 from ..backward.recorded_pass import RecordedPass, find_node
 from ..backward.run_backward import run_backward
+from ..findings.evidence import Evidence
 from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
@@ -43,7 +44,7 @@ from ..wire import (
 from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
-from .saved import replayed
+from .opened import replayed
 
 
 class Live:
@@ -231,17 +232,18 @@ class Live:
 
     @grad_mode_kept
     def findings(
-        self, called: Names, limits: Limits | None = None, *, is_explicit: bool = False
+        self,
+        called: Names,
+        limits: Limits | None = None,
+        *,
+        is_explicit: bool = False,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
         """What may be wrong with the graph and the pass that is shown."""
-        return judge(
-            self.captured,
-            self.recording,
-            self.namespaces,
-            called,
-            limits=limits or Limits(),
-            is_explicit=is_explicit,
+        evidence = Evidence(
+            self.captured, self.recording, self.namespaces, called, is_explicit, optimizers
         )
+        return judge(evidence, limits or Limits())
 
     def transport(self) -> TransportModel:
         """Whether travelling moves ``.grad``, and why not."""

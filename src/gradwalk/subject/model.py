@@ -210,9 +210,9 @@ def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
     takers = predecessors(graph)
     for node, step in run.steps.items():
         edges = [(source, key) for source, between in takers[node].items() for key in between]
-        if len(step.grad_outputs) != 1 or step.grad_outputs[0] is None or not edges:
+        came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
+        if came is None or not edges:
             continue
-        (came,) = step.grad_outputs
         if len(edges) == 1:
             source, key = edges[0]
             passed = run.steps[source].grad_inputs[key] if source in run.steps else None

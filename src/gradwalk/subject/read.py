@@ -11,7 +11,7 @@ from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
-from ..graph.outputs import only_program, read_outputs
+from ..graph.outputs import read_given
 from ..program.static_capture import capture_static
 from .live import Live
 from .subject import Subject
@@ -49,20 +49,20 @@ def read_subject(
             names were given with a static graph.
         ValueError: Nothing was given, an output does not require grad, or there are too many nodes.
     """
-    program = only_program(given, caller)
-    if program is not None:
-        if named:
-            raise TypeError(
-                f"{caller}() was given names along with a static graph, which has names of its own."
-                " Leave them out."
-            )
-        return Written(capture_static(program))
     recording = given[0] if len(given) == 1 and isinstance(given[0], Recording) else None
     with collector_paused(), unseen():
         if recording is not None:
             plain = recording._pass.captured
         else:
-            plain = capture_nodes(read_outputs(given, caller), called, max_nodes)
+            asked = read_given(given, caller)
+            if not isinstance(asked, list):
+                if named:
+                    raise TypeError(
+                        f"{caller}() was given names along with a static graph, which has names of "
+                        "its own. Leave them out."
+                    )
+                return Written(capture_static(asked))
+            plain = capture_nodes(asked, called, max_nodes)
         if infer is None:
             infer = len(plain.graph) <= MOST_INFERRED
         subject = Live(annotate(plain, called, infer=infer), called, max_bytes)

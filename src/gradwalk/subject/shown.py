@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..wire import FindingModel
 from .subject import Subject
 
 MOST_SHOWN = 200
 """Nodes of a graph whose constants are drawn unasked."""
+
+
+def read_constants(constants: Any) -> bool | None:
+    """Whether constants are to be drawn, checked; None for nobody said."""
+    if constants not in (True, False, None):
+        raise TypeError(
+            f"constants was given {constants!r}. Give it True to draw operands that need no grad, "
+            "False to leave them out, or None to draw them in small graphs only."
+        )
+    return None if constants is None else bool(constants)
+
+
+def are_small(subjects: Iterable[Subject]) -> bool:
+    """Whether constants are drawn unasked: they would hide the rest of a large graph."""
+    return all(len(subject.drawn) <= MOST_SHOWN for subject in subjects)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -29,7 +29,7 @@ class Subject(Protocol):
 
     Three stand behind it: a graph of tensors that are alive (`gradwalk.subject.live.Live`), a
     program written down (`gradwalk.subject.written.Written`), and a file
-    (`gradwalk.subject.saved.Saved`). Nobody who shows one asks which it is.
+    (`gradwalk.subject.opened.Opened`). Nobody who shows one asks which it is.
 
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
@@ -103,7 +103,12 @@ class Subject(Protocol):
         ...
 
     def findings(
-        self, called: Names, limits: Limits | None = None, *, is_explicit: bool = False
+        self,
+        called: Names,
+        limits: Limits | None = None,
+        *,
+        is_explicit: bool = False,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
         """What may be wrong with it.
 
@@ -111,6 +116,7 @@ class Subject(Protocol):
             called: What the program calls its parameters.
             limits: The thresholds; None for the usual ones.
             is_explicit: Whether all that is called so belongs to the model.
+            optimizers: What will update the parameters, as far as it was given.
         """
         ...
 

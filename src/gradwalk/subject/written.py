@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import networkx as nx
@@ -107,6 +108,7 @@ class Written(Still):
         limits: Limits | None = None,  # noqa: ARG002
         *,
         is_explicit: bool = False,  # noqa: ARG002
+        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
         """Nothing: there are no gradients to judge."""
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import networkx as nx
@@ -21,12 +21,12 @@ from ..files.text import counted
 from ..findings.finding import Finding, finding_models
 from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
-from ..graph.modes import grad_mode_kept, unseen
+from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
-from ..subject.diagnose import judged
+from ..subject.diagnose import judged, read_optimizers
 from ..subject.model import dtypes_model
 from ..subject.read import read_subject
-from ..subject.shown import MOST_SHOWN, Shown
+from ..subject.shown import Shown, are_small, read_constants
 from ..subject.subject import Subject
 from ..wire import (
     DetailsModel,
@@ -43,7 +43,7 @@ from .stepping import SteppingWidget
 from .traits import TRAVELS, Direction, OfPass, OfTensors
 
 
-class GraphWidget(SteppingWidget):
+class GraphWidget(SteppingWidget[Subject]):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -104,12 +104,11 @@ class GraphWidget(SteppingWidget):
     steps: list[StepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    constants = traitlets.Bool(True).tag(sync=True)
     _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
-    _subject: Subject | None = None  # None before the start and once closed
+    _made_as = "graph", "GraphWidget(loss)"
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
 
     def __init__(
@@ -151,11 +150,7 @@ class GraphWidget(SteppingWidget):
             Direction().validate(self, direction)
         max_bytes = read_max_bytes(max_bytes)
         max_nodes = read_most(max_nodes)
-        if constants not in (True, False, None):
-            raise TypeError(
-                f"constants was given {constants!r}. Give it True to draw operands that need no "
-                "grad, False to leave them out, or None to draw them in small graphs only."
-            )
+        constants = read_constants(constants)
         if names is None:
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
@@ -170,7 +165,7 @@ class GraphWidget(SteppingWidget):
             max_nodes=max_nodes,
         )
         if constants is None:
-            constants = len(subject.drawn) <= MOST_SHOWN
+            constants = are_small([subject])
         self._show(subject, direction=direction or subject.direction, constants=constants)
 
     @classmethod
@@ -182,20 +177,18 @@ class GraphWidget(SteppingWidget):
 
     def _show(self, subject: Subject, **shown: Any) -> None:
         """Show a graph, and what has been seen of backward through it."""
-        self._subject = subject
-
-        def fill() -> None:
-            self.set_trait("graph", subject.model)
-            self.set_trait("_dtypes", dtypes_model(subject.drawn))
-            self.set_trait("state", subject.state())
-            self.set_trait("transport", subject.transport())
-            self.set_trait("steps", subject.steps)
-            self.set_trait("run", subject.run)
-            self._recorded = subject.recorded
-
-        subject.follow(self._refresh)
-        self._begin(fill, **shown)
+        self._begin(subject, **shown)
         self.cursor = subject.cursor
+
+    def _follow(self, subject: Subject) -> None:
+        subject.follow(self._refresh)
+        self.set_trait("graph", subject.model)
+        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self.set_trait("state", subject.state())
+        self.set_trait("transport", subject.transport())
+        self.set_trait("steps", subject.steps)
+        self.set_trait("run", subject.run)
+        self._recorded = subject.recorded
 
     def _shown(self) -> Shown:
         """What is shown now; see `gradwalk.subject.shown.Showing`."""
@@ -283,6 +276,7 @@ class GraphWidget(SteppingWidget):
         self,
         *,
         names: Mapping[str, Any] | torch.nn.Module | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
         vanishing: float = 1e-4,
         exploding: float = 1e4,
         dead: float = 0.9,
@@ -293,6 +287,7 @@ class GraphWidget(SteppingWidget):
         Args:
             names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
                 the caller's variables.
+            optimizer: What steps after this backward, as for `gradwalk.diagnose`.
             vanishing: As for `gradwalk.diagnose`, as are all that follow.
             exploding: From which factor on a gradient explodes.
             dead: From which share of zeros on a ReLU is dead.
@@ -302,29 +297,31 @@ class GraphWidget(SteppingWidget):
             The findings, the gravest first; `findings` has them as plain values.
 
         Raises:
+            TypeError: ``optimizer`` is none.
             ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
         """
+        optimizers = read_optimizers(optimizer)
         if names is None:
             called = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             called = read_names(names, "diagnose")
         limits = Limits(vanishing, exploding, dead, largest)
         subject = self._shown().subject
-        found = judged(subject, called, limits, is_explicit=names is not None)
+        found = judged(
+            subject, called, limits, is_explicit=names is not None, optimizers=optimizers
+        )
         self.set_trait("findings", finding_models(found))
         return found
 
-    def __repr__(self) -> str:
-        if self._subject is None:
-            return "GraphWidget(closed: make a new one to see the graph, as in GraphWidget(loss))"
-        return f"GraphWidget({counted(self._subject.graph)})"
+    def _summary(self, subject: Subject) -> str:
+        return counted(subject.graph)
 
     def __str__(self) -> str:
-        return repr(self) if self._subject is None else mime.text_of(repr(self), self._shown())
+        return repr(self) if self._behind is None else mime.text_of(repr(self), self._shown())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         found = super()._repr_mimebundle_(**kwargs)
-        if self._subject is None:
+        if self._behind is None:
             return found
         return mime.with_fallbacks(found, repr(self), self._shown())
 
@@ -363,74 +360,33 @@ class GraphWidget(SteppingWidget):
         else:
             super()._answer(asked)
 
-    def _go(self, cursor: int) -> None:
-        if self._subject is not None:
-            self._subject.travel(cursor)
-
-    def _stands_at(self) -> int:
-        return 0 if self._subject is None else self._subject.cursor
-
-    def _open(self) -> Subject:
-        if self._subject is None:
-            raise ValueError(
-                "This GraphWidget is closed and has let go of its graph. Make a new one, for "
-                "example GraphWidget(loss)."
-            )
-        return self._subject
-
-    def _let_go(self) -> None:
-        if self._subject is None:
-            return
-        with self._lock:
-            subject, self._subject, self._recorded = self._subject, None, None
-            if subject is not None:  # else closed while we waited
-                subject.close()
-                getattr(self, "_stop_refreshing", lambda: None)()
-                self.set_trait("details", None)
-                self.set_trait("selected", None)
-
-    @grad_mode_kept
-    def _refresh(self, describe: bool = True) -> None:
-        if self._refreshing:
-            return
-        with self._lock:
-            subject = self._subject
-            if subject is None:
-                return
-            self._refreshing = True
-            try:
-                with self.hold_sync(), unseen():  # what changed goes out as one message
-                    is_new = self._refresh_run(subject)
-                    if self._describes_now(describe or is_new):
-                        self.set_trait("details", self._describe(subject))
-                        self.set_trait("_fault", subject.fault or self._part_fault)
-                        self._part_fault = None
-            finally:
-                self._refreshing = False
-
-    def _describe(self, subject: Subject) -> DetailsModel | None:
-        node = self.selected
-        if node is None:
-            return None
-        return self._part(f"Node {node}", lambda: subject.details(node), None)
-
-    def _refresh_run(self, subject: Subject) -> bool:
-        """Take note of passes that have ended; whether there is a new one."""
+    def _show_passes(self, subject: Subject) -> bool:
         is_new = subject.notice() or subject.recorded is not self._recorded
         if is_new:
             self._show_pass(subject)
-        transport = self._part("What stepping does", subject.transport, self.transport)
+        transport = self._parts.build("transport", subject.transport, self.transport)
         self.set_trait("transport", transport)
         return is_new
 
     def _show_pass(self, subject: Subject) -> None:
         """Show what is new: a pass that has ended, whether or not we go to it."""
-        self.set_trait("state", self._part("What has flowed", subject.state, self.state))
+        build = self._parts.build
+        self.set_trait("state", build("what has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
         if self._memory is not None:
-            self.set_trait("_memory", self._part("The memory held", subject.memory, None))
+            self.set_trait("_memory", build("the memory held", subject.memory, None))
         if subject.recorded is not None and subject.recorded is not self._recorded:
             self.set_trait("steps", subject.steps)
             self.cursor = subject.cursor
-            self.set_trait("run", self._part("What flowed", lambda: subject.run, None))
+            self.set_trait("run", build("what flowed", lambda: subject.run, None))
         self._recorded = subject.recorded
+
+    def _describe(self, subject: Subject) -> None:
+        def details() -> DetailsModel | None:
+            return None if self.selected is None else subject.details(self.selected)
+
+        self.set_trait("details", self._parts.build("the selected node", details, None))
+
+    def _forget(self) -> None:
+        self._recorded = None
+        self.set_trait("details", None)

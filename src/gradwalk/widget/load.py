@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..subject.saved import Saved
+from ..subject.opened import Opened
 from ..wire.saved_graph import read_saved
 from .graph_widget import GraphWidget
 
@@ -36,7 +36,7 @@ def load(path: Any) -> GraphWidget:
     """
     saved = read_saved(path)
     widget = GraphWidget._of(
-        Saved(saved), direction=saved["direction"], constants=saved["constants"]
+        Opened(saved), direction=saved["direction"], constants=saved["constants"]
     )
     widget.selected = saved["selected"]
     return widget

@@ -6,57 +6,88 @@ import operator
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import anywidget
 import traitlets
+from IPython.display import display
 
 from .. import notebook
 from ..backward.recorded_pass import read_count, refuse_within_backward
-from ..graph.modes import grad_mode_kept
+from ..graph.guarded import Guarded
+from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
 from .traits import Cursor, Direction
 
-_T = TypeVar("_T")
+
+class Travelled(Protocol):
+    """What a widget steps through: one graph's backward, or that of several as one.
+
+    Attributes:
+        cursor: After how many of the steps every ``.grad`` is.
+        fault: A sentence when watching went wrong, or None.
+    """
+
+    @property
+    def cursor(self) -> int: ...  # noqa: D102  described above, as both
+    @property
+    def fault(self) -> str | None: ...  # noqa: D102
+
+    def travel(self, cursor: int) -> None:
+        """Stand after so many steps; every ``.grad`` that is owned moves along."""
+
+    def close(self) -> None:
+        """Remove every hook, and let go of what was recorded."""
 
 
-class SteppingWidget(anywidget.AnyWidget):
+_T = TypeVar("_T", bound=Travelled)
+
+
+class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     """A widget that steps through backward. Base of `GraphWidget` and `CompareWidget`.
 
-    Whoever derives from it has a trait ``steps`` and the methods that raise NotImplementedError
-    here.
+    Whoever derives from it has the traits ``steps`` and ``details``, and the methods that raise
+    NotImplementedError here.
 
     Attributes:
         selected: What is selected, or None.
         cursor: After how many of the steps we stand.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows most.
+        constants: Whether operands that need no grad are drawn, and where gradient was cut.
     """
 
     selected = traitlets.Any(None, allow_none=True).tag(sync=True)
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
+    constants = traitlets.Bool(True).tag(sync=True)
     _fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
 
     steps: Any
 
-    _lock = threading.RLock()  # until each has its own: one can be closed before it has begun
+    _made_as: tuple[str, str]
+    """What it shows, and how to make one: "graph", "GraphWidget(loss)"."""
 
-    def _begin(self, fill: Callable[[], None], **shown: Any) -> None:
-        """Open the channel to the browser.
+    _lock = threading.RLock()  # until each has its own: one can be closed before it has begun
+    _behind: _T | None = None  # what is shown; None before it has begun and once it is closed
+
+    def _begin(self, behind: _T, **shown: Any) -> None:
+        """Show something: open the channel to the browser.
 
         Args:
-            fill: Sets the traits that the browser starts with.
-            **shown: More of them, which the browser may change.
+            behind: What to show.
+            **shown: Traits that the browser starts with, and may change.
         """
         self._lock = threading.RLock()  # never held while the user's own code runs
         self._refreshing = False
         self._running: object | None = None  # there while backward of ours runs
         self._changes = 0
         self._undescribed = False
-        self._part_fault: str | None = None
+        self._parts = Guarded()
+        self._stop_refreshing: Callable[[], None] = lambda: None
+        self._behind = behind
         try:
-            fill()
+            self._follow(behind)
             super().__init__(**shown)
         except BaseException:
             self._let_go()
@@ -144,6 +175,18 @@ class SteppingWidget(anywidget.AnyWidget):
             finally:
                 self._refreshing = before
 
+    if hasattr(anywidget.AnyWidget, "_ipython_display_"):
+
+        def _ipython_display_(self, **kwargs: Any) -> None:
+            """Show the widget, and what stands in for it without a kernel (for ipywidgets 7).
+
+            Releases from 8 on have no such method: they ask for the same by themselves.
+            """
+            shown: tuple[Any, Any] = self._repr_mimebundle_() or ({}, {})
+            data, metadata = shown
+            display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
+            self._handle_displayed(**kwargs)
+
     @contextmanager
     def _change(self) -> Iterator[None]:
         """Within it several things change: they are described and sent once, at its end."""
@@ -199,23 +242,6 @@ class SteppingWidget(anywidget.AnyWidget):
         if not within_others:
             refuse_within_backward(what)
 
-    def _part(self, what: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """A part of what is shown; when making it fails, a sentence in ``fault`` says so.
-
-        Args:
-            what: The part, to begin a sentence with.
-            make: Makes it.
-            otherwise: What to show in its place.
-        """
-        try:
-            return make()
-        except Exception as error:
-            self._part_fault = (
-                f"{what} cannot be shown, because making it failed: {why.failure(error)}. "
-                "Everything else is as it was."
-            )
-            return otherwise
-
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal: Any) -> int:
         with self._lock:
@@ -248,7 +274,8 @@ class SteppingWidget(anywidget.AnyWidget):
                 self._put_cursor_back()
                 return
             try:
-                self._go(self.cursor)
+                if self._behind is not None and self._behind.cursor != self.cursor:
+                    self._behind.travel(self.cursor)
             except BaseException:
                 self._put_cursor_back()
                 raise
@@ -256,11 +283,12 @@ class SteppingWidget(anywidget.AnyWidget):
 
     def _put_cursor_back(self) -> None:
         """Put the cursor where every ``.grad`` is, and tell the browser."""
-        if self.cursor == self._stands_at():
+        stands_at = 0 if self._behind is None else self._behind.cursor
+        if self.cursor == stands_at:
             return
         before, self._refreshing = self._refreshing, True
         try:
-            self.cursor = self._stands_at()
+            self.cursor = stands_at
         finally:
             self._refreshing = before
         self.send_state("cursor")
@@ -288,18 +316,27 @@ class SteppingWidget(anywidget.AnyWidget):
             if self._started() and cursor is not None:
                 self.cursor = min(cursor, len(self.steps))
 
-    def _started(self) -> bool:
-        """Run backward if none has been seen yet; whether it did."""
-        raise NotImplementedError
+    def _open(self) -> _T:
+        """What is shown.
 
-    def _go(self, cursor: int) -> None:
-        """Make every ``.grad`` that we own what it was at the cursor."""
-        raise NotImplementedError
+        Raises:
+            ValueError: It is closed.
+        """
+        if self._behind is None:
+            of, example = self._made_as
+            raise ValueError(
+                f"This {type(self).__name__} is closed and has let go of its {of}. Make a new one, "
+                f"for example {example}."
+            )
+        return self._behind
 
-    def _stands_at(self) -> int:
-        """After how many steps every ``.grad`` that we own is."""
-        raise NotImplementedError
+    def __repr__(self) -> str:
+        if self._behind is None:
+            of, example = self._made_as
+            return f"{type(self).__name__}(closed: make a new one to see the {of}, as in {example})"
+        return f"{type(self).__name__}({self._summary(self._behind)})"
 
+    @grad_mode_kept
     def _refresh(self, describe: bool = True) -> None:
         """Bring what is shown up to date.
 
@@ -307,8 +344,56 @@ class SteppingWidget(anywidget.AnyWidget):
             describe: Whether what is selected is described anew, because tensors may have changed;
                 otherwise only when a pass has ended.
         """
-        raise NotImplementedError
+        if self._behind is None or self._refreshing:
+            return
+        with self._lock:
+            behind = self._behind
+            if behind is None or self._refreshing or self._is_nowhere():
+                return
+            self._refreshing = True
+            try:
+                with self.hold_sync(), unseen():  # what changed goes out as one message
+                    is_new = self._show_passes(behind)
+                    if self._describes_now(describe or is_new):
+                        self._describe(behind)
+                        self.set_trait("_fault", behind.fault or self._parts.first)
+            finally:
+                self._refreshing = False
 
     def _let_go(self) -> None:
         """Let go of every graph."""
+        with self._lock:
+            behind, self._behind = self._behind, None
+            if behind is not None:  # else closed before
+                behind.close()
+                self._stop_refreshing()
+                self._forget()
+                self.set_trait("selected", None)
+
+    def _follow(self, behind: _T) -> None:
+        """Watch what runs through the graphs, and set the traits that the browser starts with."""
+        raise NotImplementedError
+
+    def _summary(self, behind: _T) -> str:
+        """What it shows, in a few words."""
+        raise NotImplementedError
+
+    def _started(self) -> bool:
+        """Run backward if none has been seen yet; whether it did."""
+        raise NotImplementedError
+
+    def _is_nowhere(self) -> bool:
+        """Whether the cursor is nowhere for a moment, so that there is nothing to show."""
+        return False
+
+    def _show_passes(self, behind: _T) -> bool:
+        """Take note of passes that have ended; whether there is a new one."""
+        raise NotImplementedError
+
+    def _describe(self, behind: _T) -> None:
+        """Bring up to date what tells of tensors."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """Tell of no tensor any more: it is being closed."""
         raise NotImplementedError

@@ -46,8 +46,10 @@ class Cursor(traitlets.Any):
     allow_none = False
 
 
-class Direction(traitlets.TraitType[str, str]):
+class Direction(traitlets.Any):
     """One of `DIRECTION_CHOICES`."""
+
+    allow_none = False
 
     def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
         """The direction, checked."""

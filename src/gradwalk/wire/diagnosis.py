@@ -11,7 +11,31 @@ class FindingModel(TypedDict):
     """Something about the graph or its gradients that may be wrong, and the numbers it rests on."""
 
     kind: Literal[
-        "vanishing", "exploding", "dead", "nan", "no grad", "cut", "memory", "no backward"
+        "vanishing",
+        "exploding",
+        "dead",
+        "nan",
+        "no grad",
+        "cut",
+        "memory",
+        "no backward",
+        "failed",
+        "zero",
+        "frozen",
+        "leaf",
+        "unregistered",
+        "tied",
+        "optimizer",
+        "accumulated",
+        "clipped",
+        "changed",
+        "eval",
+        "broadcast",
+        "softmax twice",
+        "sigmoid twice",
+        "averaged twice",
+        "dominated",
+        "passes",
     ]
     severity: Literal["error", "warning", "info"]
     nodes: list[int]

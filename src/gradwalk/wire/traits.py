@@ -20,43 +20,44 @@ class AskedTraits(TypedDict, total=False):
     findings: list[FindingModel] | None
 
 
-class Traits(AskedTraits):
+class SharedTraits(TypedDict):
+    """Those of a graph and of a comparison alike."""
+
+    _fault: str | None
+    """A sentence from Python to be shown as an error."""
+    selected: int | None
+    """A node; in a comparison a place in ``members``."""
+    direction: DirectionChoice
+    constants: bool
+    """Whether operands that need no grad, and cuts, are drawn."""
+    cursor: int
+    """How many steps of the recorded backward have run in what is shown."""
+
+
+class Traits(SharedTraits, AskedTraits):
     """Those of a graph."""
 
     graph: GraphModel
     details: DetailsModel | None
     """Of the selected node."""
     state: StateModel
-    _fault: str | None
-    """A sentence from Python to be shown as an error."""
-    selected: int | None
-    direction: DirectionChoice
-    constants: bool
-    """Whether operands that need no grad, and cuts, are drawn."""
-    cursor: int
-    """How many steps of the recorded backward have run in what is shown."""
     steps: list[StepModel]
     run: RunModel | None
     transport: TransportModel
 
 
-class CompareTraits(TypedDict):
+class CompareTraits(SharedTraits):
     """Those of a comparison."""
 
     panes: list[PaneModel]
     members: list[list[int | None]]
     """For each node of all graphs laid on top of each other its number in each graph, or None."""
-    selected: int | None
-    """A place in ``members``."""
     details: list[DetailsModel | None]
     """One per pane; None where the selected node is not."""
     passes: list[PassModel]
     """One per pane."""
     steps: list[MergedStepModel]
-    cursor: int
     table: LeafTableModel
-    direction: DirectionChoice
-    _fault: str | None
 
 
 class StartMessage(TypedDict):

@@ -14,6 +14,7 @@ from ..graph.nodes import leaf_tensor, sequence_nr
 from ..graph.reading import everywhere
 from ..graph.saved import read_saved
 from ..graph.summary import summarise
+from ..graph.tensors import has_hooks
 from ..graph.words import described
 from ..wire import MarkModel
 from .kept import Kept, norms
@@ -53,7 +54,7 @@ def _turn(node: Node) -> tuple[bool, bool, int]:
     if leaf is None:
         return False, False, sequence_nr(node)
     # Leaves raise only in their hooks, so of several one with hooks is meant.
-    return True, bool(leaf._backward_hooks or leaf._post_accumulate_grad_hooks), 0
+    return True, has_hooks(leaf), 0
 
 
 def _reachable(graph: nx.MultiDiGraph, roots: Iterable[int]) -> dict[int, None]:

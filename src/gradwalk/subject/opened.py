@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import networkx as nx
+import torch
 
 from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding, findings_from
@@ -33,11 +35,11 @@ NO_LIVE_GRAPH = (
 _SEEN = {"source", "namespace", "call", "inplace"}
 
 
-class Saved(Still):
+class Opened(Still):
     """What a file holds; see `gradwalk.subject.subject.Subject`."""
 
     def __init__(self, saved: SavedGraph) -> None:
-        self._saved = saved
+        self._file = saved
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         self.graph = _autograd_part(self.drawn)
         self.cursor = saved["cursor"]
@@ -45,17 +47,17 @@ class Saved(Still):
     @property
     def is_watched(self) -> bool:
         """Whether the program was watched that made it."""
-        return self._saved["watched"]
+        return self._file["watched"]
 
     @property
     def direction(self) -> str:
         """As it was shown."""
-        return self._saved["direction"]
+        return self._file["direction"]
 
     @property
     def model(self) -> GraphModel:
         """What is drawn."""
-        return self._saved["graph"]
+        return self._file["graph"]
 
     @property
     def recorded(self) -> object | None:
@@ -65,12 +67,12 @@ class Saved(Still):
     @property
     def steps(self) -> list[StepModel]:
         """Those that were saved."""
-        return self._saved["steps"]
+        return self._file["steps"]
 
     @property
     def run(self) -> RunModel | None:
         """What flowed in them."""
-        return self._saved["run"]
+        return self._file["run"]
 
     def backward(self, **_: Any) -> None:
         """There is nothing to run.
@@ -82,19 +84,19 @@ class Saved(Still):
 
     def state(self) -> StateModel:
         """What had been seen of backward."""
-        return self._saved["state"]
+        return self._file["state"]
 
     def transport(self) -> TransportModel:
         """That travelling moves nothing, and what there was to say about the pass."""
-        return self._saved["transport"]
+        return self._file["transport"]
 
     def reopened(self) -> TransportModel:
         """The same."""
-        return self._saved["transport"]
+        return self._file["transport"]
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes held for backward."""
-        return self._saved["memory"]
+        return self._file["memory"]
 
     def findings(
         self,
@@ -102,20 +104,21 @@ class Saved(Still):
         limits: Limits | None = None,  # noqa: ARG002
         *,
         is_explicit: bool = False,  # noqa: ARG002
+        optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
         """What was found where it was made."""
-        return findings_from(self._saved["findings"])
+        return findings_from(self._file["findings"])
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel showed of a node; of a large graph, that of later nodes is not there."""
-        found = self._saved["details"][node]
+        found = self._file["details"][node]
         if found is None:
             return undetailed(self.drawn, node)
         return details_at(found, self.cursor if cursor is None else cursor)
 
     def changes(self, node: int) -> list[int]:
         """Where a stage of them begins."""
-        return [stage["from_step"] for stage in self._saved["details"][node] or ()] or [0]
+        return [stage["from_step"] for stage in self._file["details"][node] or ()] or [0]
 
     def travel(self, cursor: int) -> None:
         """Move the cursor, and no ``.grad``."""

@@ -1,0 +1,147 @@
+"""What findings are made from: the graph, a pass, and what the program calls its tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..backward.observe import Run
+from ..backward.recorded_pass import RecordedPass
+from ..forward.annotate import Annotated
+from ..forward.source_line import SourceLine
+from ..graph.names import Names
+from ..graph.nodes import leaf_tensor
+from ..graph.words import described
+from ..reasons.loss_graph import LossGraph, graph_of
+
+_MOST_LISTED = 8  # names in one sentence
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What there is to judge by.
+
+    Attributes:
+        captured: The graph.
+        recording: The pass to judge, if there was one.
+        namespaces: Node id -> the module that ran it, as far as it is known.
+        called: What the program calls its parameters.
+        is_explicit: Whether all that is called so belongs to the model.
+        optimizers: What will update the parameters, as far as it was given.
+    """
+
+    captured: Annotated
+    recording: RecordedPass | None
+    namespaces: Mapping[int, str]
+    called: Names
+    is_explicit: bool
+    optimizers: Sequence[torch.optim.Optimizer] = ()
+
+    @property
+    def run(self) -> Run | None:
+        """What was seen of the pass."""
+        return self.recording.run if self.recording is not None else None
+
+    @functools.cached_property
+    def leaves(self) -> dict[int, int]:
+        """``id`` of each leaf of the graph -> its node."""
+        found = map(leaf_tensor, self.captured.nodes)
+        return {id(leaf): node for node, leaf in enumerate(found) if leaf is not None}
+
+    @functools.cached_property
+    def loss(self) -> LossGraph:
+        """The graph as one behind a loss."""
+        return graph_of(self.captured)
+
+    @functools.cached_property
+    def models(self) -> dict[str, dict[int, str]]:
+        """The variables whose modules are used in the graph -> ``id`` of their parameters -> name.
+
+        Where the program said which names are meant, all of them.
+        """
+        return {
+            variable: parameters
+            for variable, parameters in self.called.parameters.items()
+            if self.is_explicit or any(self.is_used(key) for key in parameters)
+        }
+
+    @functools.cached_property
+    def expected(self) -> dict[int, str]:
+        """``id`` of each leaf that a gradient may be expected for -> its name.
+
+        Where the optimizers are known they say which these are.
+        """
+        found: dict[int, str] = {}
+        for parameters in self.models.values():
+            for key, name in parameters.items():
+                found.setdefault(key, self.called.leaves.get(key, name))
+        if self.is_explicit:
+            found = {**self.called.leaves, **found}
+        if self.optimizers:
+            held = self.held
+            found = {key: name for key, name in found.items() if key in held}
+            for key, tensor in held.items():
+                if key not in found and key in self.called.leaves and tensor.requires_grad:
+                    found[key] = self.called.leaves[key]
+        return found
+
+    @functools.cached_property
+    def held(self) -> dict[int, torch.Tensor]:
+        """``id`` of each parameter that an optimizer holds -> the parameter."""
+        return {
+            id(parameter): parameter
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        }
+
+    def is_used(self, key: int) -> bool:
+        """Whether a leaf, by its ``id``, is one of the graph, or of a Function within it."""
+        return key in self.leaves or self.loss.reaches_inside(key)
+
+    def tensor(self, key: int) -> torch.Tensor | None:
+        """A leaf that the program has a name for, by its ``id``, while it lives."""
+        _, reference = self.called.known.get(key, (None, None))
+        found = reference() if reference is not None else None
+        return found if found is not None and id(found) == key else None
+
+    def words(self, node: int) -> str:
+        """A node in words, as `described` has them, with the module that ran it."""
+        words, namespace = described(self.captured.graph, node), self.namespaces.get(node)
+        if not namespace:
+            return words
+        before, number = words.rsplit(" (", 1)
+        return f"{before} in {namespace.replace('/', '.')} ({number}"
+
+    def line(self, node: int) -> SourceLine | None:
+        """The line that made a node, when that was watched."""
+        annotation = self.captured.annotations.get(node)
+        return annotation.source if annotation is not None else None
+
+    def at(self, node: int) -> str:
+        """Where a node was made, for after its words: " at train.py:5 (`y = x * 2`)"; or empty."""
+        return at_line(self.line(node))
+
+
+def at_line(where: SourceLine | None) -> str:
+    """A line for after other words: " at train.py:5 (`y = x * 2`)"; empty for None."""
+    if where is None:
+        return ""
+    return f" at {where} (`{where.text}`)" if where.text else f" at {where}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them, the first of many."""
+    shown = words if len(words) <= _MOST_LISTED else words[:_MOST_LISTED]
+    more = len(words) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def counted(number: int, word: str) -> str:
+    """A number of things: "1 node", "2 nodes"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

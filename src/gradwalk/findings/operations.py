@@ -1,0 +1,78 @@
+"""Findings about single operations: normalisations that do not train, tensors changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ..forward.records import find_record
+from ..graph.nodes import keeps_tensors, sequence_nr
+from ..graph.reading import storage_id
+from ..graph.saved import read_saved
+from .evidence import Evidence, at_line, counted, listed
+from .finding import Finding
+
+_MOST_NODES = 100
+_NORMS = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
+
+
+def operation_findings(evidence: Evidence) -> Iterator[Finding]:
+    """What is odd about operations, by what they saved.
+
+    Args:
+        evidence: What there is to judge by.
+    """
+    yield from _changed(evidence)
+    yield from _not_training(evidence)
+
+
+def _changed(evidence: Evidence) -> Iterator[Finding]:
+    """Saved tensors that were changed in place: backward will refuse them."""
+    for node, each in enumerate(evidence.captured.nodes):
+        if not keeps_tensors(type(each)):
+            continue
+        for saved in read_saved(each):
+            if not saved.changed:
+                continue
+            record = find_record(each)
+            where = "; run the forward pass under gradwalk.watch() to see which line did it"
+            if record is not None and isinstance(saved.value, torch.Tensor):
+                memory = storage_id(saved.value)
+                found = (
+                    None if memory is None else record.thread.change_of(memory, sequence_nr(each))
+                )
+                where = "; the line that did it was not watched"
+                if found is not None:
+                    where = f" by {found.by}{at_line(found.where)}"
+            yield Finding(
+                "changed",
+                "error",
+                [node],
+                f"What {evidence.words(node)}{evidence.at(node)} saved as {saved.name} was changed "
+                f"in place since{where}, so backward raises an error there. Use an operation that "
+                "makes a new tensor, or clone() before the change.",
+            )
+            break
+
+
+def _not_training(evidence: Evidence) -> Iterator[Finding]:
+    """Batch norms that use what they have learned of other batches, and learn no more of it."""
+    graph = evidence.captured.graph
+    still = []
+    for node, op in graph.nodes(data="op"):
+        if op in _NORMS:
+            saved = {each.name: each.value for each in read_saved(evidence.captured.nodes[node])}
+            if saved.get("training") is False:
+                still.append(node)
+    if still:
+        yield Finding(
+            "eval",
+            "info",
+            still[:_MOST_NODES],
+            f"{counted(len(still), 'batch norm')} ran in eval mode: "
+            f"{listed([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
+            f"{' and others' if still[1:] else ''}. They use their running statistics and do not "
+            "update them; if this is training, call model.train() before the forward pass.",
+            {"batch norms": len(still)},
+        )

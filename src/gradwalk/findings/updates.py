@@ -1,0 +1,181 @@
+"""Findings about what happens after backward: the optimizer, clipping, what ``.grad`` adds up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from ..backward.kept import norms
+from ..graph.nodes import leaf_tensor
+from ..graph.reading import is_plain
+from .evidence import Evidence, counted, listed
+from .finding import Finding
+
+_MOST_NODES = 100
+_CLIPPED = 0.1  # a gradient that is left of so much or less
+_CLOSE = 1e-3
+_COMPARED = 2**16  # numbers of one gradient
+
+
+def update_findings(evidence: Evidence) -> Iterator[Finding]:
+    """What an optimizer will not see, or will see otherwise than backward made it.
+
+    Args:
+        evidence: What there is to judge by.
+    """
+    if evidence.optimizers:
+        yield from _held_otherwise(evidence)
+    yield from _changed_grads(evidence)
+
+
+def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
+    """Parameters of the graph that no optimizer holds, and what one holds in their stead."""
+    missing = [
+        (node, leaf)
+        for key, node in evidence.leaves.items()
+        if key not in evidence.held
+        and isinstance(leaf := leaf_tensor(evidence.captured.nodes[node]), torch.nn.Parameter)
+    ]
+    models = evidence.called.parameters.values()
+    known = {key for parameters in models for key in parameters} | set(evidence.called.known)
+    strays = [
+        str(tuple(tensor.shape))
+        for key, tensor in evidence.held.items()
+        if known and key not in known and not evidence.is_used(key)
+    ]
+    if not missing and not strays:
+        return
+    # Of a second network none is held: another optimizer does that, as in a GAN.
+    partly = {
+        key
+        for parameters in models
+        if any(each in evidence.held for each in parameters)
+        for key in parameters
+    }
+    is_grave = (
+        bool(strays)
+        or not any(key in evidence.held for key in evidence.leaves)
+        or any(id(leaf) in partly for _, leaf in missing)
+    )
+    parts: list[str] = []
+    if missing:
+        names = [
+            evidence.captured.graph.nodes[node]["name"]
+            or evidence.called.leaves.get(id(leaf))
+            or f"a Parameter of shape {tuple(leaf.shape)}"
+            for node, leaf in missing
+        ]
+        one = len(evidence.optimizers) == 1
+        parts.append(
+            f"{'The optimizer does not hold' if one else 'None of the optimizers holds'} "
+            f"{listed(names)}, {counted(len(names), 'parameter')} of this graph, so their "
+            "gradients update nothing."
+        )
+    if strays:
+        parts.append(
+            f"{counted(len(strays), 'tensor')} that it holds, of shape {listed(strays)}, "
+            f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a module that a "
+            "variable holds, such as those of a layer that was replaced."
+        )
+    yield Finding(
+        "optimizer",
+        "warning" if is_grave else "info",
+        [node for node, _ in missing][:_MOST_NODES],
+        f"{' '.join(parts)} Make the optimizer after the last change of layers, or call "
+        "add_param_group().",
+        {"missing": len(missing), "held in vain": len(strays)},
+    )
+
+
+def _changed_grads(evidence: Evidence) -> Iterator[Finding]:
+    """Where ``.grad`` is not what the pass gave alone."""
+    recording, run = evidence.recording, evidence.run
+    if recording is None or run is None or run.state != "done":
+        return
+    if recording.owned and recording.cursor < len(run.steps):
+        return
+    added: list[int] = []
+    shares: list[tuple[int, float]] = []
+    before = _before(evidence)
+    came = {
+        node: run.steps[node].grad_outputs[0]
+        for node in evidence.leaves.values()
+        if node in run.steps and run.steps[node].grad_outputs
+    }
+    for (node, kept), length in zip(came.items(), norms(list(came.values())), strict=True):
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        grad = leaf.grad if leaf is not None else None
+        if kept is None or kept.tensor is None or kept.changed or grad is None or not length:
+            continue
+        if before.get(node):
+            added.append(node)
+            continue
+        share = _share(kept.tensor, grad, length)
+        if share is None and node not in before:
+            added.append(node)
+        elif share:
+            shares.append((node, share))
+    if added:
+        yield _added(evidence, added, is_known=bool(before))
+    elif shares:
+        yield from _clipped(shares)
+
+
+def _before(evidence: Evidence) -> dict[int, bool]:
+    """Leaf -> whether its ``.grad`` held something before the pass, of one that gradwalk ran."""
+    run = evidence.run
+    found: dict[int, bool] = {}
+    for timeline in run.grads.timelines if run is not None and run.grads is not None else ():
+        first = timeline.moments[0]
+        held = first.values if first.values is not None else first.norm
+        found[timeline.node] = held is not None and bool(held.any())
+    return found
+
+
+def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | None:
+    """How many times what came ``.grad`` is; None where it is no multiple, 0 where not known."""
+    if not (is_plain(came) and is_plain(grad) and math.isfinite(length)):
+        return 0
+    if came.shape != grad.shape or came.device != grad.device or grad.is_complex():
+        return 0
+    share = float(torch.linalg.vector_norm(grad, dtype=torch.float64)) / length
+    if not math.isfinite(share) or not share:
+        return 0
+    first, second = came.flatten()[:_COMPARED], grad.flatten()[:_COMPARED]
+    close = torch.allclose(second.double(), share * first.double(), _CLOSE, _CLOSE * share * length)
+    return share if close else None
+
+
+def _added(evidence: Evidence, nodes: list[int], *, is_known: bool) -> Finding:
+    names = [evidence.captured.graph.nodes[node]["name"] or "an unnamed leaf" for node in nodes]
+    return Finding(
+        "accumulated",
+        "info",
+        nodes[:_MOST_NODES],
+        f".grad of {listed(names)} is not what this backward pass gave alone, "
+        f"{len(nodes)} of {len(evidence.leaves)} leaves: it "
+        + ("held" if is_known else "may have been changed since, or held")
+        + " something before, and backward adds to that. If passes are not meant to add up, call "
+        "optimizer.zero_grad() before each.",
+        {"leaves": len(nodes)},
+    )
+
+
+def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
+    """All gradients were made smaller by one factor since."""
+    least = min(share for _, share in shares)
+    most = max(share for _, share in shares)
+    if most > _CLIPPED or most - least > _CLOSE * most:
+        return
+    yield Finding(
+        "clipped",
+        "info",
+        [node for node, _ in shares][:_MOST_NODES],
+        f"Since this backward pass .grad of {counted(len(shares), 'parameter')} was made "
+        f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If "
+        "that is so at every step, max_norm is what sets the size of the steps, not the gradient: "
+        "compare it with the norm that clip_grad_norm_() returns.",
+        {"factor": most},
+    )

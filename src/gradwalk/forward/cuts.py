@@ -1,0 +1,171 @@
+"""Where gradient was lost: cuts, what stands behind a constant, and lines that read values."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .module_path import ModuleCall, TensorRef
+from .source_line import SourceLine
+
+MOST_LEAVES = 2048
+"""Leaves that are known behind one cut."""
+
+_MOST_CUTS = 8  # of one tensor, told apart though they were made at one place
+_MOST_PLACES = 32  # of the cuts of one tensor
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place where a tensor that needs grad went in and what came out carries none.
+
+    Attributes:
+        how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
+            "integer result" (a comparison, an argmax) or "copy" (``torch.tensor(t)``).
+        where: The line that did it, the innermost outside of torch.
+        region: For "no_grad", the line that switched grad mode off, when that was watched.
+        own: The innermost line outside of installed libraries, where that is another one.
+        module: The module that was running; None outside of any.
+        shape: The shape of the tensor that went in.
+        source: The tensor that went in, while it lives.
+        made_by: The `gradwalk.forward.records.Record` of the call that made it, while its graph
+            lives; `find_source` reads it.
+        output_nr: Which output of its node the tensor is.
+        leaves: The leaves it was computed from, itself if it is one, also by way of earlier cuts,
+            as far as that was watched. They outlive the graph between.
+        complete: Whether these are all that were watched: of long programs and of very many leaves
+            only the nearest are known.
+    """
+
+    how: str
+    where: SourceLine | None
+    region: SourceLine | None
+    shape: tuple[int, ...]
+    source: TensorRef
+    made_by: weakref.ref[Any] | None
+    output_nr: int
+    leaves: frozenset[TensorRef] = field(compare=False)
+    own: SourceLine | None = None
+    module: ModuleCall | None = field(default=None, compare=False)
+    complete: bool = field(default=True, compare=False)
+
+    @property
+    def cause(self) -> tuple[str, SourceLine | None]:
+        """What several cuts have in common that one line of the user's made."""
+        return self.how, self.region or self.own or self.where
+
+    def with_leaves_of(self, other: Cut) -> Cut:
+        """The same cut, which also stands for another one of its cause."""
+        if other.leaves <= self.leaves and (other.complete or not self.complete):
+            return self
+        leaves = self.leaves | other.leaves
+        complete = self.complete and other.complete
+        if len(leaves) > MOST_LEAVES:
+            leaves, complete = self.leaves, False
+        return replace(self, leaves=leaves, complete=complete)
+
+
+def combined(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
+    """The cuts on the way to one tensor, few however many there were, and whether they are all.
+
+    The first are told apart. Of further ones those of one cause are one, with the leaves of all:
+    a whole encoder under ``no_grad`` has one cut per parameter, and one line is to blame.
+    """
+    found: dict[Cut, Cut] = {}
+    of_cause: dict[tuple[str, SourceLine | None], Cut] = {}
+    complete = True
+    for cut in cuts:
+        if cut in found:
+            key = cut
+        elif cut.cause not in of_cause and len(of_cause) >= _MOST_PLACES:
+            complete = False
+            continue
+        elif cut.cause not in of_cause or len(found) < _MOST_CUTS:
+            found[cut] = cut
+            of_cause.setdefault(cut.cause, cut)
+            continue
+        else:
+            key = of_cause[cut.cause]
+        found[key] = found[key].with_leaves_of(cut)
+    return tuple(found.values()), complete
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A line that read values of tensors that need grad out of torch.
+
+    Attributes:
+        how: "item" or "numpy".
+        where: The user's line.
+        cuts: Where gradient was lost by it, or on the way to it.
+    """
+
+    how: str
+    where: SourceLine | None
+    cuts: tuple[Cut, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A memory that was changed in place.
+
+    Attributes:
+        number: The number of the next autograd node at that time.
+        where: The user's line.
+        by: The function.
+    """
+
+    number: int
+    where: SourceLine | None
+    by: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a tensor that needs no grad came from.
+
+    Attributes:
+        where: The user's line that made it.
+        cuts: Where gradient was lost on the way to it; empty when none ever could have come.
+        direct: Whether it is itself what its cut left, not computed from that.
+        complete: Whether no cut was left out because there are too many.
+    """
+
+    where: SourceLine | None
+    cuts: tuple[Cut, ...]
+    direct: bool = False
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An operand that needs no grad.
+
+    Attributes:
+        position: Where it stood in the call: 0 for the first argument ("self" of a method),
+            a keyword, or "0[2]" for the third item of a list.
+        shape: Its shape; ``()`` for a Python number.
+        dtype: As torch prints it, "torch.float32"; "float" for a Python number.
+        values: The numbers themselves, nested as ``tolist()`` gives them, of small tensors on the
+            CPU at the time of the call; None for others.
+        tensor: The tensor while it lives; None for a Python number.
+        origin: Where it came from; None when that was not watched.
+        argument: The name of the function's parameter, where torch names it.
+        input_nr: Which of the node's forward inputs it is, where that is certain.
+    """
+
+    position: int | str
+    shape: tuple[int, ...]
+    dtype: str
+    values: Any
+    tensor: TensorRef | None
+    origin: Origin | None
+    argument: str | None = None
+    input_nr: int | None = None
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """Where gradient was lost on the way to it."""
+        return self.origin.cuts if self.origin else ()

@@ -1,0 +1,53 @@
+"""What gradwalk asks of tensors and modules by torch's private names."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    """How often a tensor was changed in place; 0 of an inference tensor, which does not count."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set how often a tensor counts as changed in place; nothing for an inference tensor."""
+    if tensor.is_inference():
+        return
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor that a view was made of; None for one that is no view."""
+    return tensor._base
+
+
+def has_hooks_on_grad(leaf: torch.Tensor) -> bool:
+    """Whether hooks of the user's run once a leaf's ``.grad`` has been added to."""
+    return bool(leaf._post_accumulate_grad_hooks)
+
+
+def has_hooks(leaf: torch.Tensor) -> bool:
+    """Whether any hooks of the user's run when a gradient arrives at a leaf."""
+    return bool(leaf._backward_hooks) or has_hooks_on_grad(leaf)
+
+
+def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
+    """The 2-norms of tensors of one device and dtype, in one call.
+
+    Args:
+        tensors: At least one.
+        dtype: What to compute in; None for their own.
+
+    Raises:
+        RuntimeError: A tensor subclass refuses it, as it may any operation.
+        NotImplementedError: Likewise.
+    """
+    found: list[float] = torch.stack(torch._foreach_norm(tensors, 2, dtype=dtype)).tolist()
+    return found
+
+
+def submodules(module: nn.Module) -> dict[str, nn.Module | None]:
+    """The modules right below one by name; unlike ``named_children`` shared ones each time."""
+    return module._modules

@@ -1,0 +1,63 @@
+"""What is wrong with the scripts of `broken_scripts` is found by the README's recipe alone."""
+
+from __future__ import annotations
+
+import linecache
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broken_scripts import BROKEN, Broken
+
+from gradwalk.findings.finding import Finding
+
+RECIPE = """
+import contextlib
+from gradwalk import GraphWidget, watch
+with watch() if watched else contextlib.nullcontext():
+    loss = step()
+widget = GraphWidget(loss)
+with contextlib.suppress(RuntimeError):
+    widget.backward()
+{after}
+found = widget.diagnose(optimizer=globals().get("optimizer"))
+widget.close()
+"""
+
+
+def findings_of(script: Broken, folder: Path) -> list[Finding]:
+    """What is found in a script, which is run from a file of its own."""
+    file = folder / "train.py"
+    file.write_text(script.source, encoding="utf-8")
+    linecache.checkcache(str(file))
+    space: dict[str, Any] = {"watched": script.watched}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(script.source, str(file), "exec"), space)
+        exec(RECIPE.format(after=script.after), space)
+    found: list[Finding] = space["found"]
+    return found
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_found(name: str, tmp_path: Path) -> None:
+    script = BROKEN[name]
+    found = findings_of(script, tmp_path)
+    about = [finding for finding in found if finding.kind in script.kinds]
+    assert len(about) == 1, found
+    message = about[0].message
+    for word in script.words:
+        assert word in message, message
+    lines = script.source.splitlines()
+    wanted = [f"train.py:{i}" for i, line in enumerate(lines, 1) if line.endswith("# HERE")]
+    for line in wanted:
+        assert line in message, message
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_nothing_else_is_alarming(name: str, tmp_path: Path) -> None:
+    script = BROKEN[name]
+    found = findings_of(script, tmp_path)
+    alarms = [f for f in found if f.severity != "info" and f.kind not in script.kinds]
+    assert not alarms, alarms

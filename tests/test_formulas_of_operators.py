@@ -1,0 +1,177 @@
+"""Formulas over torch's own operators and modules: they run, and give what torch's nodes give."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import suppress
+
+import pytest
+import torch
+from operator_corpus import everything
+
+import gradwalk.derivatives.formulas as formulas_file
+from gradwalk.derivatives.evaluation import evaluate
+from gradwalk.derivatives.formulas import formulas
+from gradwalk.graph.nodes import AccumulateGrad, node_class, op_name
+
+EACH = 29  # of so many operators and modules the default run takes one; `-m full` takes all
+SHARE = 0.95  # of their nodes, at least, have a formula that runs
+
+
+def nodes_behind(outputs):
+    found, waiting = {}, [output.grad_fn for output in outputs]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found and type(node) is not AccumulateGrad:
+            found[node] = None
+            waiting += [child for child, _ in node.next_functions]
+    return list(found)
+
+
+def real_grads(outputs, nodes):
+    """What arrives at each node in a backward pass."""
+    seen = {}
+    handles = [
+        node.register_prehook(lambda grads, node=node: seen.__setitem__(node, list(grads)))
+        for node in nodes
+    ]
+    numbers = [each.abs() if each.is_complex() else each.sin() for each in outputs]
+    leaves = [leaf for leaf in map(leaf_of, nodes) if leaf is not None]
+    with suppress(RuntimeError, NotImplementedError):  # what torch's own backward refuses
+        total = sum(each.sum() for each in numbers)
+        torch.autograd.grad(total, leaves or outputs, retain_graph=True, allow_unused=True)
+    for handle in handles:
+        handle.remove()
+    return seen
+
+
+def torchs(node, grads):
+    """What a node passes to each next function, brought to its shape and dtype as the engine does.
+
+    The engine itself would add what comes along other paths.
+    """
+    with torch.no_grad():
+        passed = node(*grads)
+    passed = passed if isinstance(passed, tuple) else (passed,)
+    for (child, output_nr), grad in zip(node.next_functions, passed, strict=True):
+        if child is None:
+            yield None
+            continue
+        leaf = type(child) is AccumulateGrad
+        like = child.variable if leaf else child._input_metadata[output_nr]
+        yield torch.zeros(like.shape, dtype=like.dtype) if grad is None else fitted(grad, like)
+
+
+def fitted(grad, like):
+    dense = grad.to_dense()
+    if dense.shape != like.shape:
+        dense = dense.sum_to_size(tuple(like.shape))
+    if dense.is_complex() and not like.dtype.is_complex:
+        dense = dense.real
+    return dense.to(like.dtype)
+
+
+class Tally:
+    """What is known of the nodes of one class."""
+
+    def __init__(self):
+        self.nodes = Counter()
+        self.runs = Counter()
+        self.filled = set()  # those with a gradient that has numbers
+        self.wrong = defaultdict(list)
+
+    def look(self, unit, node, arrived):
+        name = op_name(node)
+        self.nodes[name] += 1
+        found = formulas(node)
+        ours = all(each["source"] == "gradwalk" and each["code"] for each in found)
+        if node_class(type(node)).is_function:
+            return
+        like = node._input_metadata
+        drawn = [torch.randn(tuple(each.shape), dtype=each.dtype) for each in like]
+        ran = ours
+        for grads in (arrived, drawn):
+            if all(grad is None for grad in grads):
+                continue
+            try:
+                true = list(torchs(node, grads))
+            except (RuntimeError, NotImplementedError):
+                continue  # a random gradient of complex eigenvectors, for example
+            for formula in found:
+                value = evaluate(formula, node, grads)
+                if formula["source"] != "gradwalk" or not formula["code"]:
+                    continue
+                if value is None:
+                    ran = False
+                    self.wrong[name].append((unit.name, formula["code"], "does not run"))
+                    continue
+                if value.numel():
+                    self.filled.add(name)
+                try:
+                    torch.testing.assert_close(
+                        value.to_dense(), true[formula["input_nr"]], equal_nan=True
+                    )
+                except AssertionError as error:
+                    ran = False
+                    self.wrong[name].append((unit.name, formula["code"], str(error)))
+        self.runs[name] += ran
+
+    @property
+    def share(self):
+        return self.runs.total() / self.nodes.total()
+
+    def without(self):
+        """The classes that have none, by how many nodes there are."""
+        return (self.nodes - self.runs).most_common()
+
+
+def leaf_of(node):
+    for child, _ in node.next_functions:
+        if type(child) is AccumulateGrad:
+            return child.variable
+    return None
+
+
+def tally(units, **sizes):
+    found = Tally()
+    for unit in units:
+        for outputs in unit.graphs(**sizes):
+            dense = [each for each in outputs if each.layout is torch.strided]
+            nodes = nodes_behind(dense)
+            arrived = real_grads(dense, nodes) if dense else {}
+            for node in nodes:
+                found.look(unit, node, arrived.get(node, []))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_share_of_the_operators_and_modules():
+    found = tally(everything()[::EACH], most=3)
+    assert not found.wrong
+    assert found.share >= SHARE, found.without()
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_every_operator_and_module():
+    found = tally(everything(), most=16, numbers=1000)
+    assert not found.wrong
+    assert found.share >= SHARE, found.without()
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_a_planted_fault_is_found(monkeypatch):
+    """Whatever code is broken, the comparison sees it: it looks at every class that runs."""
+    whole = formulas_file.derivative
+
+    def broken(op, argument, case):
+        code = whole(op, argument, case)
+        lines = (code or "").split("\n")
+        return code and "\n".join([*lines[:-1], f"({lines[-1]}) + 1"])
+
+    units = everything()[::EACH]
+    right = tally(units, most=3)
+    monkeypatch.setattr(formulas_file, "derivative", broken)
+    found = tally(units, most=3)
+    assert set(found.wrong) == {name for name in right.filled if right.runs[name]}
