@@ -128,9 +128,9 @@ class GraphWidget(SteppingWidget[Subject]):
                 ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
                 By default names are looked up among the caller's variables.
-            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
-            chooses the one that shows most.
-                None is down; for a static graph up, so that its data flows down.
+            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left";
+                "auto" chooses the one that shows most. None is "auto"; for a static graph "up", so
+                that its data flows down.
             max_bytes: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.
             constants: Whether to draw operands that need no grad, and cuts: those that

@@ -7,7 +7,6 @@ from typing import Any, Literal, TypedDict
 
 from . import (
     DetailsModel,
-    Direction,
     DirectionChoice,
     DtypesModel,
     EdgeModel,
