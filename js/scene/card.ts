@@ -28,13 +28,20 @@ const LEDGER = 132;
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
 
 /** A node as on a board: its sign or name, under it what it holds and the gradient that arrives. */
-export function cardOf(words: NodeWords, size: CardSize, leaf: boolean, measure: Measure): Box {
+export function cardOf(
+  words: NodeWords,
+  size: CardSize,
+  leaf: boolean,
+  measure: Measure,
+  leastWidth: number,
+): Box {
   if (words.quiet) return quietCard(words, size, measure);
   if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure);
-  return size === "full" ? fullCard(words, leaf, measure) : nearCard(words, leaf, measure);
+  const card = size === "full" ? fullCard : nearCard;
+  return card(words, leaf, measure, leastWidth);
 }
 
-function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
+function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
   const { width: least, header, row, pad } = SIZES.full;
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
@@ -45,7 +52,12 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
   const [value, style] = shownValue(words, "number");
   const width = even(
-    Math.max(least, signWidth + beside + 2 * pad, 2 * (measure(value, style) + 2 * pad)),
+    Math.max(
+      least,
+      leastWidth,
+      signWidth + beside + 2 * pad,
+      2 * (measure(value, style) + 2 * pad),
+    ),
   );
   const added = addedUp(words);
   const height = header + row + (added ? SUM - 6 : 0);
@@ -89,7 +101,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
   };
 }
 
-function nearCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
+function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
   const { width: least, header, row, pad } = SIZES.near;
   const sign = leaf ? "" : (words.sign ?? words.title);
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
@@ -98,6 +110,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure): Box {
   const width = even(
     Math.max(
       least,
+      leastWidth,
       measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
       measure(value, style) + 2 * pad,
     ),

@@ -33,12 +33,12 @@ export function shapeOf(
   least: BoxSize = { width: 0, height: 0 },
   card: CardSize | null = null,
 ): NodeShape {
-  const box = card
-    ? cardOf(words, card, leaf, measure)
-    : boxOf(words, leaf, horizontal, measure, least);
-  const { width, height } = box;
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
+  const box = card
+    ? cardOf(words, card, leaf, measure, stubRows > 0 && horizontal ? stubWidth + 34 : 0)
+    : boxOf(words, leaf, horizontal, measure, least);
+  const { width, height } = box;
   const stubs = words.stubs.map((stub, i): StubShape => {
     if (horizontal) {
       const left = -width / 2 + 16;
