@@ -146,7 +146,7 @@ export const TABLE: readonly Row[] = [
   [fill("none"), "gw-cell.is-row gw-cell-ground"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell.is-sum text"],
   [{ ...fill("grad-strong"), ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-row text"],
-  [fill("none"), "is-arrived gw-cell-ground"],
+  [fill("op"), "is-arrived gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
   [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label"],

@@ -150,7 +150,8 @@ function cellLabel(
     ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
     from: leaf ? step[id] : ready[id],
     cell: rows.length > 0 ? "total" : size,
-    stored: leaf,
+    // What arrived at a leaf is not what its `.grad` holds, unless that is known.
+    stored: stored.has(id),
   };
 }
 
