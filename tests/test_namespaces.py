@@ -11,6 +11,7 @@ from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gradwalk import GraphWidget
 from gradwalk.forward.annotations import annotation_of
 from gradwalk.forward.watch import watch
 from gradwalk.graph.capture import Capture, capture_nodes
@@ -61,6 +62,29 @@ def test_inferred_modules_are_called_as_the_watched_ones(name):
     inferred = inferred_for(captured, net)
     ops = {inferred[i] for i in watched}
     assert ops <= set(watched.values()) | {""} | around(watched.values())
+
+
+def boxes(widget: GraphWidget) -> dict[str, set[str]]:
+    """Class of operation -> the modules that such operations are drawn in."""
+    found: dict[str, set[str]] = {}
+    for node in widget.graph["nodes"]:
+        if node["kind"] == "op":
+            found.setdefault(node["op"], set()).add(node["namespace"] or "")
+    return found
+
+
+def test_boxes_have_the_same_paths_watched_and_inferred():
+    nets = [nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)) for _ in range(2)]
+    names, x = dict(zip(("actor", "critic"), nets, strict=True)), torch.randn(3, 4)
+    inferred = GraphWidget((nets[0](x) + nets[1](x)).sum(), names=names)
+    with watch():
+        loss = (nets[0](x) + nets[1](x)).sum()
+    watched = GraphWidget(loss, names=names)
+    assert boxes(watched) == boxes(inferred)
+    assert boxes(inferred)["TanhBackward0"] == {"actor/1", "critic/1"}
+    told = {node["inferred"] for node in inferred.graph["nodes"] if node["kind"] == "op"}
+    assert told == {True}
+    assert not any(node["inferred"] for node in watched.graph["nodes"])
 
 
 def around(spaces: Iterable[str]) -> set[str]:

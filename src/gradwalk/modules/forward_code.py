@@ -172,7 +172,7 @@ class _Function:
             self._visit(each)
 
     def _visit(self, node: ast.AST | None) -> None:
-        method = getattr(self, f"_on_{type(node).__name__.lower()}", None)
+        method = getattr(self, f"on_{type(node).__name__.lower()}", None)
         if method is not None:
             method(node)
         elif node is not None and not isinstance(
@@ -187,7 +187,7 @@ class _Function:
 
     # Statements
 
-    def _on_assign(self, node: ast.Assign) -> None:
+    def on_assign(self, node: ast.Assign) -> None:
         refs = self._refs(node.value)
         if refs is None or isinstance(node.value, ast.Subscript):
             self._visit(node.value)
@@ -195,11 +195,11 @@ class _Function:
             self._bind(target, refs)
             self._store(target)
 
-    def _on_annassign(self, node: ast.AnnAssign) -> None:
+    def on_annassign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            self._on_assign(ast.Assign(targets=[node.target], value=node.value))
+            self.on_assign(ast.Assign(targets=[node.target], value=node.value))
 
-    def _on_augassign(self, node: ast.AugAssign) -> None:
+    def on_augassign(self, node: ast.AugAssign) -> None:
         self._visit(node.value)
         name = _OPERATORS.get(type(node.op), ANYTHING)
         self._add(f"{name}=", given=self._mentioned([node.value]))
@@ -222,7 +222,7 @@ class _Function:
             for each in target.elts:
                 self._store(each)
 
-    def _on_for(self, node: ast.For) -> None:
+    def on_for(self, node: ast.For) -> None:
         refs = self._items(node.iter)
         self._visit(node.iter)
         with self._loop():
@@ -230,7 +230,7 @@ class _Function:
             self._block(node.body)
         self._block(node.orelse)
 
-    def _on_while(self, node: ast.While) -> None:
+    def on_while(self, node: ast.While) -> None:
         with self._loop():
             self._visit(node.test)
             self._block(node.body)
@@ -246,7 +246,7 @@ class _Function:
             for part in [node.elt] if hasattr(node, "elt") else [node.key, node.value]:
                 self._visit(part)
 
-    _on_listcomp = _on_generatorexp = _on_setcomp = _on_dictcomp = _comprehension
+    on_listcomp = on_generatorexp = on_setcomp = on_dictcomp = _comprehension
 
     @contextlib.contextmanager
     def _loop(self) -> Any:
@@ -255,7 +255,7 @@ class _Function:
         yield
         self.loops = before
 
-    def _on_if(self, node: ast.If) -> None:
+    def on_if(self, node: ast.If) -> None:
         test = self._condition(node.test)
         number, before = self.of.number(), self.arms
         for side, body in ((True, node.body), (False, node.orelse)):
@@ -266,7 +266,7 @@ class _Function:
         if isinstance(node.body[-1], (ast.Return, ast.Raise)) and len(before) == self._outer:
             self.arms = (*before, Arm(number, False, False, test))  # all that follows
 
-    def _on_ifexp(self, node: ast.IfExp) -> None:
+    def on_ifexp(self, node: ast.IfExp) -> None:
         test = self._condition(node.test)
         number, before = self.of.number(), self.arms
         for side, part in ((True, node.body), (False, node.orelse)):
@@ -343,7 +343,7 @@ class _Function:
             )
         )
 
-    def _on_binop(self, node: ast.BinOp) -> None:
+    def on_binop(self, node: ast.BinOp) -> None:
         self._visit(node.left)
         self._visit(node.right)
         sides = [node.left, node.right]
@@ -351,12 +351,12 @@ class _Function:
             name = _OPERATORS.get(type(node.op), ANYTHING)
             self._add(name, given=self._mentioned(sides))
 
-    def _on_unaryop(self, node: ast.UnaryOp) -> None:
+    def on_unaryop(self, node: ast.UnaryOp) -> None:
         self._visit(node.operand)
         if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
             self._add("neg", given=self._mentioned([node.operand]))
 
-    def _on_compare(self, node: ast.Compare) -> None:
+    def on_compare(self, node: ast.Compare) -> None:
         self._visit_unnamed([node.left, *node.comparators])
 
     def _visit_unnamed(self, nodes: Iterable[ast.expr]) -> None:
@@ -364,14 +364,14 @@ class _Function:
             if self._refs(each) is None:  # asking about a module runs nothing
                 self._visit(each)
 
-    def _on_subscript(self, node: ast.Subscript) -> None:
+    def on_subscript(self, node: ast.Subscript) -> None:
         refs = self._refs(node)
         if refs is None:
             self._visit(node.value)
         self._visit(node.slice)
         self._add("getitem", refs=refs or (), given=self._mentioned([node.value]))
 
-    def _on_attribute(self, node: ast.Attribute) -> None:
+    def on_attribute(self, node: ast.Attribute) -> None:
         refs = self._refs(node)
         if refs is not None:
             self._add(None, refs=refs, given=refs)
@@ -380,11 +380,11 @@ class _Function:
         if node.attr in ("T", "mT", "H", "mH"):
             self._add(node.attr)
 
-    def _on_name(self, node: ast.Name) -> None:
+    def on_name(self, node: ast.Name) -> None:
         if node.id in self.known and node.id != self._self:
             self._add(None, refs=self.known[node.id], given=self.known[node.id])
 
-    def _on_call(self, node: ast.Call) -> None:
+    def on_call(self, node: ast.Call) -> None:
         called = node.func
         values = [*node.args, *(each.value for each in node.keywords)]
         if isinstance(called, ast.Name) and called.id in _ASKING:

@@ -147,8 +147,10 @@ class CodeWalk:
         loops = [each for each in now.loops if each in acts[place].loops]
         inside = [i for i, a in enumerate(acts) if loops and loops[-1] in a.loops]
         first, last = (inside[0], inside[-1]) if inside else (0, len(acts) - 1)
-        if place == at and frame.inner in order and inner is not None and inner in order:
-            names, begin, end = act.names, order[frame.inner] + 1, order[inner]
+        now_in = frame.inner
+        if place == at and now_in is not None and now_in in order and inner in order:
+            assert inner is not None
+            names, begin, end = act.names, order[now_in] + 1, order[inner]
             passed = names[begin:end] if begin <= end else (*names[begin:], *names[:end])
             return [
                 *self._piece(path, at + 1, last),
