@@ -55,8 +55,8 @@ export interface NodeModel {
   /** Operands that need no gradient: a `None` in `next_functions`. */
   no_grad_inputs: NoGradInput[];
   /**
-   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, null where it was
-   * not watched.
+   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what came
+   * from outside of all modules; null where it is not known: it is drawn with what takes it.
    */
   namespace: string | null;
   /**

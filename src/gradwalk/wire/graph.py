@@ -37,8 +37,8 @@ class NodeModel(TypedDict):
     no_grad_inputs: list[NoGradInput]
     """Operands that need no gradient: a ``None`` in ``next_functions``."""
     namespace: str | None
-    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, None where it
-    was not watched."""
+    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what
+    came from outside of all modules; None where it is not known: it is drawn with what takes it."""
     value: Values | None
     """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
     number as it is written in the program."""
