@@ -69,14 +69,14 @@ describe("a small graph", () => {
     const graph = blocks(2);
     const plain = { ...graph, nodes: graph.nodes.map((node) => ({ ...node, namespace: null })) };
     const { one, all } = await view(plain);
-    expect(one(".gw-view-bar").hidden).toBe(true);
+    expect(one(".gw-view").hidden).toBe(true);
     expect(all(".gw-group-frame, .gw-closed, .gw-edge-folded")).toEqual([]);
     expect(all(".gw-node")).toHaveLength(plain.nodes.length);
   });
 
   it("with modules is open, with its plumbing", async () => {
     const { one, all, frames } = await view(blocks(2));
-    expect(one(".gw-view-bar").hidden).toBe(false);
+    expect(one(".gw-view").hidden).toBe(false);
     expect(frames()).toEqual(["net", "net/block", "net/block/1", "net/block/0"]);
     expect(all(".gw-node")).toHaveLength(blocks(2).nodes.length);
   });

@@ -17,7 +17,7 @@ export class Arrangement {
   readonly body = element("div", "gw-body");
   /** Makes the widget higher. */
   readonly bottom: HTMLElement;
-  private panelOpen = true;
+  private panelOpen = false;
   /** What the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
   private panelWidth = Number.NaN;
@@ -81,7 +81,12 @@ export class Arrangement {
     return this.panelOpen;
   }
 
+  get isNarrow(): boolean {
+    return this.root?.classList.contains("is-narrow") ?? false;
+  }
+
   setPanel(open: boolean): void {
+    if (this.panelOpen === open) return;
     this.panelOpen = open;
     this.arrange();
   }

@@ -1,4 +1,4 @@
-import type { JsonNumber, Values } from "../wire";
+import type { FewModel, JsonNumber, Values } from "../wire";
 
 /** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
 export function compactNumber(value: JsonNumber | boolean): string {
@@ -31,6 +31,12 @@ export function boardNumber(value: JsonNumber | boolean): string {
 /** The same of few numbers: "[2, −1]". */
 export function boardValues(values: Values): string {
   return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
+}
+
+/** A gradient in short: its numbers when they are few, else its norm, "\u20160.304\u2016". */
+export function fewText({ values, norm }: FewModel): string {
+  if (values !== null) return boardValues(values);
+  return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
 }
 
 /** Nested values on one line: "-4", "[2, 1]". */

@@ -158,11 +158,17 @@ export interface SeedModel {
   norm: JsonNumber | null;
 }
 
-/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
-export interface GrownModel {
-  node: number;
+/** A gradient in few numbers: its values if it has at most four, and its norm. */
+export interface FewModel {
   values: Values | null;
   norm: JsonNumber | null;
+}
+
+/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
+export interface GrownModel extends FewModel {
+  node: number;
+  /** What it held before the pass; null when it was null. */
+  before: FewModel | null;
 }
 
 /** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
@@ -227,12 +233,6 @@ export interface MergedStepModel {
   node: number;
   /** The passes that run it in this step. */
   passes: number[];
-}
-
-/** A gradient in few numbers: its values if it has at most four, and its norm. */
-export interface FewModel {
-  values: Values | null;
-  norm: JsonNumber | null;
 }
 
 /** A leaf in one of the graphs; `node` is a place in `members`, null where it is not. */
@@ -546,7 +546,7 @@ export interface SharedTraits {
 /** Those of a graph. */
 export interface Traits extends SharedTraits, AskedTraits {
   graph: GraphModel;
-  /** Of the selected node. */
+  /** Of the selected node; while none is, of the node that runs. */
   details: DetailsModel | null;
   state: StateModel;
   steps: StepModel[];

@@ -18,6 +18,7 @@ from ..graph.words import label
 from ..wire import (
     DtypesModel,
     EdgeModel,
+    FewModel,
     GraphModel,
     JsonNumber,
     ModulesModel,
@@ -175,6 +176,11 @@ def run_model(recording: RecordedPass) -> RunModel:
         for nr, seed in seeds_at(graph, run, node)
     ]
     grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
+    first = {t.node: as_kept(t.moments[0]) for t in _changed(run) if t.moments[0].grad is not None}
+    before: dict[int, FewModel] = {
+        node: {"values": values, "norm": norm}
+        for node, (values, norm) in zip(first, few(list(first.values())), strict=True)
+    }
     flowed = few([kept for _, kept in flows])
     added = list(_added_up(graph, run))
     return {
@@ -196,7 +202,12 @@ def run_model(recording: RecordedPass) -> RunModel:
             )
         ],
         "grads": [
-            {"node": node, "values": values, "norm": norm}
+            {
+                "node": node,
+                "values": values,
+                "norm": norm,
+                "before": before.get(node),
+            }
             for (node, _), (values, norm) in zip(
                 grown, few([kept for _, kept in grown]), strict=True
             )

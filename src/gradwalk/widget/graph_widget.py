@@ -53,7 +53,8 @@ class GraphWidget(SteppingWidget[Subject]):
     Attributes:
         graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows of the selected node (see `gradwalk.wire.DetailsModel`), or
+        details: What the panel shows of the selected node, and while none is of the one that the
+            last step ran before the end (see `gradwalk.wire.DetailsModel`), or
             None. Up to date whenever it is read. Read-only.
         state: What has been seen of backward (see `gradwalk.wire.StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
@@ -383,7 +384,10 @@ class GraphWidget(SteppingWidget[Subject]):
 
     def _describe(self, subject: Subject) -> None:
         def details() -> DetailsModel | None:
-            return None if self.selected is None else subject.details(self.selected)
+            node = self.selected
+            if node is None and 0 < self.cursor < len(self.steps):
+                node = self.steps[self.cursor - 1]["node"]  # the panel follows what runs
+            return None if node is None else subject.details(node)
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
 

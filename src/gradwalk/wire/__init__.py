@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .backward import (
     ArrivedModel,
+    FewModel,
     GrownModel,
     MarkModel,
     RunModel,
@@ -18,7 +19,6 @@ from .backward import (
     TransportModel,
 )
 from .comparison import (
-    FewModel,
     LeafCellModel,
     LeafRowModel,
     LeafTableModel,

@@ -45,12 +45,19 @@ class SeedModel(TypedDict):
     norm: JsonNumber | None
 
 
-class GrownModel(TypedDict):
+class FewModel(TypedDict):
+    """A gradient in few numbers: its values if it has at most four, and its norm."""
+
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class GrownModel(FewModel):
     """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
 
     node: int
-    values: Values | None
-    norm: JsonNumber | None
+    before: FewModel | None
+    """What it held before the pass; None when it was None."""
 
 
 class ArrivedModel(TypedDict):

@@ -39,7 +39,7 @@ class Traits(SharedTraits, AskedTraits):
 
     graph: GraphModel
     details: DetailsModel | None
-    """Of the selected node."""
+    """Of the selected node; while none is, of the node that runs."""
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
