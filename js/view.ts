@@ -14,13 +14,13 @@ import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
+import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { bestDirection } from "./scene/best_direction";
 import { foldedIn } from "./scene/members";
 import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
 import { runningAt } from "./steps/recording";
@@ -187,7 +187,8 @@ export function createView(
       bestDirection(drawable[1], arrangement.room, measure),
     );
     toolbar.setDirection(direction, graph.static);
-    folder.show(shown, direction, graph, { given: channel.raw("graph"), constants });
+    const source = { given: channel.raw("graph"), constants };
+    folder.show(shown, direction, graph, source, arrangement.room);
     stepper.read(autograd);
     const size = `${counted(autograd.nodes.length, "node")}, ${counted(autograd.edges.length, "edge")}`;
     counts.textContent = size;

@@ -1,10 +1,82 @@
 import type { Direction } from "../layout/direction";
+import type { ContentCache } from "../layout/types";
+import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
+import { fitView, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
-import { firstFolding, wholeFolding } from "./folding";
-import { groupedGraph } from "./grouped_graph";
+import { deepest, type Folding, firstFolding, setRepeats, wholeFolding } from "./folding";
+import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
+
+/** A board reads from left to right unless it is this much larger the other way. */
+const PREFERRED = 1.15;
+/** The scale at which the names of boxes are 11 px high. */
+export const LEGIBLE = 11 / 12.5;
+/** The scale at which a board is shown whole: in a wide window, and in a narrow one. */
+const BOARD = { wide: 0.75, narrow: 0.55, from: 900 };
+/** What a closed box and the gaps around it take at least, px². */
+const LEAST_AREA = 4000;
+/** Of a graph of more nodes than this, how many boxes show decides how far it is open. */
+const LARGEST_TRIED = 30_000;
+
+/**
+ * What a graph looks like before the reader touches it: the deepest folding that can be read as a whole in this room, its
+ * repeats folded where there is no room for them; the shallowest where none can.
+ */
+export function fittingFolding(
+  grouped: GroupedGraph,
+  direction: Direction,
+  measure: Measure,
+  room: Size,
+  cache: ContentCache = new Map(),
+): Folding {
+  const { tree, graph } = grouped;
+  const first = firstFolding(tree);
+  if (tree.path.length === 1 || graph.nodes.length > LARGEST_TRIED || room.width === 0)
+    return first;
+  const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
+  const fits = (folding: Folding, least: number) =>
+    foldedPlan(grouped, folding).nodes.length <= most &&
+    fitView(foldedScene(grouped, folding, direction, measure, { cache, room }).scene, room).k >=
+      least;
+  if (graph.nodes.length <= MOST_CARDS) {
+    const whole = wholeFolding(tree);
+    if (fits(whole, room.width < BOARD.from ? BOARD.narrow : BOARD.wide)) return whole;
+  }
+  const opens = openable(grouped);
+  let folding = first;
+  for (let depth = deepest(tree); depth >= 0; depth--) {
+    const open = new Set(tree.path.filter((_, g) => opens[g] && tree.depth[g] <= depth));
+    folding = { ...first, open, hidesPlumbing: true };
+    if (fits(folding, LEGIBLE)) return folding;
+    folding = setRepeats(folding, true);
+    if (fits(folding, LEGIBLE)) return folding;
+  }
+  return folding;
+}
+
+/** Per group, whether there is something to see in it: more than one operation, its plumbing aside. */
+function openable({ tree, graph, plumbing }: GroupedGraph): boolean[] {
+  const count = new Int32Array(tree.path.length);
+  graph.nodes.forEach(({ kind }, v) => {
+    if (kind === "op" && !plumbing[v]) count[tree.groupOf[v]]++;
+  });
+  for (let g = count.length - 1; g > 0; g--) count[tree.parent[g]] += count[g];
+  return Array.from(count, (ops, g) => g > 0 && ops > 1);
+}
+
+/** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */
+export function bestDirection(graph: GraphModel, room: Size, measure: Measure): Direction {
+  if (graph.static) return "up"; // its data flows down
+  if (graph.nodes.length > MOST_CARDS)
+    return graph.nodes.some(({ namespace }) => namespace) ? "left" : "down";
+  const grouped = groupedGraph(graph);
+  const whole = wholeFolding(grouped.tree);
+  const scale = (direction: Direction) =>
+    fitView(foldedScene(grouped, whole, direction, measure, { room }).scene, room).k;
+  return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
+}
 
 /** What a reader sees of a graph before opening or folding anything; `whole` shows every node. */
 export function firstScene(
@@ -12,8 +84,11 @@ export function firstScene(
   direction: Direction,
   measure: Measure,
   whole: boolean,
+  room: Size = { width: 1200, height: 700 },
 ): Scene {
   const grouped = groupedGraph(graph);
-  const folding = whole ? wholeFolding(grouped.tree) : firstFolding(grouped.tree);
-  return foldedScene(grouped, folding, direction, measure).scene;
+  const folding = whole
+    ? wholeFolding(grouped.tree)
+    : fittingFolding(grouped, direction, measure, room);
+  return foldedScene(grouped, folding, direction, measure, { room }).scene;
 }

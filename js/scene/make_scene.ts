@@ -19,10 +19,11 @@ import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
+import type { Size } from "./views";
 
 interface SceneOptions {
-  /** Wanted width over height of a picture that would be far too long otherwise; left out, it is drawn as long as it comes. */
-  aspect?: number | undefined;
+  /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
+  room?: Size | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -38,7 +39,7 @@ const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } }
 const CORNER = 8;
 
 /** Between the border of a frame and what lies in it, px. */
-const PADDING = 18;
+const PADDING = 12;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
@@ -174,7 +175,7 @@ function place(
   times: Int32Array,
   direction: Direction,
   measure: Measure,
-  { aspect, cache }: SceneOptions,
+  { room, cache }: SceneOptions,
   card: CardSize | null,
 ): Layout {
   const horizontal = isHorizontal(direction);
@@ -197,21 +198,31 @@ function place(
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,
-    ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
+    ...(room && wrapIn(room, direction)),
   };
   // A picture without boxes may take all the effort there is: nothing will open in it.
   if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
   const boxes = {
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
   };
-  // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
-  const room =
-    direction === "down"
-      ? { header: HEADER + 8, padding: PADDING }
-      : { header: HEADER + 4, padding: HEADER + 4 };
-  return layout({ ...input, boxes }, { ...gaps, ...room, ...(cache && { cache }) });
+  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
+  const title = HEADER + 4;
+  const border = horizontal
+    ? { header: PADDING, padding: PADDING, side: title - PADDING }
+    : { header: title, padding: direction === "down" ? PADDING : title };
+  return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
+}
+
+/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
+function wrapIn({ width, height }: Size, direction: Direction) {
+  const horizontal = isHorizontal(direction);
+  return {
+    aspect: horizontal ? height / width : width / height,
+    long: horizontal ? width : height,
+    reversed: direction === "left" || direction === "up",
+  };
 }
 
 function sceneFrames(

@@ -25,7 +25,7 @@ afterEach(() => {
 
 function order(depth: number): SceneOrder {
   const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
-  return { folding, direction: "down", wraps: false };
+  return { folding, direction: "down", wraps: false, room: { width: 1200, height: 600 } };
 }
 
 function made(depth: number): Scene {

@@ -40,7 +40,7 @@ export function serve(port: Port, measure: Measure): void {
         {
           cache,
           wraps: order.wraps,
-          report: (doing) => answer({ kind: "doing", request, doing }),
+          room: order.room,
         },
       );
       answer({ kind: "doing", request, doing: "drawing" });

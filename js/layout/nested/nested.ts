@@ -16,6 +16,7 @@ import { type Nesting, nest, type Passages, passages } from "./passages";
 interface BoxFrame {
   header: number;
   padding: number;
+  side: number;
 }
 
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
@@ -176,10 +177,11 @@ function placeBoxes(
     const isRoot = b === count - 1;
     const padding = isRoot ? 0 : frame.padding;
     const header = isRoot ? 0 : frame.header;
+    const side = isRoot ? 0 : frame.side;
     const least = isRoot ? 0 : (frame.titleWidth?.[b] ?? 0);
-    placed.width[b] = Math.max(least, laid.width + 2 * padding);
-    placed.height[b] = header + laid.height + padding;
-    const right = Math.round(placed.width[b] - laid.width) / 2;
+    placed.width[b] = Math.max(side > 0 ? 0 : least, laid.width + 2 * padding + side);
+    placed.height[b] = Math.max(side > 0 ? least : 0, header + laid.height + padding);
+    const right = side + Math.round(placed.width[b] - laid.width - side) / 2;
     own.forEach((item, i) => {
       placed.x[item] = laid.x[i] + right;
       placed.y[item] = laid.y[i] + header;
