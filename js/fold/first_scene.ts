@@ -31,7 +31,7 @@ export function fittingFolding(
   room: Size,
   cache: ContentCache = new Map(),
 ): Folding {
-  const { tree, graph } = grouped;
+  const { tree, graph, operations } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1 || graph.nodes.length > LARGEST_TRIED || room.width === 0)
     return first;
@@ -44,26 +44,18 @@ export function fittingFolding(
     const whole = wholeFolding(tree);
     if (fits(whole, room.width < BOARD.from ? BOARD.narrow : BOARD.wide)) return whole;
   }
-  const opens = openable(grouped);
+  // What holds but one operation shows no more when it is open.
   let folding = first;
   for (let depth = deepest(tree); depth >= 0; depth--) {
-    const open = new Set(tree.path.filter((_, g) => opens[g] && tree.depth[g] <= depth));
+    const open = new Set(
+      tree.path.filter((_, g) => g > 0 && operations[g] > 1 && tree.depth[g] <= depth),
+    );
     folding = { ...first, open, hidesPlumbing: true };
     if (fits(folding, LEGIBLE)) return folding;
     folding = setRepeats(folding, true);
     if (fits(folding, LEGIBLE)) return folding;
   }
   return folding;
-}
-
-/** Per group, whether there is something to see in it: more than one operation, its plumbing aside. */
-function openable({ tree, graph, plumbing }: GroupedGraph): boolean[] {
-  const count = new Int32Array(tree.path.length);
-  graph.nodes.forEach(({ kind }, v) => {
-    if (kind === "op" && !plumbing[v]) count[tree.groupOf[v]]++;
-  });
-  for (let g = count.length - 1; g > 0; g--) count[tree.parent[g]] += count[g];
-  return Array.from(count, (ops, g) => g > 0 && ops > 1);
 }
 
 /** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */

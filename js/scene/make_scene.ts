@@ -13,7 +13,7 @@ import { drawnFor } from "./members";
 import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
-import type { Plan } from "./plan";
+import type { ClosedGroup, Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
@@ -56,7 +56,7 @@ export function makeScene(
 ): Scene {
   const horizontal = isHorizontal(direction);
   const { cards = true } = options;
-  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
+  const card = cards ? cardIn(graph, plan) : null;
   // On a board the arrows are not labelled: which operand is which is told by hovering.
   if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
@@ -116,7 +116,7 @@ function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolea
 export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan, cards = true): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  const isBoard = cards && cardSize(nodes.length, graph.static) !== null;
+  const isBoard = cards && cardIn(graph, { nodes }) !== null;
   const most = isBoard ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
@@ -132,21 +132,39 @@ export function shapesOf(
   cards = true,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
-  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
+  const card = cards ? cardIn(graph, plan) : null;
+  const hasBoxes = plan.nodes.some(({ group }) => group);
   const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
-      ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
+      ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    // Between boxes an operation is but a sign.
+    const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
+    if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     return shapeOf(
       words,
       isLeaf(graph, node),
       isHorizontal(direction),
       measure,
       least[i],
-      group ? null : card,
+      group || isSign ? null : card,
     );
+  });
+}
+
+/** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */
+function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | null {
+  const size = cardSize(nodes.length, graph.static);
+  return size && nodes.some(({ group }) => group) ? "near" : size;
+}
+
+/** The shapes of the parameters in a closed box. */
+function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
+  return members.flatMap((v) => {
+    const { kind, shape } = graph.nodes[v];
+    return kind === "leaf" && shape ? [shape] : [];
   });
 }
 

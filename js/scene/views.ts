@@ -39,8 +39,8 @@ export function fitView(scene: Size, stage: Size): View {
 /** What to show first: everything if it can be read or was folded to be, else the end where the outputs are; of a static graph, the inputs. */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
-  // What is folded was folded so that it is read as a whole.
-  if (fit.k >= READABLE || scene.nodes.some(({ group }) => group)) return fit;
+  // What is folded was folded so that it is read as a whole, and a board is seen as one.
+  if (fit.k >= READABLE || scene.nodes.some(({ group, shape }) => group || shape.card)) return fit;
   const k = FIRST_SCALE;
   const horizontal = isHorizontal(scene.direction);
   const length = horizontal ? scene.width : scene.height;
