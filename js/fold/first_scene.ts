@@ -8,6 +8,7 @@ import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
 import { deepest, type Folding, firstFolding, setRepeats, wholeFolding } from "./folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
+import { visibleCount } from "./visible_count";
 
 /** A board reads from left to right unless it is this much larger the other way. */
 const PREFERRED = 1.15;
@@ -17,12 +18,13 @@ export const LEGIBLE = 11 / 12.5;
 const BOARD = { wide: 0.75, narrow: 0.55, from: 900 };
 /** What a closed box and the gaps around it take at least, px². */
 const LEAST_AREA = 4000;
-/** Of a graph of more nodes than this, how many boxes show decides how far it is open. */
+/** Of a graph of more nodes than this no picture is tried: so few boxes may show. */
 const LARGEST_TRIED = 30_000;
+const FEW_BOXES = 64;
 
 /**
- * What a graph looks like before the reader touches it: the deepest folding that can be read as a whole in this room, its
- * repeats folded where there is no room for them; the shallowest where none can.
+ * What a graph looks like before the reader touches it: of what can be read as a whole in this room, the folding that
+ * shows most; the one that shows least where none can. Repeats are folded where they do not fit one by one.
  */
 export function fittingFolding(
   grouped: GroupedGraph,
@@ -31,31 +33,38 @@ export function fittingFolding(
   room: Size,
   cache: ContentCache = new Map(),
 ): Folding {
-  const { tree, graph, operations } = grouped;
+  const { tree, graph } = grouped;
   const first = firstFolding(tree);
-  if (tree.path.length === 1 || graph.nodes.length > LARGEST_TRIED || room.width === 0)
-    return first;
-  const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
-  const fits = (folding: Folding, least: number) =>
-    foldedPlan(grouped, folding).nodes.length <= most &&
-    fitView(foldedScene(grouped, folding, direction, measure, { cache, room }).scene, room).k >=
-      least;
+  if (tree.path.length === 1 || room.width === 0) return first;
+  const isHuge = graph.nodes.length > LARGEST_TRIED;
+  const scale = (folding: Folding) =>
+    fitView(foldedScene(grouped, folding, direction, measure, { cache, room }), room).k;
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
-    if (fits(whole, room.width < BOARD.from ? BOARD.narrow : BOARD.wide)) return whole;
+    if (scale(whole) >= (room.width < BOARD.from ? BOARD.narrow : BOARD.wide)) return whole;
   }
-  // What holds but one operation shows no more when it is open.
-  let folding = first;
+  const most = isHuge ? FEW_BOXES : (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
+  const tried: { folding: Folding; count: number }[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
+    // A module without others in it is one tile.
     const open = new Set(
-      tree.path.filter((_, g) => g > 0 && operations[g] > 1 && tree.depth[g] <= depth),
+      tree.path.filter(
+        (_, g) =>
+          g > 0 && tree.depth[g] <= depth && tree.children.start[g + 1] > tree.children.start[g],
+      ),
     );
-    folding = { ...first, open, hidesPlumbing: true };
-    if (fits(folding, LEGIBLE)) return folding;
-    folding = setRepeats(folding, true);
-    if (fits(folding, LEGIBLE)) return folding;
+    const apart = { ...first, open, hidesPlumbing: true };
+    for (const folding of isHuge ? [apart] : [apart, setRepeats(apart, true)]) {
+      // What a layer takes in is not known before: it may be two of three.
+      const isNear = folding.foldsRepeats || visibleCount(grouped, folding) <= 3 * most;
+      if (isNear) tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
+    }
   }
-  return folding;
+  tried.sort((a, b) => b.count - a.count);
+  const found = tried.find(
+    ({ folding, count }) => count <= most && (isHuge || scale(folding) >= LEGIBLE),
+  );
+  return (found ?? tried[tried.length - 1])?.folding ?? { ...first, open: new Set() };
 }
 
 /** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */
@@ -66,7 +75,7 @@ export function bestDirection(graph: GraphModel, room: Size, measure: Measure): 
   const grouped = groupedGraph(graph);
   const whole = wholeFolding(grouped.tree);
   const scale = (direction: Direction) =>
-    fitView(foldedScene(grouped, whole, direction, measure, { room }).scene, room).k;
+    fitView(foldedScene(grouped, whole, direction, measure, { room }), room).k;
   return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
 }
 
@@ -82,5 +91,5 @@ export function firstScene(
   const folding = whole
     ? wholeFolding(grouped.tree)
     : fittingFolding(grouped, direction, measure, room);
-  return foldedScene(grouped, folding, direction, measure, { room }).scene;
+  return foldedScene(grouped, folding, direction, measure, { room });
 }

@@ -59,8 +59,6 @@ interface Shown {
   direction: Direction;
   /** The window that it was made for. */
   room: Size;
-  /** Once a picture was wrapped it stays so: opening a box must not throw everything into one line. */
-  wraps: boolean;
 }
 
 type HoldIn = (after: Scene) => Hold | null;
@@ -124,8 +122,7 @@ export class Folder {
         ? wanted.folding
         : fittingFolding(grouped, direction, measure, room, cache);
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
-      const wraps = isKnown && wanted.wraps;
-      this.draw({ grouped, origin, source, folding, direction, room, wraps }, () => null);
+      this.draw({ grouped, origin, source, folding, direction, room }, () => null);
     };
     window.clearTimeout(this.timer);
     const nodes = graph.nodes.length;
@@ -242,7 +239,7 @@ export class Folder {
 
   /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
   private draw(next: Shown, hold: HoldIn): void {
-    const { grouped, folding, direction, room, wraps } = next;
+    const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
@@ -253,10 +250,10 @@ export class Folder {
     }
     this.working({ nodes, doing: "layout", blocks: false });
     this.events.changed();
-    const order = { folding, direction, room, wraps };
+    const order = { folding, direction, room };
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene, wraps) => this.place({ ...(this.wanted ?? next), wraps }, scene, hold),
+      made: (scene) => this.place(this.wanted ?? next, scene, hold),
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
@@ -266,11 +263,11 @@ export class Folder {
   }
 
   private drawHere(next: Shown, hold: HoldIn): void {
-    const { grouped, folding, direction, room, wraps } = next;
+    const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
-      const made = foldedScene(grouped, folding, direction, measure, { cache, room, wraps });
-      this.place({ ...next, wraps: made.wraps }, made.scene, hold);
+      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+      this.place(next, scene, hold);
     } catch (error) {
       this.fail(error);
     }

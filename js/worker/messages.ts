@@ -14,8 +14,6 @@ export interface GraphSource {
 export interface SceneOrder {
   folding: Folding;
   direction: Direction;
-  /** Whether the picture is wrapped in any case, because the one before it was. */
-  wraps: boolean;
   /** The window that it is to fill. */
   room: Size;
 }
@@ -33,7 +31,7 @@ export type Answer =
   | { kind: "hello"; widths: number[] }
   | { kind: "doing"; request: number; doing: Doing }
   | { kind: "piece"; request: number; piece: ScenePiece }
-  | { kind: "scene"; request: number; rest: SceneRest; wraps: boolean }
+  | { kind: "scene"; request: number; rest: SceneRest }
   | { kind: "fault"; request: number; message: string };
 
 /** One end of the line between the page and the worker. */

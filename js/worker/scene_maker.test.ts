@@ -25,11 +25,11 @@ afterEach(() => {
 
 function order(depth: number): SceneOrder {
   const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
-  return { folding, direction: "down", wraps: false, room: { width: 1200, height: 600 } };
+  return { folding, direction: "down", room: { width: 1200, height: 600 } };
 }
 
 function made(depth: number): Scene {
-  return foldedScene(grouped, order(depth).folding, "down", estimate).scene;
+  return foldedScene(grouped, order(depth).folding, "down", estimate);
 }
 
 function makerOf(start: StartWorker) {

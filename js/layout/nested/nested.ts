@@ -22,6 +22,9 @@ interface BoxFrame {
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
 const NOMINAL_WIDTH = 120;
 
+/** How long the content of a box may be before it is wrapped, as a share of what the whole picture may. */
+const INNER = 0.75;
+
 /** Between a border's room and the first or last row, px. */
 const LEAST_GAP = 12;
 
@@ -132,6 +135,8 @@ function placeBoxes(
   };
   const portX = new Float64Array(ways.portBox.length);
   const local = new Int32Array(items + portX.length);
+  // What lies in a box shares the length of the picture with what lies beside it.
+  const inner = { ...gaps, long: INNER * gaps.long };
   const inwards = Array.from({ length: count }, (_, b) => b).sort(
     (a, b) => depth[n + b] - depth[n + a] || a - b,
   );
@@ -143,7 +148,7 @@ function placeBoxes(
     portsOf[b].forEach((port, i) => {
       local[items + port] = own.length + i;
     });
-    const laid = layoutCached(describe(b, own), gaps, cache);
+    const laid = layoutCached(describe(b, own), b < count - 1 ? inner : gaps, cache);
     settle(b, own, laid);
   }
   return placed;
