@@ -68,7 +68,7 @@ describe("a maker of scenes", () => {
     ask("first", 1);
     expect(said).toEqual([]);
     await settle();
-    expect(said).toEqual(["first layout", "first drawing", "first made"]);
+    expect(said).toEqual(["first drawing", "first made"]);
     expect(scenes[0]).toEqual(made(1));
   });
 
