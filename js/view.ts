@@ -17,13 +17,13 @@ import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
+import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { bestDirection } from "./scene/best_direction";
 import { MOST_CARDS } from "./scene/card";
 import { foldedIn } from "./scene/members";
 import { flagsOf } from "./scene/node_words";
@@ -226,7 +226,8 @@ export function createView(
       bestDirection(drawable[1], arrangement.room, measure),
     );
     help.setDirection(asked, graph.static);
-    folder.show(shown, direction, graph, { given: channel.raw("graph"), constants });
+    const source = { given: channel.raw("graph"), constants };
+    folder.show(shown, direction, graph, source, arrangement.room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;

@@ -1,10 +1,9 @@
-import { firstScene } from "../fold/first_scene";
+import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { part } from "../paint/parts";
-import { bestDirection } from "../scene/best_direction";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
@@ -47,6 +46,7 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     asDirection(options.direction, () => bestDirection(graph, PAGE, tableMeasure)),
     tableMeasure,
     whole,
+    PAGE,
   );
   const marks = marksOf(autograd, options);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);

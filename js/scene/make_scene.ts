@@ -13,16 +13,17 @@ import { drawnFor } from "./members";
 import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
-import type { Plan } from "./plan";
+import type { ClosedGroup, Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
+import type { Size } from "./views";
 
 interface SceneOptions {
-  /** Wanted width over height of a picture that would be far too long otherwise; left out, it is drawn as long as it comes. */
-  aspect?: number | undefined;
+  /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
+  room?: Size | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -38,7 +39,7 @@ const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } }
 const CORNER = 8;
 
 /** Between the border of a frame and what lies in it, px. */
-const PADDING = 18;
+const PADDING = 12;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
@@ -55,7 +56,7 @@ export function makeScene(
 ): Scene {
   const horizontal = isHorizontal(direction);
   const { cards = true } = options;
-  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
+  const card = cards ? cardIn(graph, plan) : null;
   // On a board the arrows are not labelled: which operand is which is told by hovering.
   if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
@@ -115,7 +116,7 @@ function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolea
 export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan, cards = true): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  const isBoard = cards && cardSize(nodes.length, graph.static) !== null;
+  const isBoard = cards && cardIn(graph, { nodes }) !== null;
   const most = isBoard ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
   return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
@@ -131,21 +132,39 @@ export function shapesOf(
   cards = true,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
-  const card = cards ? cardSize(plan.nodes.length, graph.static) : null;
+  const card = cards ? cardIn(graph, plan) : null;
+  const hasBoxes = plan.nodes.some(({ group }) => group);
   const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
-      ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
+      ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    // Between boxes an operation is but a sign.
+    const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
+    if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     return shapeOf(
       words,
       isLeaf(graph, node),
       isHorizontal(direction),
       measure,
       least[i],
-      group ? null : card,
+      group || isSign ? null : card,
     );
+  });
+}
+
+/** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */
+function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | null {
+  const size = cardSize(nodes.length, graph.static);
+  return size && nodes.some(({ group }) => group) ? "near" : size;
+}
+
+/** The shapes of the parameters in a closed box. */
+function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
+  return members.flatMap((v) => {
+    const { kind, shape } = graph.nodes[v];
+    return kind === "leaf" && shape ? [shape] : [];
   });
 }
 
@@ -174,7 +193,7 @@ function place(
   times: Int32Array,
   direction: Direction,
   measure: Measure,
-  { aspect, cache }: SceneOptions,
+  { room, cache }: SceneOptions,
   card: CardSize | null,
 ): Layout {
   const horizontal = isHorizontal(direction);
@@ -197,21 +216,31 @@ function place(
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,
-    ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
+    ...(room && wrapIn(room, direction)),
   };
   // A picture without boxes may take all the effort there is: nothing will open in it.
   if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
   const boxes = {
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
   };
-  // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
-  const room =
-    direction === "down"
-      ? { header: HEADER + 8, padding: PADDING }
-      : { header: HEADER + 4, padding: HEADER + 4 };
-  return layout({ ...input, boxes }, { ...gaps, ...room, ...(cache && { cache }) });
+  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
+  const title = HEADER + 4;
+  const border = horizontal
+    ? { header: PADDING, padding: PADDING, side: title - PADDING }
+    : { header: title, padding: direction === "down" ? PADDING : title };
+  return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
+}
+
+/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
+function wrapIn({ width, height }: Size, direction: Direction) {
+  const horizontal = isHorizontal(direction);
+  return {
+    aspect: horizontal ? height / width : width / height,
+    long: horizontal ? width : height,
+    reversed: direction === "left" || direction === "up",
+  };
 }
 
 function sceneFrames(
