@@ -11,8 +11,8 @@ from ..subject.shown import Showing, Shown
 from ..wire import GraphModel
 from ..wire.graph_json import graph_to_data
 from . import still
+from .disk import read_path, write_file
 from .plain_dot import dot_text
-from .write_file import read_path, write_file
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")

@@ -10,9 +10,9 @@ from typing import Any
 from ..bundle import bundle
 from ..subject.shown import Showing
 from ..wire.columns import encode
+from .disk import read_path, write_file
 from .save import saved_graph
 from .text import text_tree, values_in
-from .write_file import read_path, write_file
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
 

@@ -21,7 +21,7 @@ from ..wire import StageModel
 from ..wire.columns import encode
 from ..wire.graph_json import beyond_drawn, graph_to_data
 from ..wire.saved_graph import FORMAT, VERSION, SavedGraph
-from .write_file import read_path, write_file
+from .disk import read_path, write_file
 
 MOST_AT_EVERY_CURSOR = 500
 """Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
