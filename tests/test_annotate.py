@@ -15,6 +15,7 @@ from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
 from gradwalk.forward.annotate import annotate
+from gradwalk.forward.source_line import shown_file
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names, names_among, read_names
 from gradwalk.graph.outputs import read_outputs
@@ -43,7 +44,7 @@ def named(graph, name):
 def here(offset=0):
     """The caller's line, as the annotations write it."""
     frame = inspect.currentframe().f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno + offset}"
+    return f"{shown_file(frame.f_code.co_filename)}:{frame.f_lineno + offset}"
 
 
 def inferred(loss, **names):

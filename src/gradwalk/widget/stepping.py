@@ -17,6 +17,7 @@ from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.guarded import Guarded
 from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
+from ..wire.characters import well_formed
 from .traits import Cursor, Direction
 
 
@@ -156,7 +157,8 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
             key: Which, a name or several; None for all.
             drop_defaults: Ignored: in a page without a kernel nobody knows the defaults.
         """
-        state: dict[str, Any] = super().get_state(key)
+        # Names are whatever users chose, and messages are UTF-8.
+        state: dict[str, Any] = well_formed(super().get_state(key))
         return state
 
     def send_state(self, key: Any = None) -> None:
