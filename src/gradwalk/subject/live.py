@@ -45,6 +45,7 @@ from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
+from .stored import Stored
 
 
 class Live:
@@ -78,6 +79,7 @@ class Live:
         self._seen: Run | None = None
         self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
+        self._stored = Stored(captured)
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -132,7 +134,11 @@ class Live:
         """What flowed in the recording."""
         if self._run[0] is not self.recording:
             shown = self.recording
-            self._run = shown, None if shown is None else run_model(shown)
+            model = None if shown is None else run_model(shown)
+            # What a pass of the program's own left in `.grad` is known of the last one alone.
+            if shown is not None and model and not model["grads"] and shown.run is self._seen:
+                model["grads"] = self._stored.grown
+            self._run = shown, model
         return self._run[1]
 
     @property
@@ -152,13 +158,14 @@ class Live:
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Put a hook on every node."""
+        self._stored.tell(changed, begun)
         self._observer = Observer(
             self.captured.nodes,
             [kind == "leaf" for _, kind in self.graph.nodes(data="kind")],
-            changed,
+            self._stored.end,
             {node for node, _ in self.graph.graph["roots"]},
             self._max_bytes,
-            on_begin=begun,
+            on_begin=self._stored.begin,
         )
 
     def close(self) -> None:
