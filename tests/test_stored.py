@@ -58,7 +58,11 @@ def test_of_several_passes_the_last():
 
 def test_a_grad_that_a_hook_changes():
     w = leaf(2.0)
-    w.register_post_accumulate_grad_hook(lambda tensor: tensor.grad.mul_(10))
+
+    def scale(tensor: torch.Tensor) -> None:
+        tensor.grad.mul_(10)
+
+    w.register_post_accumulate_grad_hook(scale)
     loss = w**3
     widget = GraphWidget(loss)
     loss.backward()

@@ -1,7 +1,7 @@
 """The ``.grad`` of small leaves around passes that the program runs itself.
 
-Of gradwalk's own passes `gradwalk.backward.grads` knows every moment. Of others it is noted what was
-there before and right afterwards, because ``zero_grad()`` may come next.
+Of gradwalk's own passes `gradwalk.backward.grads` knows every moment. Of others it is noted what
+was there before and right afterwards, because ``zero_grad()`` may come next.
 """
 
 from __future__ import annotations
