@@ -16,6 +16,7 @@ from torch.fx.node import map_arg
 from torch.fx.passes.shape_prop import ShapeProp
 
 from gradwalk import capture
+from gradwalk.forward.source_line import shown_file
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),
@@ -369,7 +370,7 @@ def test_what_an_output_changes_is_told():
 def test_lines_are_those_of_the_program():
     exported = export(LeNet(), lenet_input())
     lines = {data["source"] for _, data in capture(exported).nodes(data=True) if data["source"]}
-    file = LeNet.forward.__code__.co_filename
+    file = shown_file(LeNet.forward.__code__.co_filename)
     first = LeNet.forward.__code__.co_firstlineno
     assert lines
     for line in lines:

@@ -18,6 +18,7 @@ from torch.fx import symbolic_trace
 
 import gradwalk
 from gradwalk import GraphWidget, capture, diagnose, load, save
+from gradwalk.forward.source_line import shown_file
 
 pytestmark = [  # torch's own, from run_decompositions()
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning"),
@@ -171,9 +172,10 @@ def test_a_call_tells_its_line_and_module():
         details = widget.details
         if node["kind"] != "op":
             continue
-        assert details["source"]["file"] == LeNet.forward.__code__.co_filename
+        file = LeNet.forward.__code__.co_filename
+        assert details["source"]["file"] == shown_file(file)
         assert details["source"]["function"] == "forward"
-        line = linecache.getline(details["source"]["file"], details["source"]["line"])
+        line = linecache.getline(file, details["source"]["line"])
         assert details["source"]["text"] == line.strip()
         if "conv2d" in node["op"] or "linear" in node["op"]:
             weight = next(each for each in details["inputs"] if each["argument"] == "weight")

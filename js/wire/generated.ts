@@ -194,7 +194,7 @@ export interface GrownModel extends FewModel {
 
 /** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
 export interface ArrivedModel {
-  node: number;
+  node: AutogradNodeId;
   values: Values | null;
   norm: JsonNumber | null;
 }

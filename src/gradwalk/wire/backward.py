@@ -63,7 +63,7 @@ class GrownModel(FewModel):
 class ArrivedModel(TypedDict):
     """The gradient of a node's output, all shares added up, where that is not one edge's alone."""
 
-    node: int
+    node: AutogradNodeId
     values: Values | None
     norm: JsonNumber | None
 
