@@ -15,7 +15,7 @@ python_of() {
 }
 
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-missing=()
+missing=() failed=()
 for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
   [ "$version" = "$own" ] && continue
   python=$(python_of "$version")
@@ -30,6 +30,7 @@ for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
   "${install[@]}" --upgrade 'pip>=25.1' hatchling editables
   "${install[@]}" --no-build-isolation --editable . --group dev
   OMP_NUM_THREADS=1 "$environment/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile \
-    --ignore tests/e2e tests src
+    --ignore tests/e2e tests src || failed+=("$version")
 done
 [ ${#missing[@]} -eq 0 ] || echo "Not found, so not tried: Python ${missing[*]}"
+[ ${#failed[@]} -eq 0 ] || { echo "Failed with: Python ${failed[*]}"; exit 1; }
