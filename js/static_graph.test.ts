@@ -144,8 +144,9 @@ describe("a static graph", () => {
 
   it("turns the words for the direction round", async () => {
     const { host, text } = await view();
-    const select = host.querySelector<HTMLSelectElement>(".gw-direction select");
-    expect(text(".gw-direction span")).toBe("Data flows");
+    host.querySelector<HTMLElement>('[aria-label="Legend and keys"]')?.click();
+    const select = host.querySelector<HTMLSelectElement>(".gw-help .gw-direction select");
+    expect(text(".gw-help .gw-direction span")).toBe("Data flows");
     expect(select?.selectedOptions[0].text).toBe("↓ down");
     expect(select?.value).toBe("up");
     expect(select?.title).toBe("Data flows this way in the drawing");

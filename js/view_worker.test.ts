@@ -132,7 +132,8 @@ describe("a picture of many nodes", () => {
     await later(600);
     press("Cancel");
     expect(channel.get("direction")).toBe("down");
-    expect(one<HTMLSelectElement>(".gw-toolbar select").value).toBe("down");
+    one<HTMLElement>('[aria-label="Legend and keys"]').click();
+    expect(one<HTMLSelectElement>(".gw-direction-choice").value).toBe("down");
     expect(workers).toHaveLength(2);
     expect(one(".gw-progress").hidden).toBe(true);
   });

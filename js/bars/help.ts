@@ -54,7 +54,8 @@ export function createHelp(
     setDirection(direction, isStatic) {
       const what = isStatic ? "Data flows" : "Gradients flow";
       flowing.textContent = what;
-      select.ariaLabel = `${what} this way in the drawing`;
+      select.title = `${what} this way in the drawing`;
+      select.ariaLabel = select.title;
       DIRECTIONS.forEach((_, i) => {
         const way = DIRECTIONS[(i + (isStatic ? 2 : 0)) % 4];
         select.options[i + 1].text = `${ARROW[way]} ${way}`;
