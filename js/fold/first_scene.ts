@@ -63,7 +63,7 @@ export function fittingFolding(
   }
   tried.sort((a, b) => b.count - a.count);
   const found = tried.find(({ folding, count }) => count <= most && scale(folding) >= LEGIBLE);
-  return (found ?? tried[tried.length - 1])?.folding ?? first;
+  return (found ?? tried.at(-1))?.folding ?? first;
 }
 
 /** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */
