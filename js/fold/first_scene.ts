@@ -61,8 +61,9 @@ export function fittingFolding(
       if (isNear) tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
   }
-  tried.sort((a, b) => b.count - a.count);
-  const found = tried.find(({ folding, count }) => count <= most && scale(folding) >= LEGIBLE);
+  const found = tried
+    .sort((a, b) => b.count - a.count)
+    .find(({ folding, count }) => count <= most && scale(folding) >= LEGIBLE);
   return (found ?? tried.at(-1))?.folding ?? first;
 }
 

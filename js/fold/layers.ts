@@ -1,7 +1,7 @@
 import type { ReduceInput } from "./reduce";
 
 /** What follows a layer and belongs to it: its normalisation and its activation. */
-const FOLLOWS = /Native|BatchNorm|luB|moid|anh|ish|plus/;
+const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
 
 /** What a node is to a layer: something that may follow it, an operand, or neither. */
 export const OTHER = 0;
