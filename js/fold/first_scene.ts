@@ -14,13 +14,14 @@ import { visibleCount } from "./visible_count";
 const PREFERRED = 1.15;
 /** The scale at which the names of boxes are 11 px high. */
 export const LEGIBLE = 11 / 12.5;
-/** The scale at which a board is shown whole: in a wide window, and in a narrow one. */
-const BOARD = { wide: 0.75, narrow: 0.55, from: 900 };
+/** The scale at which a board is shown whole: in a narrow window, and in a wide one. */
+const BOARD = [0.55, 0.75];
+/** A wide window, px. */
+const WIDE = 1200;
 /** What a closed box and the gaps around it take at least, px². */
 const LEAST_AREA = 4000;
-/** Of a graph of more nodes than this no picture is tried: so few boxes may show. */
+/** In a graph of more nodes than this it takes too long to try repeats as well. */
 const LARGEST_TRIED = 30_000;
-const FEW_BOXES = 64;
 
 /**
  * What a graph looks like before the reader touches it: of what can be read as a whole in this room, the folding that
@@ -35,15 +36,15 @@ export function fittingFolding(
 ): Folding {
   const { tree, graph } = grouped;
   const first = firstFolding(tree);
-  if (tree.path.length === 1 || room.width === 0) return first;
+  if (tree.path.length === 1) return first;
   const isHuge = graph.nodes.length > LARGEST_TRIED;
   const scale = (folding: Folding) =>
     fitView(foldedScene(grouped, folding, direction, measure, { cache, room }), room).k;
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
-    if (scale(whole) >= (room.width < BOARD.from ? BOARD.narrow : BOARD.wide)) return whole;
+    if (scale(whole) >= BOARD[room.width < WIDE ? 0 : 1]) return whole;
   }
-  const most = isHuge ? FEW_BOXES : (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
+  const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const tried: { folding: Folding; count: number }[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
     // A module without others in it is one tile.
@@ -60,11 +61,10 @@ export function fittingFolding(
       if (isNear) tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
     }
   }
-  tried.sort((a, b) => b.count - a.count);
-  const found = tried.find(
-    ({ folding, count }) => count <= most && (isHuge || scale(folding) >= LEGIBLE),
-  );
-  return (found ?? tried[tried.length - 1])?.folding ?? { ...first, open: new Set() };
+  const found = tried
+    .sort((a, b) => b.count - a.count)
+    .find(({ folding, count }) => count <= most && scale(folding) >= LEGIBLE);
+  return (found ?? tried.at(-1))?.folding ?? first;
 }
 
 /** The direction that shows a board largest: data from left to right, like a formula; that of modules, too. */

@@ -8,7 +8,7 @@ import { type Folding, LARGEST_WHOLE } from "./folding";
 import { foldedPlan, type GroupedGraph } from "./grouped_graph";
 
 /** A window to look through, where it is not known, px. */
-export const WINDOW = { width: 1200, height: 600 };
+const WINDOW = { width: 1200, height: 600 };
 
 interface FoldedSceneOptions {
   /** Contents laid out before. */

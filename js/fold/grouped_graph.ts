@@ -52,10 +52,8 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
 export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const { graph, tree, source, target, op, plumbing, role, operations } = grouped;
   const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
-  if (folding.hidesPlumbing) {
-    const isLayer = operations.map((count) => (count === 1 ? 1 : 0));
-    input.plumbing = { flag: plumbing, keep: folding.unfolded, layers: { role, isLayer } };
-  }
+  const layers = { role, operations };
+  if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
   if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
   const visible = reduce(input);
   const boxes = boxesAround(visible, tree);

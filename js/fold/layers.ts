@@ -1,7 +1,7 @@
 import type { ReduceInput } from "./reduce";
 
 /** What follows a layer and belongs to it: its normalisation and its activation. */
-const FOLLOWS = /Norm|luB|Sigmoid|Tanh|Hardtanh|Hardswish|Mish|Softplus|Dropout/;
+const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
 
 /** What a node is to a layer: something that may follow it, an operand, or neither. */
 export const OTHER = 0;
@@ -19,15 +19,17 @@ export function roleOfOp(kind: string, op: string): number {
  *
  * Args:
  *   graph: edges and groups.
- *   layers: per node its role, and per group whether it is one layer.
+ *   role: per node, what it is to a layer.
+ *   isLayer: whether the closed box of a group is one layer.
  *   box: per node, the closed box that it lies in, -1 where it shows; changed.
  *   keep: nodes to show nonetheless.
  */
 export function joinLayers(
   { source, target, tree }: Pick<ReduceInput, "source" | "target" | "tree">,
-  { role, isLayer }: { role: ArrayLike<number>; isLayer: ArrayLike<number> },
+  role: ArrayLike<number>,
+  isLayer: (group: number) => boolean,
   box: Int32Array,
-  keep: ReadonlySet<number>,
+  keep?: ReadonlySet<number>,
 ): void {
   const uses = new Int32Array(box.length);
   const operands: number[][] = Array.from(box, () => []);
@@ -37,14 +39,14 @@ export function joinLayers(
   }
   // What makes an operand comes after what uses it.
   for (let v = box.length - 1; v >= 0; v--) {
-    if (role[v] !== FOLLOWER || keep.has(v)) continue;
+    if (role[v] !== FOLLOWER) continue;
     const own = operands[v].filter((t) => role[t] === OPERAND);
     const [made, ...more] = operands[v].filter((t) => role[t] !== OPERAND);
-    if (made === undefined || more.length > 0 || uses[made] !== 1) continue;
-    const layer = box[made];
+    const layer = box[made] ?? -1;
     const around = box[v] < 0 ? tree.groupOf[v] : tree.parent[box[v]];
-    const fits = layer >= 0 && isLayer[layer] && box[v] !== layer && around === tree.parent[layer];
-    if (!fits || own.some((t) => uses[t] > 1 || box[t] !== box[v] || keep.has(t))) continue;
-    for (const t of [v, ...own]) box[t] = layer;
+    if (layer < 0 || more.length > 0 || uses[made] > 1 || around !== tree.parent[layer]) continue;
+    if (!isLayer(layer) || own.some((t) => uses[t] > 1 || box[t] !== box[v])) continue;
+    const joined = [v, ...own];
+    if (!joined.some((t) => keep?.has(t))) for (const t of joined) box[t] = layer;
   }
 }

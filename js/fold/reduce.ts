@@ -16,8 +16,8 @@ export interface ReduceInput {
     flag: ArrayLike<number>;
     /** Graph nodes to show nonetheless: those of edges that were opened. */
     keep?: ReadonlySet<number>;
-    /** Per node its role, and per group whether it is a layer: what takes in its normalisation and activation. */
-    layers?: { role: ArrayLike<number>; isLayer: ArrayLike<number> };
+    /** Per node its role to a layer, and per group how many operations it holds: a layer takes in what follows it. */
+    layers?: { role: ArrayLike<number>; operations: ArrayLike<number> };
   };
   /** Folds repeated blocks, closed sibling groups alike and in a row, into one box. */
   repeats?: {
@@ -84,9 +84,9 @@ export function reduce(input: ReduceInput): Visible {
 
   const box = tree.groupOf.map((g) => (closed[g] < 0 ? -1 : lead[closed[g]]));
   if (plumbing?.layers) {
-    const { role, isLayer } = plumbing.layers;
-    const alone = Uint8Array.from(lead, (g, at) => (g === at && !blocks.has(g) ? isLayer[g] : 0));
-    joinLayers(input, { role, isLayer: alone }, box, plumbing.keep ?? new Set());
+    const { role, operations } = plumbing.layers;
+    const isLayer = (g: number) => operations[g] === 1 && !blocks.has(g);
+    joinLayers(input, role, isLayer, box, plumbing.keep);
   }
   const lines = foldPlumbing(
     box.length,

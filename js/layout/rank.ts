@@ -2,21 +2,6 @@ import { type Graph, inDegree, outDegree } from "./graph";
 
 /** The nodes with every source before its targets. Throws on a cycle. */
 export function topological(graph: Graph): Int32Array {
-  const { order, waiting } = inOrder(graph);
-  if (order.length < graph.n) {
-    const stuck = waiting.findIndex((k) => k > 0);
-    throw new Error(
-      `The graph has a cycle (through or above node ${stuck}), so its edges cannot all run down.`,
-    );
-  }
-  return order;
-}
-
-/**
- * The nodes with every source before its targets (Kahn's algorithm), without those in or behind a cycle; and per node,
- * how many of its sources are such.
- */
-function inOrder(graph: Graph): { order: Int32Array; waiting: Int32Array } {
   const { n, out, target } = graph;
   const waiting = new Int32Array(n);
   const order = new Int32Array(n);
@@ -32,12 +17,13 @@ function inOrder(graph: Graph): { order: Int32Array; waiting: Int32Array } {
       if (--waiting[w] === 0) order[tail++] = w;
     }
   }
-  return { order: order.subarray(0, tail), waiting };
-}
-
-/** Per node, the length of the longest path to it; 0 for what lies in or behind a cycle. */
-export function longestPathTo(graph: Graph): Int32Array {
-  return longestPaths(graph, inOrder(graph).order, new Int32Array(graph.n).fill(-1), true);
+  if (tail < n) {
+    const stuck = waiting.findIndex((k) => k > 0);
+    throw new Error(
+      `The graph has a cycle (through or above node ${stuck}), so its edges cannot all run down.`,
+    );
+  }
+  return order.subarray(0, tail);
 }
 
 /**

@@ -35,7 +35,7 @@ function sizes(kind: string, shapes: readonly (readonly number[])[]): string | n
   const weight = shapes.find(({ length }) => length > 1);
   if (!weight) return null;
   const [out, into, ...kernel] = weight;
-  if (/^Conv\dd$/.test(kind) && kernel.length > 0) return `${kernel.join("×")} · ${out}`;
+  if (/^Conv\dd$/.test(kind)) return `${kernel.join("×")} · ${out}`;
   return kind === "Linear" ? `${into} → ${out}` : null;
 }
 
