@@ -33,7 +33,8 @@ class Example:
         title: Its headline.
         says: What to look at.
         run: The program. It gives what its `show` gave.
-        is_scalar: Whether every tensor in it is a single number.
+        is_scalar: Whether every operation in its graph is a call in the program that gave a single
+            number. What autograd computes by itself, with `create_graph=True`, is no such call.
     """
 
     name: str
@@ -88,7 +89,7 @@ def neuron(show: Show) -> Any:
     pred = w * x + b
     loss = (pred - y) ** 2
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -111,7 +112,7 @@ def micrograd(show: Show) -> Any:
     g = f / 2.0
     g = g + 10.0 / f
     graph = show(g)
-    g.backward()
+    graph.backward()
     return graph
 
 
@@ -126,7 +127,7 @@ def used_twice(show: Show) -> Any:
     y2 = 2 * x
     loss = (y1 - y2) ** 2
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -140,7 +141,7 @@ def accumulation(show: Show) -> Any:
     (w**2).backward()
     loss = w**3
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -155,7 +156,7 @@ def loop(show: Show) -> Any:
     for k in range(1, 5):
         total = total + c**k
     graph = show(total)
-    total.backward()
+    graph.backward()
     return graph
 
 
@@ -171,7 +172,7 @@ def logistic_regression(show: Show) -> Any:
     logits = x @ w + b
     loss = F.binary_cross_entropy_with_logits(logits, label)
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -186,7 +187,7 @@ def softmax(show: Show) -> Any:
     probs = exps / exps.sum()
     loss = -probs[0].log()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -200,7 +201,7 @@ def mlp(show: Show) -> Any:
     y = torch.tensor([[1.0], [0.0]])
     loss = F.mse_loss(model(x), y)
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -219,7 +220,7 @@ def batch_norm(show: Show) -> Any:
     out = gamma * (centred * inverse) + beta
     loss = (out**3).mean()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -236,7 +237,7 @@ def rnn(show: Show) -> Any:
         h = torch.tanh(w * h + u * x)
     loss = (h - 1) ** 2
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -251,7 +252,7 @@ def attention(show: Show) -> Any:
     weights = (q @ k.T / 2**0.5).softmax(-1)
     loss = (weights @ v).square().mean()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -266,7 +267,7 @@ def cnn(show: Show) -> Any:
     image = torch.randn(2, 1, 6, 6)
     loss = F.cross_entropy(model(image), torch.tensor([0, 1]))
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -280,7 +281,7 @@ def where(show: Show) -> Any:
     y = torch.where(x > 0, high, low)
     loss = y.sum()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -295,7 +296,7 @@ def in_place(show: Show) -> Any:
     h.mul_(3)
     loss = (h**2).sum()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -312,7 +313,7 @@ def frozen(show: Show) -> Any:
         h = x * 5
     loss = (w * x + h) ** 2
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -327,14 +328,13 @@ def retain_grad(show: Show) -> Any:
     h.retain_grad()
     loss = h.sin() * x
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
 @example(
     "A derivative of a derivative",
     "With create_graph=True a derivative has a graph of its own, and backward goes through it.",
-    is_scalar=True,
 )
 def double_backward(show: Show) -> Any:
     x = torch.tensor(2.0, requires_grad=True)
@@ -354,7 +354,7 @@ def hessian(show: Show) -> Any:
     f = x[0] ** 2 * x[1] + x[1] ** 3
     (gradient,) = torch.autograd.grad(f, x, create_graph=True)
     graph = show(gradient)
-    gradient.backward(torch.tensor([1.0, 0.0]))
+    graph.backward(torch.tensor([1.0, 0.0]))
     return graph
 
 
@@ -368,7 +368,7 @@ def gan(show: Show) -> Any:
     fake = G(noise)
     loss_D = F.softplus(-D(real)).mean() + F.softplus(D(fake.detach())).mean()
     graph = show(loss_D)
-    loss_D.backward()
+    graph.backward()
     return graph
 
 
@@ -384,7 +384,7 @@ def target_network(show: Show) -> Any:
         aim = 1.0 + 0.9 * target(following).max()
     loss = (online(state)[0, 0] - aim) ** 2
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -398,7 +398,7 @@ def tied_weights(show: Show) -> Any:
     words, following = torch.tensor([0, 2]), torch.tensor([2, 3])
     loss = F.cross_entropy(head(embedding(words)), following)
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     return graph
 
 
@@ -410,6 +410,6 @@ def clipping(show: Show) -> Any:
     w = torch.tensor([3.0, -4.0], requires_grad=True)
     loss = (w**2).sum()
     graph = show(loss)
-    loss.backward()
+    graph.backward()
     torch.nn.utils.clip_grad_norm_([w], 1.0)
     return graph

@@ -16,7 +16,7 @@ HEAD = """\
 
 <!-- Written by tests/gallery.py from tests/examples.py. Do not edit: `make gallery`. -->
 
-{count} classic examples, as `GraphWidget` draws them after `backward()`. Data goes from the leaves
+{count} classic examples, as `GraphWidget` draws them after backward. Data goes from the leaves
 to the output, gradients the other way; every number is torch's own. Each program ran under
 `watch()`, which lets the picture show what an operation gave, after `torch.manual_seed(0)` and
 
@@ -77,7 +77,7 @@ def main() -> None:
     for example in EXAMPLES.values():
         with closing(example.shown(watched=True)) as widget:
             for theme, path in picture_paths(example).items():
-                widget.to_svg(path, theme=theme)
+                path.write_text(widget.to_svg(theme=theme), encoding="utf-8")
                 left.discard(path)
                 size += path.stat().st_size
     for path in left:
