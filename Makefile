@@ -17,7 +17,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
-  test-pytest test-full test-pythons test-colab has-browser browser bench screenshots release-check clean
+  test-pytest test-full test-pythons test-colab has-browser browser bench screenshots gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -115,6 +115,9 @@ bench: setup has-browser  ## Measure speed next to the peers; FULL=1 for all siz
 
 screenshots: setup has-browser  ## Take the README's picture again, from a real JupyterLab
 	$(BIN)/python tests/e2e/screenshots.py
+
+gallery: setup   ## Draw the gallery in docs again
+	$(BIN)/python tests/gallery.py
 
 release-check: setup  ## Build wheel and sdist, check both, and draw with the wheel where there is no Node
 	rm -rf dist .venvs/release

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import torch
+from oracle import Outputs
 from programs import PROGRAMS
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget, load, record, save, watch
@@ -25,24 +25,6 @@ from gradwalk.graph.outputs import values_in as outputs_in
 from gradwalk.graph.summary import plain_values
 
 MOST = 16
-
-
-class Outputs(TorchFunctionMode):
-    """Keeps a copy of what every call gave, by the autograd node it gave it."""
-
-    def __init__(self) -> None:
-        self.copies: list[tuple[Any, int, Tensor]] = []
-        self.alone: set[Any] = set()  # the nodes of what was given alone
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        given = result if isinstance(result, (list, tuple)) else [result]
-        for each in given:
-            if isinstance(each, Tensor) and each.requires_grad and each.grad_fn is not None:
-                with torch._C.DisableTorchFunction():
-                    self.copies.append((each.grad_fn, each.output_nr, each.detach().clone()))
-                    self.alone |= {each.grad_fn} if each is result else set()
-        return result
 
 
 def values(*outputs: Any, **options: Any) -> dict[int, Any]:

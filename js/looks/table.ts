@@ -151,6 +151,7 @@ export const TABLE: readonly Row[] = [
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
   [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label"],
   [fontOf("number"), "gw-cell.is-full text"],
+  [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],
   [fill("grad-text"), "gw-cell.is-stored text"],
   [fill("alarm"), "gw-cell.is-alarming text"],

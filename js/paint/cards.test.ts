@@ -7,6 +7,7 @@ import type { SceneNode } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { graphs, MODELS } from "../testing/graphs";
 import { sceneOf } from "../testing/scenes";
+import { boardNumber } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { placeGradients, visibleGradients } from "./gradients";
@@ -47,6 +48,31 @@ describe("a card", () => {
           expect(x + width / 2).toBeLessThanOrEqual(right + 0.5);
           expect(y - height / 2).toBeGreaterThanOrEqual(top - 0.5);
           expect(y + height / 2).toBeLessThanOrEqual(bottom + 0.5);
+        }
+      }),
+    );
+  });
+
+  it("tells a single number with its sign, within its cell up to seven characters", () => {
+    fc.assert(
+      fc.property(graphs, fc.double({ noNaN: true, noDefaultInfinity: true }), (graph, value) => {
+        const { steps, run: given } = fakeRun(graph, SITUATIONS[0] as never);
+        const told = { values: value, norm: Math.abs(value) };
+        const run = {
+          ...given,
+          values: given.values.map(() => value),
+          norms: given.norms.map(() => Math.abs(value)),
+          seeds: given.seeds.map((seed) => ({ ...seed, ...told })),
+          arrived: given.arrived.map((one) => ({ ...one, ...told })),
+          grads: given.grads.map((one) => ({ ...one, ...told })),
+        };
+        const recording = recordingOf(graph, steps, run);
+        for (const label of placeGradients(sceneOf(graph, "left"), recording, estimate)) {
+          const { cell, small, text, width } = label;
+          if (cell !== "full" && cell !== "near" && cell !== "total") continue;
+          expect(text).toBe(boardNumber(value));
+          const style = cell === "full" && !small ? "number" : "digits";
+          if (text.length <= 7) expect(estimate(text, style)).toBeLessThan(width);
         }
       }),
     );

@@ -22,6 +22,8 @@ export interface GradientLabel extends Place {
   from: number;
   /** The kind of card in whose cell it stands. */
   cell?: CardSize | "row" | "sum" | "total";
+  /** Whether it is set smaller than others in such a cell, as it is long. */
+  small?: boolean;
   /** Whether it is a `.grad`. */
   stored?: boolean;
   /** Whether it waits there for its node to run. */
@@ -140,26 +142,27 @@ function cellLabel(
   if (!card?.grad || !gradient) return null;
   const { size, grad, rows } = card;
   const { values, norm } = gradient;
-  const fits = (text: string) =>
-    measure(text, size === "full" ? "number" : "digits") < grad.width - 8;
   const texts = fewOf(values, norm);
-  const text = texts.find(fits) ?? texts.at(-1);
+  const text = texts.find((one) => measure(one, "digits") < grad.width - 8) ?? texts.at(-1);
   if (text === undefined) return null;
+  const small = size === "full" && measure(text, "number") >= grad.width - 8;
   return {
     ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
     ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
     from: leaf ? step[id] : ready[id],
     cell: rows.length > 0 ? "total" : size,
+    small,
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
     stored: stored.has(id),
   };
 }
 
-/** What can be said of a gradient in a cell, best first. */
+/** What can be said of a gradient in a cell, best first; a single number is never told without its sign. */
 function fewOf(values: Values | null, norm: JsonNumber | null): string[] {
+  const isOne = values !== null && !Array.isArray(values);
   return [
     ...(values === null ? [] : [boardValues(values)]),
-    ...(norm === null ? [] : [`\u2016${boardNumber(norm)}\u2016`]),
+    ...(norm === null || isOne ? [] : [`\u2016${boardNumber(norm)}\u2016`]),
   ];
 }
 

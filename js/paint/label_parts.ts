@@ -11,11 +11,12 @@ export function labelParts({ x, y, width, height, text }: Place & { text: string
 }
 
 /** The classes of a gradient that is written somewhere. */
-export function gradientClass({ alarming, cell, stored, arrived }: GradientLabel): string {
+export function gradientClass({ alarming, cell, small, stored, arrived }: GradientLabel): string {
   return [
     "gw-gradient",
     alarming && "is-alarming",
     cell && `gw-cell is-${cell}`,
+    small && "is-small",
     stored && "is-stored",
     arrived && "is-arrived",
   ]
@@ -41,7 +42,7 @@ export function gradientParts(label: GradientLabel): Part[] {
   return [
     ground,
     part("text", { class: "gw-cell-label", x, y: y - height / 2 + 17 }, stored ? ".grad" : "grad"),
-    part("text", { x, y: y - height / 2 + 46 }, text),
+    part("text", { x, y: y - height / 2 + (label.small ? 43 : 46) }, text),
   ];
 }
 

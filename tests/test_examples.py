@@ -1,0 +1,151 @@
+"""The gallery's examples, beside torch alone: values, gradients, and what their pictures say."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import gallery
+import pytest
+import torch
+from examples import EXAMPLES, Example
+from oracle import Outputs
+from torch import Tensor
+
+from gradwalk import GraphWidget
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import Names
+from gradwalk.graph.outputs import read_outputs
+
+SCALAR = [each for each in EXAMPLES.values() if each.is_scalar]
+
+
+class Alone:
+    """In the place of a widget: torch's own backward, and what arrived at every node in it."""
+
+    def __init__(self, *outputs: Tensor) -> None:
+        self.outputs = list(outputs)
+        seen = capture_nodes(read_outputs(outputs, "capture"), Names())
+        self.nodes = seen.nodes
+        self.arrived: dict[Any, Tensor] = {}
+        for node in self.nodes:
+            node.register_prehook(self._note(node))
+
+    def _note(self, node: Any) -> Callable[[tuple[Tensor, ...]], None]:
+        return lambda grads: self.arrived.update({node: grads[0].clone()})
+
+    def backward(self, gradient: Tensor | None = None) -> None:
+        torch.autograd.backward(self.outputs, None if gradient is None else [gradient])
+
+
+@contextmanager
+def both(example: Example, watched: bool = True) -> Iterator[tuple[GraphWidget, Alone, Outputs]]:
+    """An example with a widget, and in torch alone with what every call gave."""
+    with Outputs() as seen:
+        alone = example.seeded(Alone)
+    with closing(example.shown(watched)) as widget:
+        yield widget, alone, seen
+
+
+def board(value: Any) -> str:
+    """A number as on a board, said anew: four significant digits, and a true minus sign."""
+    number = float(value)
+    whole = number.is_integer() and abs(number) < 1e6
+    return (f"{number:.0f}" if whole else f"{number:.4g}").replace("-", "\u2212")
+
+
+def leaves(widget: GraphWidget) -> list[dict[str, Any]]:
+    return [node for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+
+
+each_example = pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
+
+
+def test_there_are_22() -> None:
+    assert len(EXAMPLES) == 22
+    assert len(SCALAR) >= 8
+
+
+@pytest.mark.parametrize("example", SCALAR, ids=lambda each: each.name)
+def test_every_node_of_a_scalar_graph_has_its_value_when_watched(example: Example) -> None:
+    with closing(example.shown(watched=True)) as widget:
+        assert all(node["shape"] in ([], None) for node in widget.graph["nodes"])
+        missing = [node["label"] for node in widget.graph["nodes"] if node["value"] is None]
+        assert not missing
+
+
+@each_example
+def test_leaves_and_outputs_have_their_values_without_watching(example: Example) -> None:
+    with closing(example.shown(watched=False)) as widget:
+        outputs = [widget.graph["nodes"][root["node"]] for root in widget.graph["roots"]]
+        for node in [*leaves(widget), *outputs]:
+            assert node["value"] is not None, node["label"]
+
+
+@each_example
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "plain"])
+def test_every_value_is_what_torch_gave(example: Example, watched: bool) -> None:
+    with both(example, watched) as (widget, alone, seen):
+        # The last copy: a call made by another one is seen before it, and gives the same.
+        gave = {node: copy for node, nr, copy in seen.copies if nr == 0}
+        for node, behind in zip(widget.graph["nodes"], alone.nodes, strict=False):
+            truth = getattr(behind, "variable", None)
+            truth = gave.get(behind) if truth is None else truth.detach()
+            if node["value"] is not None and truth is not None:
+                assert node["value"] == truth.tolist(), node["op"]
+            elif watched and truth is not None and behind in seen.alone:
+                assert truth.numel() > 16, node["op"]
+
+
+@each_example
+def test_gradients_of_leaves_are_torchs_own(example: Example) -> None:
+    with both(example) as (widget, alone, _):
+        shown = {each["node"]: each["values"] for each in widget.run["grads"]}
+        for node in leaves(widget):
+            widget.selected = node["id"]
+            grad = alone.nodes[node["id"]].variable.grad
+            told = widget.details["grad"]
+            assert (told is None) == (grad is None)
+            if grad is not None:
+                assert told["values"] == grad.tolist()
+            if example.name != "clipping" and shown.get(node["id"]) is not None:
+                assert shown[node["id"]] == grad.tolist()
+
+
+@each_example
+def test_every_operation_has_a_sign(example: Example) -> None:
+    with closing(example.shown(watched=True)) as widget:
+        for node in widget.graph["nodes"]:
+            assert bool(node["sign"]) == (node["kind"] == "op"), node["op"]
+
+
+@each_example
+@pytest.mark.parametrize("watched", [True, False], ids=["watched", "plain"])
+def test_the_picture_says_every_number(example: Example, watched: bool) -> None:
+    with both(example, watched) as (widget, alone, _):
+        svg = "{http://www.w3.org/2000/svg}"
+        texts = ET.fromstring(widget.to_svg(whole=True)).iter(f"{svg}text")
+        said = Counter("".join(text.itertext()).removeprefix("= ") for text in texts)
+        values = [node["value"] for node in widget.graph["nodes"]]
+        needed = Counter(board(value) for value in values if isinstance(value, (int, float)))
+        for node in alone.nodes:
+            leaf = getattr(node, "variable", None)
+            grad = alone.arrived.get(node) if leaf is None else leaf.grad
+            if grad is not None and grad.dim() == 0:
+                needed[board(grad)] += 1
+        assert not needed - said
+
+
+def test_the_page_is_the_examples() -> None:
+    page = (gallery.DOCS / "gallery.md").read_text(encoding="utf-8")
+    assert page == gallery.page(), "run `make gallery`"
+
+
+@each_example
+def test_the_program_on_the_page_runs_as_it_stands(example: Example) -> None:
+    variables: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    torch.manual_seed(0)
+    exec(compile(example.code(), "gallery.md", "exec"), {**variables, "GraphWidget": GraphWidget})
