@@ -200,7 +200,7 @@ export function createView(
   /** In a large picture what is played in one go: the closed box that a node is in, else its module. */
   function playedWith(node: number): string | null {
     const { scene } = drawing;
-    if (!scene || scene.nodes.length <= MOST_CARDS) return null;
+    if (!scene || (graph?.nodes.length ?? 0) <= MOST_CARDS) return null;
     const [index] = scene.drawn[node] ?? [];
     return scene.nodes[index]?.group?.paths[0] ?? graph?.nodes[node].namespace ?? null;
   }

@@ -1,4 +1,4 @@
-import type { ReduceInput } from "./reduce";
+import type { GroupTree } from "./tree";
 
 /** What follows a layer and belongs to it: its normalisation and its activation. */
 const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
@@ -25,7 +25,11 @@ export function roleOfOp(kind: string, op: string): number {
  *   keep: nodes to show nonetheless.
  */
 export function joinLayers(
-  { source, target, tree }: Pick<ReduceInput, "source" | "target" | "tree">,
+  {
+    source,
+    target,
+    tree,
+  }: { source: ArrayLike<number>; target: ArrayLike<number>; tree: GroupTree },
   role: ArrayLike<number>,
   isLayer: (group: number) => boolean,
   box: Int32Array,

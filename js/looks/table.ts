@@ -201,7 +201,7 @@ export const TABLE: readonly Row[] = [
     "gw-node.is-running gw-badge-step",
     "gw-node.is-done gw-badge-step",
   ],
-  [HIDDEN, "gw-card.is-reached gw-badge-reached"],
+  [HIDDEN, "gw-card.is-reached gw-badge-reached", "gw-card.is-freed gw-badge-freed"],
   [area("grad", "stage", 1.5), "gw-badge-reached circle"],
   [fill("grad-text"), "gw-badge-reached path"],
   [area("stage", "none"), "gw-badge-freed circle"],

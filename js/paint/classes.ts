@@ -1,8 +1,9 @@
 import { holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { isOver, phaseOf, phaseOfEdge } from "./phases";
+import { phaseOf, phaseOfEdge } from "./phases";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -27,7 +28,10 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
   const { id, index, leaf, root, copies, quiet } = node;
   const found = quiet ? null : phaseOf(node, marks);
   // Once all is done, a card is as it was, with its gradient in it.
-  const phase = found === "done" && isOver(marks) && node.shape.card ? "reached" : found;
+  const phase =
+    found === "done" && marks.progress && isOver(marks.progress) && node.shape.card
+      ? "reached"
+      : found;
   const { freed, selected, hits, hit, tint } = marks;
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
   const isHit = hits !== null && some(hits);

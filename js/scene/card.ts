@@ -15,7 +15,7 @@ export function cardSize(count: number, isStatic: boolean): CardSize | null {
 
 /** Sizes of both kinds, px. */
 const SIZES = {
-  full: { width: 124, header: 46, row: 62, pad: 12, quiet: [84, 84] },
+  full: { width: 148, header: 46, row: 62, pad: 12, quiet: [84, 84] },
   near: { width: 84, header: 26, row: 22, pad: 8, quiet: [48, 46] },
 } as const;
 
@@ -182,8 +182,8 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
 }
 
 /** Whether there is room for what is added up at a node. */
-function addedUp({ shares = 0 }: NodeWords): boolean {
-  return shares > 1 && shares <= MOST_ADDED;
+function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
+  return isNumber && shares > 1 && shares <= MOST_ADDED;
 }
 
 /** A constant: what it is called and what it holds. */
@@ -191,7 +191,7 @@ function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   const { quiet, pad } = SIZES[size];
   const isFull = size === "full";
   const [value, style] = shownValue(words, isFull ? "number" : "digits");
-  const isNamed = words.title !== value;
+  const isNamed = words.title.replaceAll("-", "\u2212") !== value;
   const named: Style = isFull ? "card" : "title";
   const width = even(
     Math.max(

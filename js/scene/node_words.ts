@@ -21,6 +21,8 @@ export interface NodeWords {
   sign?: string | null;
   /** What it holds or gave, when that fits. */
   value?: string | null;
+  /** Whether it holds one number. */
+  isNumber?: boolean;
   /** How many gradients are added up at it. */
   shares?: number;
   /** Drawn small: what no gradient flows through. */
@@ -65,6 +67,7 @@ export function wordsOf(
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
     sign: node.sign,
+    isNumber: node.shape?.every((size) => size === 1) ?? false,
     value: fittingValue(node, measure),
   };
 }
