@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from .alignment import Deed
-from .forward_code import ANYTHING, Arm, Step, Test, steps_of
+from .code_steps import ANYTHING, Arm, Step, Test
+from .forward_code import steps_of
 from .made_by import doubt
 from .paths import OUTSIDE, ancestors, below
 
@@ -66,10 +67,18 @@ class ModuleCode:
         return self._acts[path]
 
     def _looked_up(self, path: str, steps: Iterable[Step]) -> Iterable[Act]:
+        meant: dict[tuple[str, ...], list[str]] = {}
+        holds: dict[int, bool | None] = {}
         for step in steps:
-            if any(self._holds(path, arm.test) is (not arm.side) for arm in step.arms):
+            for arm in step.arms:
+                if arm.number not in holds:
+                    holds[arm.number] = self._holds(path, arm.test)
+            if any(holds[arm.number] is (not arm.side) for arm in step.arms):
                 continue
-            modules = [m for ref in step.refs for m in self._meant(path, ref) if m != path]
+            if step.refs not in meant:
+                found = (m for ref in step.refs for m in self._meant(path, ref))
+                meant[step.refs] = [module for module in found if module != path]
+            modules = meant[step.refs]
             around = step.given, step.loops, step.arms
             if step.name is not None:
                 if not (step.name == "getitem" and modules):  # of a list of modules
