@@ -55,6 +55,9 @@ class ModuleCode:
                 self._children[path.rpartition(".")[0]].append(path)
         self._acts: dict[str, list[Act] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Deed]] = {}
+        # Modules of one class have the same code; what it comes to depends on their attributes.
+        self._tests: dict[type, dict[int, Test | None]] = {}
+        self._steps: dict[tuple[type, tuple[bool | None, ...]], list[Step]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
 
@@ -66,15 +69,25 @@ class ModuleCode:
             self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
         return self._acts[path]
 
-    def _looked_up(self, path: str, steps: Iterable[Step]) -> Iterable[Act]:
+    def _left(self, path: str, steps: tuple[Step, ...]) -> list[Step]:
+        """The steps that the module's attributes do not rule out."""
+        kind = type(self.modules[path])
+        if kind not in self._tests:
+            self._tests[kind] = {arm.number: arm.test for step in steps for arm in step.arms}
+        numbers = self._tests[kind]
+        holds = tuple(self._holds(path, test) for test in numbers.values())
+        if (kind, holds) not in self._steps:
+            known = dict(zip(numbers, holds, strict=True))
+            self._steps[kind, holds] = [
+                step
+                for step in steps
+                if not any(known[arm.number] is (not arm.side) for arm in step.arms)
+            ]
+        return self._steps[kind, holds]
+
+    def _looked_up(self, path: str, steps: tuple[Step, ...]) -> Iterable[Act]:
         meant: dict[tuple[str, ...], list[str]] = {}
-        holds: dict[int, bool | None] = {}
-        for step in steps:
-            for arm in step.arms:
-                if arm.number not in holds:
-                    holds[arm.number] = self._holds(path, arm.test)
-            if any(holds[arm.number] is (not arm.side) for arm in step.arms):
-                continue
+        for step in self._left(path, steps):
             if step.refs not in meant:
                 found = (m for ref in step.refs for m in self._meant(path, ref))
                 meant[step.refs] = [module for module in found if module != path]
