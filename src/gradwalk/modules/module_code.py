@@ -58,6 +58,7 @@ class ModuleCode:
         # Modules of one class have the same code; what it comes to depends on their attributes.
         self._tests: dict[type, dict[int, Test | None]] = {}
         self._steps: dict[tuple[type, tuple[bool | None, ...]], list[Step]] = {}
+        self._called: dict[str, set[str]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
 
@@ -164,7 +165,9 @@ class ModuleCode:
         return next(calling, next(runs, around[-1]))
 
     def _calls(self, path: str, module: str) -> bool:
-        return any(module in act.modules for act in self.acts(path) or ())
+        if path not in self._called:
+            self._called[path] = {each for act in self.acts(path) or () for each in act.modules}
+        return module in self._called[path]
 
     def user(self, path: str) -> str:
         """The module whose code uses the parameters of one: it itself, if it is called.
