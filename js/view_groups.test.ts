@@ -147,6 +147,24 @@ describe("boxes", () => {
     expect(channel.get("selected")).toBeNull();
   });
 
+  it("are not called modules where they hold operations outside of modules", async () => {
+    for (const name of ["loss()", "loss = …"]) {
+      const graph = blocks(2);
+      for (const node of graph.nodes)
+        if (node.namespace?.startsWith("net/block/1")) node.namespace = name;
+      const { one, press, mouse } = await view(graph);
+      await mouse("click", `.gw-group-frame[data-path="${name}"] .gw-frame-sign`);
+      one(".gw-canvas").focus();
+      await press("Home");
+      await press("ArrowDown");
+      const words = one("[aria-live=polite].gw-visually-hidden").textContent;
+      expect(words).toContain(`${name}, no module, but a box of 4 nodes`);
+      await mouse("click", ".gw-svg .gw-closed .gw-box");
+      expect(one(".gw-panel").textContent).toContain("no module (watched)");
+      remove();
+    }
+  });
+
   it("stay where they are seen when they open", async () => {
     const { one, mouse } = await view(blocks(2));
     const seen = (x: number, y: number) => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from unittest import mock
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradwalk import GraphWidget, capture
+from gradwalk import GraphWidget, capture, watch
 from gradwalk.graph.names import names_among
 
 
@@ -165,3 +166,24 @@ def test_a_view_of_a_leaf_is_another_tensor():
     view = w.view(1)
     h = view * 2
     assert names_in(GraphWidget(h)) == ["h", "view", "w"]
+
+
+@pytest.mark.parametrize("places", [1, 2, 4, 5, 1_000])
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_tied_weight_is_told_by_all_its_names(places, watched):
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(places)))
+    for layer in model:
+        layer.weight = model[0].weight
+    with watch() if watched else contextlib.nullcontext():
+        loss = model[-1](torch.ones(1, 2)).sum()
+    widget = GraphWidget(loss, names=model)
+    node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == "0.weight")
+    widget.selected = node
+    about = widget.details["about"]
+    widget.close()
+    names = [f"{i}.weight" for i in range(places)]
+    if places > 1:
+        more = f" = {places - 4} more" if places > 4 else ""
+        assert about.startswith(f"{' = '.join(names[:4])}{more}: one tensor")
+    assert "0.weight is a leaf" in about
+    assert (places > 1) == ("one tensor" in about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import more_architectures  # noqa: F401  (enters its nets)
@@ -18,6 +19,7 @@ from gradwalk.graph.capture import Capture, capture_nodes
 from gradwalk.graph.names import modules_by_path, read_names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.modules.namespaces import infer_namespaces
+from gradwalk.modules.outside import MOST_OUTSIDE
 
 
 def captured_and_watched(net: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Capture, dict]:
@@ -223,3 +225,70 @@ def test_the_sum_at_the_end_of_a_lone_block_is_the_blocks():
     net = OneBlock()
     captured, watched = captured_and_watched(net, (torch.randn(3, 4),))
     assert watched.items() <= inferred_for(captured, net).items()
+
+
+class Balanced(nn.Module):
+    """As models of experts do, its forward computes a long loss by a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+
+    def forward(self, x, terms):
+        return balancing(self.body(x).sum(), terms)
+
+
+def balancing(total, terms):
+    for i in range(terms):
+        total = total.sin() * (i + 1)
+    return total
+
+
+def between(net, x, terms):
+    for _ in range(terms):
+        x = net.body(x.sin())
+    return x.sum()
+
+
+def boxes_of(output, **names):
+    widget = GraphWidget(output, names=names)
+    found = [node["namespace"] for node in widget.graph["nodes"] if node["kind"] == "op"]
+    classes = widget.graph["modules"]["namespaces"]
+    widget.close()
+    return Counter(found), classes
+
+
+@pytest.mark.parametrize("terms", [3, 6, 7, 100])
+def test_many_operations_outside_of_modules_have_a_box_of_their_function(terms):
+    net = Balanced()
+    with watch():
+        loss = net(torch.ones(2, 3), terms)
+    found, classes = boxes_of(loss, net=net)
+    assert found["balancing()"] == (2 * terms if 2 * terms > MOST_OUTSIDE else 0)
+    assert found["body/1"] == 1
+    assert "balancing()" not in classes
+
+
+def test_a_function_between_whose_operations_modules_ran_has_no_box():
+    net = Balanced()
+    with watch():
+        loss = between(net, torch.ones(2, 3), 20)
+    assert not any("()" in (box or "") for box in boxes_of(loss, net=net)[0])
+
+
+@pytest.mark.parametrize("terms", [3, 6, 7, 100])
+def test_many_operations_after_inferred_modules_have_a_box_of_the_output(terms):
+    net = Balanced()
+    loss = balancing(net.body(torch.ones(2, 3)).sum(), terms)
+    found, classes = boxes_of(loss, body=net.body, loss=loss)
+    own = 2 * terms + 1
+    assert found["loss = …"] == (own if own > MOST_OUTSIDE else 0)
+    assert found["body/1"] == 1
+    assert "loss = …" not in classes
+
+
+def test_a_graph_without_modules_has_no_boxes():
+    w = torch.ones(1, requires_grad=True)
+    with watch():
+        loss = balancing(w, 100)
+    assert not any(boxes_of(loss, w=w)[0])

@@ -1,5 +1,5 @@
 import type { Marks } from "../paint/marks";
-import { classOf } from "../scene/module_class";
+import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
 import { counted } from "../text/number";
@@ -33,11 +33,12 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
     if (kind === "leaf") leaves++;
   }
   const kind = oneLine(classOf(graph, paths[0]) ?? "");
+  const what = kind || (isModule(paths[0]) ? "module" : "no module, but a box");
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_NAMED);
   const lines = [
     paths.length > 1
       ? `${paths.length} modules that are alike${kind && `, each a ${kind}`}, ${counted(members.length, "node")} in all`
-      : `${kind || "module"} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
+      : `${what} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
     ...common.map(([op, count]) => `${count} × ${oneLine(op)}`),
   ];
   if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);

@@ -1,4 +1,5 @@
 import { button, element } from "../dom/element";
+import { isModule } from "../scene/module_class";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
@@ -51,7 +52,7 @@ export function moduleView(
       element(
         "div",
         "gw-mono gw-dim gw-op-name",
-        `${oneLine(kind ?? "class not known")} (${known})`,
+        `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
       ),
       paths.length > 1 &&
         element("p", "gw-about", `${paths.length} modules that are alike, together.`),

@@ -4,3 +4,8 @@ import type { GraphModel } from "../wire";
 export function classOf({ modules }: Pick<GraphModel, "modules">, path: string): string | null {
   return modules.names[modules.classes[modules.namespaces.indexOf(path)]] ?? null;
 }
+
+/** Whether a group is a module, rather than operations outside of modules: "load_balancing_loss()", "loss = …". */
+export function isModule(path: string): boolean {
+  return !/(\(\)| = …)$/.test(path);
+}

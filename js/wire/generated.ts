@@ -77,7 +77,8 @@ export interface NodeModel {
   no_grad_inputs: NoGradInput[];
   /**
    * The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what came
-   * from outside of all modules; null where it is not known: it is drawn with what takes it.
+   * from outside of all modules; null where it is not known: it is drawn with what takes it. Many
+   * operations outside of modules have a box that is none: "balancing_loss()", "loss = …".
    */
   namespace: string | null;
   /**

@@ -14,7 +14,8 @@ from ..graph.reading import everywhere, storage_id, why_unreadable
 from ..graph.words import described
 from ..modules.plumbing import is_plumbing
 from ..reasons.blocking import Block, blocked_leaves
-from ..reasons.reasons import Reason, lost_by, reason_outside
+from ..reasons.extra_words import lost_by
+from ..reasons.reasons import Reason, reason_outside
 from .cuts_inside import taken_by, within
 from .dead_units import dead_units
 from .evidence import Evidence, counted, listed

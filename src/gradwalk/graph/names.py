@@ -41,6 +41,7 @@ class Names:
         places: ``id`` of a module -> itself while it lives, the variable that it was found by, and
             its dotted path there. The first place given to a module stays.
         parameters: Variable of a module -> ``id`` of each of its parameters -> its dotted path.
+        tied: ``id`` of a parameter that stands in several places of one module -> its names there.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Names:
     classes: dict[str, str] = field(default_factory=dict)
     places: dict[int, tuple[weakref.ref[torch.nn.Module], str, str]] = field(default_factory=dict)
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
+    tied: dict[int, list[str]] = field(default_factory=dict)
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
         """The variable that a module was found by, and its dotted path; None for neither."""
@@ -65,6 +67,13 @@ class Names:
         if tensor.requires_grad and not tensor.is_leaf:
             return self.edges.get(gradient_edge(tensor))
         return None
+
+    def tied_to(self, tensor: torch.Tensor) -> list[str]:
+        """The names of a tensor that stands in several places of a module, its own name first."""
+        name, reference = self.known.get(id(tensor), ("", None))
+        places = self.tied.get(id(tensor), ())
+        is_it = reference is not None and reference() is tensor
+        return list(dict.fromkeys([name, *places])) if is_it and places else []
 
     def add(self, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor's name. The first name given to a tensor stays."""
@@ -189,9 +198,15 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
             for name, parameter in module.named_parameters()
         },
     )
+    places: dict[int, list[str]] = {}
     for named in (module.named_parameters, module.named_buffers):
         for name, tensor in named(remove_duplicate=False):
-            found.add(f"{prefix}.{name}" if prefix else name, tensor)
+            place = f"{prefix}.{name}" if prefix else name
+            found.add(place, tensor)
+            places.setdefault(id(tensor), []).append(place)
+    for key, of_tensor in places.items():
+        if len(of_tensor) > 1:
+            found.tied.setdefault(key, of_tensor)
 
 
 def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, torch.nn.Module]]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from .forward_code import ANYTHING
+from .code_steps import ANYTHING
 from .made_by import doubt, makes_many
 from .paths import common_ancestor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from .forward_code import ANYTHING
+from .code_steps import ANYTHING
 
 _VIEW = "View UnsafeView ReshapeAlias Clone Alias"
 _MATMUL = f"{_VIEW} Expand Bmm Mm Mv Dot Squeeze Unsqueeze Transpose T Permute Addmm"

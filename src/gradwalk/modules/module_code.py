@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from .alignment import Deed
-from .forward_code import ANYTHING, Arm, Step, Test, steps_of
+from .code_steps import ANYTHING, Arm, Step, Test
+from .forward_code import steps_of
 from .made_by import doubt
 from .paths import OUTSIDE, ancestors, below
 
@@ -54,6 +55,10 @@ class ModuleCode:
                 self._children[path.rpartition(".")[0]].append(path)
         self._acts: dict[str, list[Act] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Deed]] = {}
+        # Modules of one class have the same code; what it comes to depends on their attributes.
+        self._tests: dict[type, dict[int, Test | None]] = {}
+        self._steps: dict[tuple[type, tuple[bool | None, ...]], list[Step]] = {}
+        self._called: dict[str, set[str]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
 
@@ -65,11 +70,29 @@ class ModuleCode:
             self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
         return self._acts[path]
 
-    def _looked_up(self, path: str, steps: Iterable[Step]) -> Iterable[Act]:
-        for step in steps:
-            if any(self._holds(path, arm.test) is (not arm.side) for arm in step.arms):
-                continue
-            modules = [m for ref in step.refs for m in self._meant(path, ref) if m != path]
+    def _left(self, path: str, steps: tuple[Step, ...]) -> list[Step]:
+        """The steps that the module's attributes do not rule out."""
+        kind = type(self.modules[path])
+        if kind not in self._tests:
+            self._tests[kind] = {arm.number: arm.test for step in steps for arm in step.arms}
+        numbers = self._tests[kind]
+        holds = tuple(self._holds(path, test) for test in numbers.values())
+        if (kind, holds) not in self._steps:
+            known = dict(zip(numbers, holds, strict=True))
+            self._steps[kind, holds] = [
+                step
+                for step in steps
+                if not any(known[arm.number] is (not arm.side) for arm in step.arms)
+            ]
+        return self._steps[kind, holds]
+
+    def _looked_up(self, path: str, steps: tuple[Step, ...]) -> Iterable[Act]:
+        meant: dict[tuple[str, ...], list[str]] = {}
+        for step in self._left(path, steps):
+            if step.refs not in meant:
+                found = (m for ref in step.refs for m in self._meant(path, ref))
+                meant[step.refs] = [module for module in found if module != path]
+            modules = meant[step.refs]
             around = step.given, step.loops, step.arms
             if step.name is not None:
                 if not (step.name == "getitem" and modules):  # of a list of modules
@@ -142,7 +165,9 @@ class ModuleCode:
         return next(calling, next(runs, around[-1]))
 
     def _calls(self, path: str, module: str) -> bool:
-        return any(module in act.modules for act in self.acts(path) or ())
+        if path not in self._called:
+            self._called[path] = {each for act in self.acts(path) or () for each in act.modules}
+        return module in self._called[path]
 
     def user(self, path: str) -> str:
         """The module whose code uses the parameters of one: it itself, if it is called.

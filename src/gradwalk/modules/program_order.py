@@ -53,6 +53,13 @@ class Anchor(NamedTuple):
     parameters: tuple[str, ...]
 
 
+def in_program_order(graph: nx.MultiDiGraph) -> list[int]:
+    """The operations of a captured graph in the order in which torch numbered them."""
+    data = attributes(graph)
+    nodes = [node for node, each in data.items() if each["kind"] == "op"]
+    return sorted(nodes, key=lambda node: (data[node]["sequence_nr"], -node))
+
+
 def read_program(graph: nx.MultiDiGraph, parameters: Mapping[int, list[str]]) -> Program:
     """Put the operations of a captured graph in their order.
 
@@ -65,8 +72,7 @@ def read_program(graph: nx.MultiDiGraph, parameters: Mapping[int, list[str]]) ->
         graphs made by several threads it is that of each thread.
     """
     data, following = attributes(graph), successors(graph)
-    nodes = [node for node, each in data.items() if each["kind"] == "op"]
-    nodes.sort(key=lambda node: (data[node]["sequence_nr"], -node))
+    nodes = in_program_order(graph)
     places = {node: place for place, node in enumerate(nodes)}
     operands = [[places[t] for t in following[node] if t in places] for node in nodes]
     users: list[list[int]] = [[] for _ in nodes]

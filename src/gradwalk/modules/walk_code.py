@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .alignment import Deed
-from .forward_code import ANYTHING
+from .code_steps import ANYTHING
 from .made_by import doubt, is_layer
 from .module_code import Act, ModuleCode
 from .paths import OUTSIDE
@@ -180,9 +180,9 @@ class CodeWalk:
         deeds = []
         for i in range(max(first, 0), min(last + 1, len(acts))):
             act = acts[i]
-            if i != first and not left <= {arm.number for arm in act.arms}:
+            if left and i != first and not left <= {arm.number for arm in act.arms}:
                 continue  # it has left the function
-            if any(sides.get(arm.number, arm.side) != arm.side for arm in act.arms):
+            if act.arms and any(sides.get(arm.number, arm.side) != arm.side for arm in act.arms):
                 continue
             if last < len(acts) and any(a.leaves and a.number not in sides for a in act.arms):
                 continue  # it would have left the function

@@ -1,4 +1,4 @@
-"""The sentences that explain constants, cuts and tensors outside the graph."""
+"""The sentences that explain constants, cuts and tensors outside the graph, and their remedies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from ..forward.cut_words import ALIAS
 from ..forward.cuts import Constant, Cut
+from ..forward.source_line import SourceLine
 
 _HOW = {
     "detach": "{}.detach() took it out of the graph",
@@ -69,3 +70,46 @@ def no_flow(data: dict[str, Any]) -> str:
     if data["kind"] == "outside":
         return "It is not part of this graph, so what flows through it is not seen here."
     return "It needs no grad, so backward computes no gradient for it."
+
+
+def lost_by(cut: Cut, source: str) -> str:
+    """How gradient was lost, and what to do about it: a clause for after a colon.
+
+    Args:
+        cut: Where it was lost.
+        source: What to call the tensor whose values went on.
+    """
+    at = at_line(cut.where, text=True)
+    if cut.own is not None:
+        at += f", called{at_line(cut.own, text=True)},"
+    region = f" (switched off at {cut.region})" if cut.region is not None else ""
+    return {
+        "detach": f"detach(){at} took the values of {source} without its graph; leave out the "
+        "detach() if gradients should flow",
+        "data": f".data{at} took the values of {source} without its graph; use the tensor itself "
+        "if gradients should flow",
+        "copy": f"torch.tensor(){at} made a new tensor from the values of {source}, without its "
+        "graph; use the tensor itself, or its clone()",
+        "no_grad": f"what was computed from {source}{at} was not recorded, because of "
+        f"torch.no_grad(){region}; move that line out of the no_grad block",
+        "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
+        "torch.inference_mode(); move that line out of the inference_mode block",
+        "item": f"the values of {source} were read as Python numbers{at}, and a number has no "
+        "graph; stay with tensors, without item(), tolist() and float()",
+        "numpy": f"the values of {source} were read as a NumPy array{at}, and an array has no "
+        "graph; stay with torch functions",
+        "integer cast": f"the only way leads through integers, which have no gradients: {source} "
+        f"was cast to them{at}; stay with floating point numbers",
+        "integer result": "the only way leads through integers, which have no gradients: an "
+        f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
+        ALIAS: f"an operation was given a tensor that shares the memory of {source} but needs no "
+        "grad, as detach() or .data makes it (inferred from what the operation saved); use the "
+        "tensor itself if gradients should flow",
+    }[cut.how]
+
+
+def at_line(where: SourceLine | None, *, text: bool = False) -> str:
+    """Where something happened: " at file.py:3", if asked with the line's text; "" for None."""
+    if where is None:
+        return ""
+    return f" at {where}" + (f" (`{where.text}`)" if text and where.text else "")

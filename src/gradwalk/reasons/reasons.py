@@ -9,12 +9,11 @@ import torch
 
 from ..forward.annotate import Annotated
 from ..forward.annotations import cuts_of
-from ..forward.cut_words import ALIAS
 from ..forward.cuts import Cut, Reading
-from ..forward.source_line import SourceLine
 from ..graph.reading import everywhere, why_unreadable
 from ..graph.tensors import version_of
 from .blocking import Block, Blocks, blocks_before
+from .extra_words import at_line, lost_by
 from .loss_graph import LossGraph
 
 KINDS = {
@@ -172,7 +171,7 @@ def _operation(captured: Annotated, node: int) -> str:
     data = captured.graph.nodes[node]
     seen = captured.annotations.get(node)
     name = f", {data['name']}" if data["name"] else ""
-    return f"{data['op']} (node {node}{name}{_at(seen.source if seen else None)})"
+    return f"{data['op']} (node {node}{name}{at_line(seen.source if seen else None)})"
 
 
 def _needs_no_grad(asked: _Asked, graph: LossGraph | None, node: int | None) -> Reason:
@@ -185,7 +184,7 @@ def _needs_no_grad(asked: _Asked, graph: LossGraph | None, node: int | None) -> 
             f"call {asked.attribute('requires_grad_()')} and run the forward pass again.",
         )
     if tensor.is_inference():
-        where = next((_at(cut.where) for cut in cuts_of(tensor)), "")
+        where = next((at_line(cut.where) for cut in cuts_of(tensor)), "")
         return Reason(
             "frozen",
             f"{asked.start} was made under torch.inference_mode(){where}, which records no graph: "
@@ -304,9 +303,9 @@ def _read_out(asked: _Asked, graph: LossGraph, readings: Sequence[Reading]) -> s
     more = f" (and at {others} more line{'s' * (others > 1)})" if others else ""
     return (
         f"{asked.start} is not part of the graph of {graph.name}, and why is not known for sure: "
-        f"values of it, or computed from it, were read as {what}{_at(last.where, text=True)}{more},"
-        " and what a program makes of those is not seen; if "
-        f"{graph.name} was computed from them, that is where its gradient ends: stay with torch "
+        f"values of it, or computed from it, were read as {what}"
+        f"{at_line(last.where, text=True)}{more}, and what a program makes of those is not seen; "
+        f"if {graph.name} was computed from them, that is where its gradient ends: stay with torch "
         "functions there."
     )
 
@@ -318,42 +317,6 @@ def _cut_off(asked: _Asked, graph: LossGraph, cuts: Sequence[Cut]) -> str:
     others = len(cuts) - 1
     more = f" (and the like at {others} more place{'s' * (others > 1)})" if others > 0 else ""
     return f"No gradient reaches {asked.within} from {graph.name}: {lost_by(cut, source)}{more}."
-
-
-def lost_by(cut: Cut, source: str) -> str:
-    """How gradient was lost, and what to do about it: a clause for after a colon.
-
-    Args:
-        cut: Where it was lost.
-        source: What to call the tensor whose values went on.
-    """
-    at = _at(cut.where, text=True)
-    if cut.own is not None:
-        at += f", called{_at(cut.own, text=True)},"
-    region = f" (switched off at {cut.region})" if cut.region is not None else ""
-    return {
-        "detach": f"detach(){at} took the values of {source} without its graph; leave out the "
-        "detach() if gradients should flow",
-        "data": f".data{at} took the values of {source} without its graph; use the tensor itself "
-        "if gradients should flow",
-        "copy": f"torch.tensor(){at} made a new tensor from the values of {source}, without its "
-        "graph; use the tensor itself, or its clone()",
-        "no_grad": f"what was computed from {source}{at} was not recorded, because of "
-        f"torch.no_grad(){region}; move that line out of the no_grad block",
-        "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
-        "torch.inference_mode(); move that line out of the inference_mode block",
-        "item": f"the values of {source} were read as Python numbers{at}, and a number has no "
-        "graph; stay with tensors, without item(), tolist() and float()",
-        "numpy": f"the values of {source} were read as a NumPy array{at}, and an array has no "
-        "graph; stay with torch functions",
-        "integer cast": f"the only way leads through integers, which have no gradients: {source} "
-        f"was cast to them{at}; stay with floating point numbers",
-        "integer result": "the only way leads through integers, which have no gradients: an "
-        f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
-        ALIAS: f"an operation was given a tensor that shares the memory of {source} but needs no "
-        "grad, as detach() or .data makes it (inferred from what the operation saved); use the "
-        "tensor itself if gradients should flow",
-    }[cut.how]
 
 
 def _inside(asked: _Asked, graph: LossGraph, node: int) -> Reason:
@@ -371,12 +334,6 @@ def _inside(asked: _Asked, graph: LossGraph, node: int) -> Reason:
         f"{its_grad} since it was last cleared: call "
         f"{graph.name if graph.name != 'the loss' else 'loss'}.backward().",
     )
-
-
-def _at(where: SourceLine | None, *, text: bool = False) -> str:
-    if where is None:
-        return ""
-    return f" at {where}" + (f" (`{where.text}`)" if text and where.text else "")
 
 
 def _not_finite(grad: torch.Tensor) -> str:

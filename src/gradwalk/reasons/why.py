@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import networkx as nx
@@ -21,6 +21,9 @@ _NOTHING_SEEN = (
     "No backward pass through this graph has been seen yet: call backward() on the output, and the "
     "gradient appears here."
 )
+
+
+_MOST_TIED = 4  # names
 
 
 def what_is(data: dict[str, Any], node: Node) -> str:
@@ -49,6 +52,13 @@ def what_is(data: dict[str, Any], node: Node) -> str:
         f"The backward of {operation}: it takes the gradient of what {operation} returned and "
         f"computes from it the gradient of {into}.{_about_digit(data['op'], found.forward)}"
     )
+
+
+def about_tied(names: Sequence[str]) -> str:
+    """That a tensor stands in several places of a module: "emb.weight = head.weight: ..."."""
+    rest = len(names) - _MOST_TIED
+    more = f" = {rest} more" if rest > 0 else ""
+    return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
 
 
 def _about_digit(op: str, forward: str) -> str:

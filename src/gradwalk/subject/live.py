@@ -30,6 +30,7 @@ from ..graph.saved import is_freed
 from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
+from ..modules.outside import boxes_outside
 from ..reasons import why
 from ..wire import (
     DetailsModel,
@@ -74,6 +75,14 @@ class Live:
         # Not the names themselves: they know of other graphs, which would then live as long.
         self._inferred = inferred_namespaces(captured, names)
         self._classes = classes_of_modules(captured, names, self._inferred)
+        self._boxes = boxes_outside(captured, self._inferred)
+        self._tied = {
+            node: tied
+            for node, kind in captured.graph.nodes(data="kind")
+            if kind == "leaf"
+            and (leaf := leaf_tensor(captured.nodes[node])) is not None
+            and (tied := names.tied_to(leaf))
+        }
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
@@ -108,7 +117,9 @@ class Live:
         modules = modules_model(self._classes)
         nodes = self.captured.nodes
         signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
-        return graph_model(self.drawn, self._inferred, modules, self._values, signs)
+        return graph_model(
+            self.drawn, self._inferred, modules, self._values, signs, boxes=self._boxes
+        )
 
     @functools.cached_property
     def _values(self) -> dict[int, Values]:
@@ -281,6 +292,8 @@ class Live:
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
+        if node in self._tied:
+            found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
         return found

@@ -38,6 +38,8 @@ def graph_model(
     modules: ModulesModel | None = None,
     values: Mapping[int, Values] | None = None,
     signs: Sequence[str | None] | None = None,
+    *,
+    boxes: Mapping[int, str] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -48,12 +50,14 @@ def graph_model(
         values: What the nodes hold or gave, as far as that is known and small.
         signs: What the operations are called on a board, by node; None for what their names alone
             say.
+        boxes: The boxes of operations outside of modules, instead of their namespaces.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
         in the order in which the graph without annotations has them.
     """
     inferred = namespaces or {}
+    spaces = {**inferred, **(boxes or {})}
     known = values or {}
     nodes: list[NodeModel] = [
         {
@@ -65,7 +69,7 @@ def graph_model(
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
             "no_grad_inputs": data["no_grad_inputs"],
-            "namespace": inferred.get(node, data.get("namespace")),
+            "namespace": spaces.get(node, data.get("namespace")),
             "value": known.get(node, data.get("value")),
             "inferred": data.get("inferred", node in inferred),
         }

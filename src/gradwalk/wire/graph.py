@@ -38,7 +38,8 @@ class NodeModel(TypedDict):
     """Operands that need no gradient: a ``None`` in ``next_functions``."""
     namespace: str | None
     """The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what
-    came from outside of all modules; None where it is not known: it is drawn with what takes it."""
+    came from outside of all modules; None where it is not known: it is drawn with what takes it.
+    Many operations outside of modules have a box that is none: "balancing_loss()", "loss = …"."""
     value: Values | None
     """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
     number as it is written in the program."""
