@@ -17,7 +17,7 @@ from ..graph.summary import summarise
 from ..graph.words import described
 from ..wire import MarkModel
 from .kept import Kept, norms
-from .observe import Run
+from .run import Run
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: Run) -> int | None:
@@ -75,7 +75,7 @@ def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
         else "The error is the one your cell shows."
     )
     if failed is None:
-        return f"Backward stopped after {len(run.steps)} steps. {why}"
+        return f"Backward stopped after {run.total} steps. {why}"
     return f"Backward stopped at {described(graph, failed)}. {why}"
 
 

@@ -82,7 +82,7 @@ class Recording:
 
     def step(self, n: int = 1) -> None:
         """Move ``n`` steps on, at most to the end."""
-        self._go(min(self.cursor + read_count(n, "step"), len(self._pass.run.steps)))
+        self._go(min(self.cursor + read_count(n, "step"), self._pass.run.total))
 
     def step_back(self, n: int = 1) -> None:
         """Move ``n`` steps back, at most to the start."""
@@ -110,7 +110,7 @@ class Recording:
         self._pass.travel(cursor)
 
     def __repr__(self) -> str:
-        return f"<Recording: step {self.cursor} of {len(self._pass.run.steps)}>"
+        return f"<Recording: step {self.cursor} of {self._pass.run.total}>"
 
 
 @grad_mode_kept
@@ -163,9 +163,8 @@ def record(
     captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
     observer = Observer(
         captured.nodes,
-        [kind == "leaf" for _, kind in captured.graph.nodes(data="kind")],
         lambda: None,
-        {node for node, _ in captured.graph.graph["roots"]},
+        {node for node, _ in captured.roots},
         max_bytes,
     )
     try:

@@ -12,7 +12,7 @@ import torch
 from ..graph.reading import is_plain, why_unreadable
 from ..wire import NodeState, StepModel
 from .kept import Kept
-from .observe import Run
+from .run import Run
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..backward.reach import MOST_COUNTED, Reach, reach
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from ..backward.kept import norms
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..modules.plumbing import is_plumbing
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..backward.faults import is_finite, nan_birth
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..backward.recorded_pass import RecordedPass
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept

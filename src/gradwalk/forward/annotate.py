@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import networkx as nx
@@ -100,14 +100,22 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
-    return Annotated(
-        captured.graph, captured.nodes, captured.tensors, graph, annotations, build.extras
-    )
+    return _annotated(captured, graph, annotations, build.extras)
 
 
 def unannotated(captured: Capture) -> Annotated:
     """A captured graph of which nothing more is known."""
-    return Annotated(captured.graph, captured.nodes, captured.tensors, captured.graph, {}, [])
+    return _annotated(captured, captured.graph, {}, [])
+
+
+def _annotated(
+    captured: Capture,
+    drawn: nx.MultiDiGraph,
+    annotations: dict[int, Annotation],
+    extras: list[Extra],
+) -> Annotated:
+    known = {field.name: getattr(captured, field.name) for field in fields(Capture)}
+    return Annotated(**known, drawn=drawn, annotations=annotations, extras=extras)
 
 
 def _seen(annotation: Annotation | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
 from ..graph.nodes import custom_function, donates_buffers

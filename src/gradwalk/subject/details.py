@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
-from ..backward.observe import Step
+from ..backward.run import Step
 from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model

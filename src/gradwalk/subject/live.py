@@ -12,7 +12,8 @@ import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.observe import Observer, Run
+from ..backward.observe import Observer
+from ..backward.run import Run
 from ..backward.recorded_pass import RecordedPass, find_node
 from ..backward.run_backward import run_backward
 from ..findings.finding import Finding
@@ -138,9 +139,8 @@ class Live:
         """Put a hook on every node."""
         self._observer = Observer(
             self.captured.nodes,
-            [kind == "leaf" for _, kind in self.graph.nodes(data="kind")],
             changed,
-            {node for node, _ in self.graph.graph["roots"]},
+            {node for node, _ in self.captured.roots},
             self._max_bytes,
             on_begin=begun,
         )
@@ -196,7 +196,7 @@ class Live:
             last.grads is None
             and shown is not None
             and shown.run.grads is not None
-            and shown.cursor < len(shown.run.steps)
+            and shown.cursor < shown.run.total
         )
 
     @property
@@ -305,7 +305,7 @@ class Live:
         for timeline in run.grads.timelines if run.grads is not None else ():
             if timeline.node == node:
                 found |= {moment.step for moment in timeline.moments}
-        return sorted(cursor for cursor in found if cursor <= len(run.steps))
+        return sorted(cursor for cursor in found if cursor <= run.total)
 
     def travel(self, cursor: int) -> None:
         """Move the cursor of the recording."""

@@ -8,7 +8,8 @@ import networkx as nx
 
 from ..backward.grads import Moment, Timeline
 from ..backward.kept import Kept, norms
-from ..backward.observe import Observer, Run
+from ..backward.observe import Observer
+from ..backward.run import Run
 from ..backward.recorded_pass import RecordedPass
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import successors
