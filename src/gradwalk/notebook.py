@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import re
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Callable
 from types import FrameType, MethodType, SimpleNamespace
 from typing import Any
-
-import ipywidgets
 
 
 def shell() -> Any | None:
@@ -74,6 +74,55 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
             running.events.unregister("post_run_cell", call)
 
     return end
+
+
+class Soon:
+    """Calls a bound method when the program next rests, however often it was asked to meanwhile.
+
+    The method runs in the event loop that ran when this was made, as in a notebook's kernel: after
+    the cell that is running, or at once when none is. In a plain program nothing is ever called.
+    """
+
+    def __init__(self, method: Callable[[], None], longest: float = 1.0) -> None:
+        """Call nothing yet.
+
+        Args:
+            method: A bound method; held weakly.
+            longest: After so many seconds of waiting the next request calls it itself, so that a
+                cell that runs for long is followed.
+        """
+        self._method = weakref.WeakMethod(method)
+        self._longest = longest
+        self._since: float | None = None
+        try:
+            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = None
+
+    def ask(self) -> None:
+        """Have it called, from whatever thread."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+            self._loop.call_soon_threadsafe(_call, weakref.ref(self))
+        elif now - self._since > self._longest:
+            self.call()
+            self._since = now  # the loop will call it all the same
+
+    def call(self) -> None:
+        """Call it now."""
+        self._since = None
+        method = self._method()
+        if method is not None:
+            method()
+
+
+def _call(soon: weakref.ref[Soon]) -> None:
+    found = soon()
+    if found is not None:
+        found.call()
 
 
 _MANY = 10
@@ -170,7 +219,7 @@ def _is_held(running: Any | None, widget: weakref.ref[Any]) -> bool:
 def _is_known(running: Any | None, holder: Any, widget: weakref.ref[Any]) -> bool:
     # Some versions of Python count what is in an object's dict as held by the object itself.
     owners = (
-        ipywidgets.widgets.widget._instances,
+        getattr(sys.modules.get("ipywidgets.widgets.widget"), "_instances", None),
         getattr(running, "displayhook", None),
         getattr(running, "last_execution_result", None),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
@@ -18,6 +18,9 @@ from ..graph.words import described
 from ..wire import MarkModel
 from .kept import Kept, norms
 from .run import Run
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: Run) -> int | None:

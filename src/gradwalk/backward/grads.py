@@ -86,7 +86,7 @@ class Timeline:
         if tensor is None:
             return
         # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
-        if arrived is not None and any(moment.grad is not None for moment in self.moments):
+        if len(self.moments) > 1 or self.moments[0].grad is not None:
             arrived = None
         self.moments.append(_moment(step, tensor, arrived))
         self.now = len(self.moments) - 1
@@ -169,7 +169,7 @@ class Grads:
         asked = {id(tensor) for tensor in inputs}
         self.fixed: str | None = None
         called = functools.partial(_called, captured)
-        self.timelines = [Timeline(i, called, lambda leaf=leaf: leaf) for i, leaf in captured.leaves]
+        self.timelines = [Timeline(i, called, _always(leaf)) for i, leaf in captured.leaves]
         for (i, _), reference in captured.tensors.items():
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
@@ -196,9 +196,7 @@ class Grads:
 
     def _add_inner(self, captured: Capture) -> None:
         """Find the leaves that nodes may accumulate into by a backward pass of their own."""
-        functions = {
-            cls for cls in set(map(type, captured.nodes)) if node_class(cls).is_function
-        }
+        functions = {cls for cls in set(map(type, captured.nodes)) if node_class(cls).is_function}
         if not functions:
             return
         known = {id(timeline.tensor()): timeline for timeline in self.timelines}
@@ -206,7 +204,7 @@ class Grads:
         for i, node in enumerate(captured.nodes):
             for leaf in inner_leaves(node) if type(node) in functions else ():
                 if id(leaf) not in known:
-                    self.inner.append(Timeline(i, called, lambda leaf=leaf: leaf))
+                    self.inner.append(Timeline(i, called, _always(leaf)))
                     known[id(leaf)] = self.inner[-1]
                 self._run_within.setdefault(i, []).append(known[id(leaf)])
 
@@ -312,6 +310,10 @@ def _memory(grad: torch.Tensor | None) -> tuple[int, ...] | None:
     return grad.data_ptr(), grad.numel()
 
 
+def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    return lambda: tensor
+
+
 def _called(captured: Capture, node: int) -> str:
     name: str | None = captured.graph.nodes[node]["name"]
     return name or f"the tensor of node {node}"
@@ -352,6 +354,7 @@ def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -
     version = version_of(grad)
     if (
         last is not None
+        and last.layout is grad.layout is torch.strided
         and last.data_ptr() != grad.data_ptr()
         and last.shape == grad.shape
         and not tensor._post_accumulate_grad_hooks

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from ..graph.nodes import version_of
-from ..graph.reading import PART, distinct, storage_id, why_unreadable
+from ..graph.reading import PART, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, json_number, summarise
 from ..graph.summary import frame as frame_of
 from ..wire import TensorSummary

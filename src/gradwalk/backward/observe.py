@@ -176,9 +176,7 @@ class Observer:
         """
         behind = self._nodes[node]
         targets = [behind] if node in self._leaves else [to for to, _ in behind.next_functions]
-        return [
-            type(to) is AccumulateGrad and (watched or to in self._large) for to in targets
-        ]
+        return [type(to) is AccumulateGrad and (watched or to in self._large) for to in targets]
 
     def _count(self, run: Run) -> None:
         self.runs += 1
@@ -244,15 +242,10 @@ def _is_large(leaf: Any) -> bool:
 
 def _are_plain(grads: Gradients) -> bool:
     """Whether the gradients of a pass, judged by its first, can be noted as they are."""
-    return (
-        not torch.is_grad_enabled()
-        and all(
-            grad is None
-            or (
-                not grad.requires_grad and not grad.is_inference() and storage_id(grad) is not None
-            )
-            for grad in grads
-        )
+    return not torch.is_grad_enabled() and all(
+        grad is None
+        or (not grad.requires_grad and not grad.is_inference() and storage_id(grad) is not None)
+        for grad in grads
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from ..graph.capture import Capture
 from ..graph.engine import NO_TASK, current_task
@@ -15,6 +13,9 @@ from ..wire import MarkModel, NodeState, StepModel
 from .faults import marks
 from .run import Run
 from .steps import state_at, step_models
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class RecordedPass:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..graph.capture import capture_nodes
@@ -24,6 +23,9 @@ from .recorded_pass import (
 )
 from .run_backward import run_backward
 from .steps import RecordedStep, recorded_steps
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Recording:

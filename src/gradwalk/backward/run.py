@@ -1,4 +1,4 @@
-"""One backward pass: what its hooks noted, and the steps that are made of it when they are asked for."""
+"""One backward pass: what its hooks noted, and the steps made of it when they are asked for."""
 
 from __future__ import annotations
 
@@ -112,17 +112,15 @@ class Run:
             grad_outputs: What came in.
         """
         size = 0
-        passed, arrived = [], []
+        passed = []
         try:
             for grad in grad_inputs:
                 if grad is not None:
                     passed.append(grad._version)
                     size += grad.nbytes
-            for grad in grad_outputs:
-                if grad is not None:
-                    arrived.append(grad._version)
+            arrived = [grad._version for grad in grad_outputs if grad is not None]
         except Exception:  # sparse, of an inference mode, of a class that refuses to tell
-            self.note_carefully(node, grad_inputs, grad_outputs, False)
+            self.note_carefully(node, grad_inputs, grad_outputs)
             return
         self._noted.append((node, grad_inputs, grad_outputs, passed, arrived))
         if node in self._touched:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 
 from ..graph.reading import is_plain, why_unreadable
 from ..wire import NodeState, StepModel
 from .kept import Kept
 from .run import Run
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class CompareWidget(SteppingWidget):
             for label, subject in subjects.items()
         }
         for label, subject in subjects.items():
-            subject.follow(self._refresh, self._columns[label].begin)
+            subject.follow(self._pass_ended, self._columns[label].begin)
         self._linked = linked = LinkedPasses(subjects, self._places)
 
         def fill() -> None:
@@ -241,7 +241,7 @@ class CompareWidget(SteppingWidget):
             # While the passes run one after another, the cursor over all of them is nowhere.
             if linked is None or self._refreshing or self._running is not None:
                 return
-            self._refreshing = True
+            self._refreshing, self._unshown = True, False
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     is_new = self._refresh_passes(linked)

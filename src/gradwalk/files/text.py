@@ -6,9 +6,11 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
+if TYPE_CHECKING:
+    import networkx as nx
+
 
 _DEEP = 8
 """In a graph with longer paths the longest goes on at its level, so that depth is not width."""

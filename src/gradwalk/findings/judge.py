@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..backward.faults import is_finite, nan_birth
-from ..backward.run import Run
 from ..backward.recorded_pass import RecordedPass
+from ..backward.run import Run
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept
 from ..graph.names import Names

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..graph.capture import Capture
@@ -17,6 +16,9 @@ from .cut_words import ALIAS, how_made
 from .module_path import TensorRef
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
 from .records import Constant, Cut
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_INFERRED = 2_000
 """In graphs of more nodes nothing is inferred unasked: it means reading all that was saved."""
@@ -94,6 +96,8 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     if infer:
         operands += operands_inferred(captured, names, annotations)
     graph = captured.graph.copy()
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     nx.set_edge_attributes(graph, "gradient", "kind")
     for node, data in graph.nodes(data=True):
         data.update(_seen(annotations.get(node)))

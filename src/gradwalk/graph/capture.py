@@ -128,10 +128,10 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     described = _Described(
         ids,
         following,
-        {i: _key(AccumulateGrad, leaf) for i, leaf in leaves},
-        {(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
-        {i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
-        roots,
+        leaves={i: _key(AccumulateGrad, leaf) for i, leaf in leaves},
+        called={(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
+        leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
+        roots=roots,
     )
     return Capture(nodes, roots, leaves, tensors, described)
 
@@ -148,8 +148,7 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
         most: A number of nodes.
     """
     order = list(ids)
-    for i, root in enumerate(order):
-        ids[root] = i
+    ids.update({root: i for i, root in enumerate(order)})
     for node in order:  # grows while we walk
         if len(order) > most:
             return
@@ -171,6 +170,7 @@ class _Described:
         self,
         ids: dict[Node, int],
         following: list[NextFunctions],
+        *,
         leaves: dict[int, Any],
         called: dict[Place, str],
         leaf_names: dict[int, str],
@@ -201,9 +201,9 @@ class _Described:
             return self._graph
 
     def _made(self) -> nx.MultiDiGraph:
-        from networkx import MultiDiGraph  # noqa: PLC0415  half of what importing gradwalk took
+        import networkx as nx  # noqa: PLC0415  slow to import
 
-        graph: nx.MultiDiGraph = MultiDiGraph()
+        graph = nx.MultiDiGraph()
         _describe_all(graph, *self._noted)
         called, leaf_names = self._names
         for i, name in leaf_names.items():
@@ -222,7 +222,7 @@ def _key(cls: type, only: Any) -> Any:
         return None
 
 
-def _describe_all(
+def _describe_all(  # noqa: C901
     graph: nx.MultiDiGraph,
     ids: dict[Node, int],
     following: list[NextFunctions],

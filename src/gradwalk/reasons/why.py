@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
@@ -16,6 +15,9 @@ from ..graph.nodes import custom_function, donates_buffers
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _NOTHING_SEEN = (
     "No backward pass through this graph has been seen yet: call backward() on the output, and the "

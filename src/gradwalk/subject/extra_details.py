@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation
@@ -15,6 +13,9 @@ from ..graph.words import label
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
 from ..wire import ConstantModel, ConsumerModel, CutModel, DetailsModel, NoGradInput, SourceModel
 from .blank import blank_details
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_LISTED = 100
 """So much of each list is told one by one: of inputs, outputs, consumers, shares of a gradient."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.observe import Observer
-from ..backward.run import Run
 from ..backward.recorded_pass import RecordedPass, find_node
+from ..backward.run import Run
 from ..backward.run_backward import run_backward
 from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
@@ -42,6 +41,9 @@ from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .saved import replayed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Live:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..backward.recorded_pass import find_node
@@ -30,6 +29,9 @@ from .details import consumers_of, inputs_of, outputs_of
 from .extra_details import line_model
 from .model import graph_model, modules_model
 from .subject import Still
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Written(Still):

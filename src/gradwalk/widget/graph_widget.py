@@ -5,9 +5,8 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 import traitlets
 
@@ -41,6 +40,9 @@ from ..wire import (
 )
 from .stepping import SteppingWidget
 from .traits import TRAVELS, Direction, OfPass, OfTensors
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class GraphWidget(SteppingWidget):
@@ -106,7 +108,7 @@ class GraphWidget(SteppingWidget):
     constants = traitlets.Bool(True).tag(sync=True)
     _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _subject: Subject | None = None  # None before the start and once closed
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
@@ -191,7 +193,7 @@ class GraphWidget(SteppingWidget):
             self.set_trait("run", subject.run)
             self._recorded = subject.recorded
 
-        subject.follow(self._refresh)
+        subject.follow(self._pass_ended)
         self._begin(fill, **shown)
         self.cursor = subject.cursor
 
@@ -395,7 +397,7 @@ class GraphWidget(SteppingWidget):
             subject = self._subject
             if subject is None:
                 return
-            self._refreshing = True
+            self._refreshing, self._unshown = True, False
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     is_new = self._refresh_run(subject)

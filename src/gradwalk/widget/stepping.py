@@ -15,7 +15,7 @@ from .. import notebook
 from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.modes import grad_mode_kept
 from ..reasons import why
-from .traits import Cursor, Direction
+from .traits import Cursor, Direction, OfPass, OfTensors
 
 _T = TypeVar("_T")
 
@@ -39,6 +39,8 @@ class SteppingWidget(anywidget.AnyWidget):
 
     steps: Any
 
+    _soon: notebook.Soon | None = None  # None before the start
+    _unshown = False  # whether a pass has ended that is not shown yet
     _lock = threading.RLock()  # until each has its own: one can be closed before it has begun
 
     def _begin(self, fill: Callable[[], None], **shown: Any) -> None:
@@ -54,6 +56,7 @@ class SteppingWidget(anywidget.AnyWidget):
         self._changes = 0
         self._undescribed = False
         self._part_fault: str | None = None
+        self._soon = notebook.Soon(self._refresh)
         try:
             fill()
             super().__init__(**shown)
@@ -142,6 +145,18 @@ class SteppingWidget(anywidget.AnyWidget):
                 super().send_state(key)
             finally:
                 self._refreshing = before
+
+    def _pass_ended(self) -> None:
+        """A pass has ended that the program runs: shown when the program rests, or when asked."""
+        self._unshown = True
+        observed = any(
+            isinstance(self.traits().get(name), (OfPass, OfTensors))
+            for name in self._trait_notifiers
+        )
+        if observed:
+            self._refresh()
+        elif self._soon is not None:
+            self._soon.ask()
 
     @contextmanager
     def _change(self) -> Iterator[None]:
