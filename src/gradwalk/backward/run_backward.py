@@ -98,7 +98,7 @@ def _runs_once(captured: Capture) -> bool:
 def _on_devices(captured: Capture) -> bool:
     """Whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
-        return any(leaf.device.type != "cpu" for _, leaf in captured.leaves)
+        return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
     devices = {device for _, device in captured.graph.nodes(data="device")}
     return not devices <= {None, "cpu"}
 

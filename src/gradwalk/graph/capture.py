@@ -8,7 +8,7 @@ import math
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,14 +44,12 @@ class Capture:
     Attributes:
         nodes: The autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``.
         roots: (node id, output_nr) of the outputs, in the order given.
-        leaves: (node id, tensor) of every leaf.
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
         described: Makes ``graph``, or gives the one that it has made.
     """
 
     nodes: list[Node]
     roots: list[Place]
-    leaves: list[tuple[int, torch.Tensor]]
     tensors: dict[Place, weakref.ref[torch.Tensor]]
     described: Callable[[], nx.MultiDiGraph]
 
@@ -59,6 +57,12 @@ class Capture:
     def graph(self) -> nx.MultiDiGraph:
         """The public structure, plain values only; made when it is first asked for."""
         return self.described()
+
+    def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
+        """(node id, tensor) of every leaf; whoever keeps these keeps what the program may free."""
+        for i, node in enumerate(self.nodes):
+            if type(node) is AccumulateGrad:
+                yield i, node.variable  # type: ignore[attr-defined]
 
 
 def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) -> Capture:
@@ -133,7 +137,7 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
         leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
         roots=roots,
     )
-    return Capture(nodes, roots, leaves, tensors, described)
+    return Capture(nodes, roots, tensors, described)
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
