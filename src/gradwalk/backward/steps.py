@@ -54,8 +54,8 @@ class RecordedStep:
         grad_inputs: The gradients it passed on, one per entry of ``next_functions``; detached.
         contributions: What each consumer's share of the incoming gradient was.
 
-    A gradient is None where torch passed None. It is also None where its values were not kept,
-    because the pass exceeded the budget; ``kept`` says so.
+    A gradient is None where torch passed None. It is also None where its values are not known,
+    because the pass exceeded the budget or the tensor was changed in place since; ``kept`` says so.
     """
 
     step: int
