@@ -6,12 +6,14 @@ import bisect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ..graph.adjacency import attributes, successors
 from .module_tree import ancestors, is_standard_op
 from .plumbing import is_plumbing
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*|\d+(\.\w+)+")
 _PARAMETRIZED = re.compile(r"\.parametrizations(\.\w+)*$|^parametrizations(\.\w+)*$")

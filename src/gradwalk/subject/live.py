@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.observe import Observer, Run
+from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass, find_node
+from ..backward.run import Run
 from ..backward.run_backward import run_backward
 from ..findings.evidence import Evidence
 from ..findings.finding import Finding
@@ -44,6 +44,9 @@ from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Live:
@@ -151,9 +154,8 @@ class Live:
         """Put a hook on every node."""
         self._observer = Observer(
             self.captured.nodes,
-            [kind == "leaf" for _, kind in self.graph.nodes(data="kind")],
             changed,
-            {node for node, _ in self.graph.graph["roots"]},
+            {node for node, _ in self.captured.roots},
             self._max_bytes,
             on_begin=begun,
         )
@@ -209,7 +211,7 @@ class Live:
             last.grads is None
             and shown is not None
             and shown.run.grads is not None
-            and shown.cursor < len(shown.run.steps)
+            and shown.cursor < shown.run.total
         )
 
     @property
@@ -319,7 +321,7 @@ class Live:
         for timeline in run.grads.timelines if run.grads is not None else ():
             if timeline.node == node:
                 found |= {moment.step for moment in timeline.moments}
-        return sorted(cursor for cursor in found if cursor <= len(run.steps))
+        return sorted(cursor for cursor in found if cursor <= run.total)
 
     def travel(self, cursor: int) -> None:
         """Move the cursor of the recording."""

@@ -45,6 +45,12 @@ class Cursor(traitlets.Any):
 
     allow_none = False
 
+    def get(self, obj: Any, cls: Any = None) -> Any:
+        """The value, at the end of a pass that has ended since."""
+        if obj._unshown:
+            obj._refresh(describe=False)
+        return super().get(obj, cls)
+
 
 class Direction(traitlets.Any):
     """One of `DIRECTIONS`."""
