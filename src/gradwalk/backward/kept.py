@@ -2,7 +2,8 @@
 
 What flows is referred to, not copied. Nothing of torch's then changes it: where it would add to a
 gradient in place, or hand one over to a leaf as its ``.grad``, it makes a new tensor if somebody
-else refers to it. A user's hook may change it; torch counts that.
+else refers to it. What has become a ``.grad`` before anybody could is copied; or, if it is large,
+its norm is taken. A user's hook may change what flows; torch counts that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 
@@ -25,6 +27,11 @@ LARGEST_COPY = 2**20
 """Bytes of a leaf's gradient of which torch may be made to copy it, rather than to hand it over."""
 
 _NOT_TAKEN = -1.0  # no norm is negative
+
+_CHANGED = (
+    "This tensor was changed in place after it flowed here (by a hook or by the program), before "
+    "its values were looked at: they are not known."
+)
 
 
 class Kept:
@@ -123,6 +130,7 @@ class Keeper:
         self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int, Kept]] = {}
         # Views of one memory that one step has at hand: their numbers are the same.
         self._at_hand: dict[tuple[int, int, torch.dtype], Kept] = {}
+        self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
 
     @property
     def bytes_left(self) -> int:
@@ -169,11 +177,17 @@ class Keeper:
         if storage is None:  # sparse, nested; or hidden by torch.func, with no values to look at
             hidden = grad.layout is torch.strided and not grad.is_nested
             return Kept(None, summary=summarise(grad)) if hidden else Kept(grad, version)
+        if version_of(grad) != version:
+            summary = without_values(grad)
+            summary["note"] = _CHANGED
+            return Kept(None, summary=summary)
         size = grad.untyped_storage().nbytes()
         if grad.numel() <= MOST_VALUES:
             small = size <= MOST_VALUES * 64 or why_unreadable(grad) is not None
             return Kept(grad, version) if small else Kept(grad.clone())
-        if is_large_leafs or storage in self._storages:
+        if is_large_leafs:
+            return Kept(grad, version, norm=self._norm_of_leafs(grad, version))
+        if storage in self._storages:
             size = 0
         if self._bytes + size > self._max_bytes:
             return self.without_values(grad)
@@ -181,6 +195,15 @@ class Keeper:
         if size:
             self._storages.add(storage)
         return Kept(grad, version)
+
+    def _norm_of_leafs(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
+        # An optimizer, or clipping, changes it in place as soon as the pass is over.
+        if why_unreadable(grad) is not None:
+            return None
+        key = grad.data_ptr(), grad.shape, grad.stride(), grad.dtype, version
+        if key not in self._norms:  # the node that hands it over has seen it, then the leaf's own
+            self._norms[key] = norm_of(grad)
+        return self._norms[key]
 
     def without_values(self, grad: torch.Tensor) -> Kept:
         """The statistics of a gradient alone."""

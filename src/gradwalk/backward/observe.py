@@ -167,7 +167,25 @@ class Observer:
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
                 self._quick[task] = run
-        run.note_carefully(node, grad_inputs, grad_outputs, self._handed_over(node, watched))
+        handed_over = self._handed_over(node, watched)
+        if node in self._leaves and not any(handed_over):
+            grad_outputs = self._apart(node, grad_outputs)
+        run.note_carefully(node, grad_inputs, grad_outputs, handed_over)
+
+    def _apart(self, leaf: int, grad_outputs: Gradients) -> Gradients:
+        """What came in at a leaf; a copy where torch has made it ``.grad`` itself.
+
+        That is what it does with a sum, or with what a hook has made: nobody else refers to it.
+        """
+        try:
+            (came,), held = grad_outputs, self._nodes[leaf].variable.grad  # type: ignore[attr-defined]
+            if came is None or held is None:
+                return grad_outputs
+            if came.layout is torch.strided and came.data_ptr() != held.data_ptr():
+                return grad_outputs
+            return (came.detach().clone(),)
+        except Exception:  # a class of the user's may refuse anything
+            return grad_outputs
 
     def _handed_over(self, node: int, watched: bool) -> list[bool]:
         """Which gradients at a node torch shall hand over to a leaf, rather than copy for it.
@@ -261,6 +279,8 @@ def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
         try:
             run = observer._quick.get(current_task())
             if run is not None and node not in observer._into_large:
+                if node in observer._leaves:
+                    grad_outputs = observer._apart(node, grad_outputs)
                 run.note(node, grad_inputs, grad_outputs)
             elif is_watched():
                 with unseen():

@@ -198,9 +198,13 @@ class Live:
         self._told_compiled = observer.compiled
         if last is None or last is self._seen or last.state == "running":
             return compiled
+        before = 0 if self._seen is None else self._seen.number
         self._seen = last
-        if not last.keeps_graph:
-            self.freed.update(i for i in last.steps if is_freed(self.captured.nodes[i]))
+        nodes = self.captured.nodes
+        if last.number != before + 1:  # several have ended, any of which may have freed something
+            self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
+        elif not last.keeps_graph:
+            self.freed.update(i for i in last.steps if is_freed(nodes[i]))
         if not self._is_travelling(last):
             self.recording = RecordedPass(self.captured, last)
         return True

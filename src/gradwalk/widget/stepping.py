@@ -393,6 +393,9 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
                     if self._describes_now(describe or is_new):
                         self._describe(behind)
                         self.set_trait("_fault", behind.fault or self._parts.first)
+            except BaseException:
+                self._unshown = True
+                raise
             finally:
                 self._refreshing = False
 

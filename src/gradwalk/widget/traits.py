@@ -51,6 +51,12 @@ class Cursor(traitlets.Any):
             obj._refresh(describe=False)
         return super().get(obj, cls)
 
+    def set(self, obj: Any, value: Any) -> None:
+        """Set it in that pass; whoever looks afterwards shall find it there."""
+        if obj._unshown:
+            obj._refresh(describe=False)
+        super().set(obj, value)
+
 
 class Direction(traitlets.Any):
     """One of `DIRECTIONS`."""
