@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -284,7 +285,8 @@ class Live:
     def _details(self, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
             return details(self.captured, node, self.recording, self._values.get(node))
-        elsewhere = RecordedPass(self.captured, self.recording.run)
+        _ = self.recording.models  # worked out once, not for every cursor that is asked about
+        elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
         found = details(self.captured, node, elsewhere, self._values.get(node))
         if elsewhere.owned:
