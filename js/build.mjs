@@ -5,12 +5,11 @@ import { fileURLToPath } from "node:url";
 import { minify } from "@swc/core";
 import esbuild from "esbuild";
 import { packedModule } from "./packed_module.mjs";
-import { smaller } from "./smaller.mjs";
 import { STAND_INS } from "./stand_ins.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = join(here, "..", "src", "gradwalk", "static");
-/** Each widget's script and style sheet, together, before the script is packed: they travel into every saved notebook. */
+/** Each widget's script and style sheet, together, as they travel into every page and every saved notebook. */
 const MOST_BYTES = { widget: 256_000, comparison: 256_000 };
 
 const shared = {
@@ -29,7 +28,6 @@ const bundle = {
     { in: `styles/${name}.css`, out: name },
   ]),
   outdir: out,
-  inject: [join(here, "shorthands.mjs")],
   define: { "Number.POSITIVE_INFINITY": "Infinity", "Error.captureStackTrace": "undefined" },
   // What only tests can get wrong is checked only in tests.
   dropLabels: ["CHECKED"],
@@ -83,14 +81,18 @@ async function finish(name, most) {
   const [script, style] = [join(out, `${name}.js`), join(out, `${name}.css`)];
   // A second minifier finds 3 % that the first one leaves, and a little more in what it has left itself.
   let code = readFileSync(script, "utf8");
-  for (let round = 0; round < 2; round++) code = await minified(await smaller(code));
+  for (let round = 0; round < 2; round++) code = await minified(code);
   const packed = packedModule(code);
   writeFileSync(script, packed);
   const css = statSync(style).size;
-  const sum = Buffer.byteLength(code) + css;
-  const [all, travels] = [sum, packed.length + css].map((bytes) => bytes.toLocaleString("en"));
-  console.log(`${name}: ${all} bytes of script and style sheet, which travel as ${travels}`);
-  if (sum <= most) return;
+  const travels = Buffer.byteLength(packed) + css;
+  const [all, unpacked] = [travels, Buffer.byteLength(code) + css].map((n) =>
+    n.toLocaleString("en"),
+  );
+  console.log(
+    `${name}: ${all} bytes of script and style sheet, ${unpacked} once the page has unpacked them`,
+  );
+  if (travels <= most) return;
   console.error(`${name} is larger than ${most.toLocaleString("en")} bytes.`);
   process.exitCode = 1;
 }

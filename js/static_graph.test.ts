@@ -117,14 +117,14 @@ describe("a static graph", () => {
 
   it("is seen first where its data comes in", () => {
     const chain = graphOf(
-      Array.from({ length: 40 }, (_, i) => (i === 39 ? "x leaf placeholder" : "- op sin")),
-      Array.from({ length: 39 }, (_, i) => `${i} ${i + 1} self`),
+      Array.from({ length: 80 }, (_, i) => (i === 79 ? "x leaf placeholder" : "- op sin")),
+      Array.from({ length: 79 }, (_, i) => `${i} ${i + 1} self`),
     );
     const stage = { width: 600, height: 400 };
     for (const isStatic of [true, false]) {
       const scene = sceneOf({ ...chain, static: isStatic }, "up");
       const { k, y } = firstView(scene, stage);
-      const [root, input] = [scene.nodes[0], scene.nodes[39]].map((node) => k * node.y + y);
+      const [root, input] = [scene.nodes[0], scene.nodes[79]].map((node) => k * node.y + y);
       expect(input > 0 && input < stage.height).toBe(isStatic);
       expect(root > 0 && root < stage.height).toBe(!isStatic);
     }

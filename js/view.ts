@@ -1,6 +1,8 @@
 import { Arrangement } from "./bars/arrangement";
+import { choices } from "./bars/choices";
 import { createFindingsList, labelInModule } from "./bars/findings_list";
-import { legendEntries } from "./bars/legend";
+import { createHelp } from "./bars/help";
+import { legendEntries, stateKey } from "./bars/legend";
 import { createProgress } from "./bars/progress";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
@@ -12,25 +14,30 @@ import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel } from "./channel";
 import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
+import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
+import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
+import { MOST_CARDS } from "./scene/card";
 import { foldedIn } from "./scene/members";
+import { flagsOf } from "./scene/node_words";
 import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
-import { runningAt } from "./steps/recording";
+import { isOver, runningAt } from "./steps/recording";
 import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
 import { counted } from "./text/number";
+import { oneLine, shortenMiddle } from "./text/shorten";
 import type { GraphModel } from "./wire";
 import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
 /**
- * Fills an element with the widget: toolbar, drawing, panel, legend, status. Pictures of large graphs are made in a
+ * Fills an element with the widget: tools, drawing, panel, stepping bar. Pictures of large graphs are made in a
  * worker, where one can be started. Returns what takes it all away again.
  */
 export function createView(
@@ -44,6 +51,7 @@ export function createView(
   let graph: GraphModel | null = null;
   let autograd: GraphModel | null = null;
   let shown: GraphModel | null = null;
+  let showsHelp = choices.help;
   /** What can be drawn of the graph: without and with its constants. */
   let drawable: GraphModel[] = [];
 
@@ -52,7 +60,7 @@ export function createView(
     {
       select,
       zoomed: (scale) => toolbar.setScale(scale),
-      escape: () => giveUp() || searchBox.clear(),
+      escape: () => giveUp() || searchBox.clear() || shell.leaveFull(),
       pressed: (press) => pressToFold(folder, press),
       keyed: (key, node) => keyToFold(folder, key, node),
     },
@@ -61,7 +69,10 @@ export function createView(
   const progress = createProgress(() => drawing.focus());
   const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
     changed: showFolding,
-    shown: (scene) => arrangement.suit(scene),
+    shown(scene) {
+      arrangement.suit(scene);
+      toolbar.setFlow(scene?.nodes.some(({ shape }) => shape.card) ? scene.direction : null);
+    },
     working: (work) => showWork(progress, work, giveUp),
     gaveUp(kept) {
       if (kept === null) {
@@ -88,36 +99,46 @@ export function createView(
     left: () => drawing.focus(),
   });
   const saving = createSaveMenu(
-    () => liveSvg([drawing.still()], root, `Autograd graph of ${counts.textContent}`),
+    () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
+  const viewBar = createViewBar(drawing, folder, channel);
   const toolbar = createToolbar(
     searchBox,
     {
-      direction: (direction) => channel.set("direction", direction),
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
-      toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
-      togglePanel: () => setPanel(!arrangement.isPanelOpen),
+      toggleFull: () => shell.toggleFull(),
+      toggleHelp,
     },
     saving,
+    viewBar.element,
   );
-  const panel = new Panel({
-    goTo(id) {
-      select(id);
-      panel.focus();
-    },
-    goToModule(path) {
-      select(null, [path]);
-      panel.focus();
-    },
-    close() {
-      setPanel(false);
-      drawing.focus();
-    },
+  const help = createHelp(shell.legend, shell.note, (direction) => {
+    choices.direction = direction;
+    channel.set("direction", direction);
+    redraw();
   });
-  const viewBar = createViewBar(drawing, folder, channel);
+  const panel = new Panel(
+    {
+      goTo(id) {
+        select(id);
+        panel.focus();
+      },
+      goToModule(path) {
+        select(null, [path]);
+        panel.focus();
+      },
+      close() {
+        if (showsHelp) toggleHelp();
+        else if (channel.get("selected") === null && !modules.current) choices.follows = false;
+        select(null);
+        drawing.focus();
+      },
+    },
+    help.element,
+  );
   const findings = createFindingsList(
     (node) => {
       select(node);
@@ -125,31 +146,37 @@ export function createView(
     },
     (node) => (graph ? labelInModule(graph.nodes[node]) : `node ${node}`),
   );
-  const stepper = new Stepper(channel, showStepping);
+  const stepper = new Stepper(channel, showStepping, playedWith);
   const bar = createTransportBar(stepper, (node) => {
     select(node);
     folder.reveal(node, true);
   });
-  const counts = element("span", "gw-counts");
+  const states = element("div");
+  let size = "";
   const arrangement = new Arrangement(drawing, panel.element);
-  drawing.element.append(progress.element);
-  shell.status.append(counts);
+  drawing.element.append(
+    progress.element,
+    element("div", "gw-corner", viewBar.key, states),
+    bar.notes,
+  );
   shell.fill(
     host,
     toolbar.element,
-    viewBar.element,
     shell.faults,
     arrangement.body,
     bar.element,
     findings.element,
-    shell.legend,
-    shell.status,
     arrangement.bottom,
   );
   arrangement.follow(root, cleanup);
+  cleanup.add(whenResized([root], () => toolbar.tighten()));
+  shell.followFull(() => {
+    arrangement.arrange();
+    drawing.fit(false);
+  });
 
   function select(id: number | null, module: readonly string[] | null = null): void {
-    if ((id !== null || module) && !arrangement.isPanelOpen) setPanel(true);
+    if (id !== null || module) choices.follows = true;
     modules.select(module);
     if (channel.get("selected") === id) showDetails();
     else channel.set("selected", id);
@@ -159,16 +186,28 @@ export function createView(
     viewBar.update();
     if (graph) showLegend();
     showDetails();
+    toolbar.tighten();
+  }
+
+  function toggleHelp(): void {
+    showsHelp = !showsHelp || channel.get("selected") !== null || modules.current !== null;
+    choices.help = showsHelp;
+    toolbar.setHelp(showsHelp);
+    if (showsHelp) select(null);
+    showDetails();
+  }
+
+  /** In a large picture what is played in one go: the closed box that a node is in, else its module. */
+  function playedWith(node: number): string | null {
+    const { scene } = drawing;
+    if (!scene || scene.nodes.length <= MOST_CARDS) return null;
+    const [index] = scene.drawn[node] ?? [];
+    return scene.nodes[index]?.group?.paths[0] ?? graph?.nodes[node].namespace ?? null;
   }
 
   /** Gives up a picture that takes long; false if there is none. */
   function giveUp(): boolean {
     return progress.isVisible && folder.cancel();
-  }
-
-  function setPanel(open: boolean): void {
-    toolbar.setPanel(open);
-    arrangement.setPanel(open);
   }
 
   const redraw = shell.guarded(() => {
@@ -181,19 +220,25 @@ export function createView(
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
-    const direction = asDirection(channel.get("direction"));
-    toolbar.setDirection(direction, graph.static);
-    folder.show(shown, direction, graph, { given: channel.raw("graph"), constants });
+    const chosen = channel.get("direction");
+    const asked = chosen === "auto" ? choices.direction : chosen;
+    const direction = asDirection(asked, () =>
+      bestDirection(drawable[1], arrangement.room, measure),
+    );
+    help.setDirection(asked, graph.static);
+    const source = { given: channel.raw("graph"), constants };
+    folder.show(shown, direction, graph, source, arrangement.room);
     stepper.read(autograd);
-    const size = `${counted(autograd.nodes.length, "node")}, ${counted(autograd.edges.length, "edge")}`;
-    counts.textContent = size;
+    const nodes = counted(autograd.nodes.length, "node");
+    size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
+    toolbar.setCrumb(outputNames(graph), nodes, size);
     drawing.canvas.setAttribute(
       "aria-label",
       `${graphName(graph)} of ${size}, ${leafCount(graph)}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`,
     );
     arrangement.arrange();
     showLegend();
-    searchBox.refresh();
+    searchBox.refresh(autograd.nodes.length);
   });
 
   const mark = shell.guarded(() => {
@@ -207,15 +252,23 @@ export function createView(
     });
     shell.note.textContent = state?.note ?? "";
     showLegend();
+    showBar();
   });
 
+  function showBar(): void {
+    const state = channel.get("state");
+    const seen = graph?.static || state?.runs > 0 ? state.note : null;
+    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen);
+  }
+
   /** Follows the stepper: the picture at once, and the node that runs stays in view. */
-  function showStepping(stepping: Stepping): void {
-    const { progress } = stepping;
+  function showStepping({ progress }: Stepping): void {
     const before = drawing.progress;
-    bar.update(stepping, channel.get("transport") ?? null, graph);
+    showBar();
     if (progress === before) return;
     drawing.mark({ progress });
+    const steps = progress && progress.recording.steps.length > 0 && !isOver(progress);
+    states.replaceChildren(...(steps ? [stateKey()] : []));
     if (progress?.recording !== before?.recording) {
       showLegend();
       viewBar.update();
@@ -246,19 +299,21 @@ export function createView(
   }
 
   const showDetails = shell.guarded(() => {
-    if (graph)
-      panel.update(
-        graph,
-        channel.get("selected"),
-        channel.get("details"),
-        drawing.progress,
-        modules.current,
-      );
+    if (!graph) return;
+    const { progress } = drawing;
+    const { current } = modules;
+    const selected = channel.get("selected");
+    const running =
+      progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
+    const isAsked = selected !== null || current !== null || showsHelp;
+    const follows = choices.follows && running !== null && !arrangement.isNarrow;
+    const shownNode = selected ?? (showsHelp ? null : running);
+    panel.update(graph, shownNode, channel.get("details"), progress, current);
+    arrangement.setPanel(isAsked || follows);
   });
 
   const showSelected = shell.guarded(() => {
     const selected = channel.get("selected");
-    if (selected !== null && !arrangement.isPanelOpen) setPanel(true);
     if (selected !== null) modules.select(null);
     drawing.mark({ selected });
     showDetails();
@@ -311,14 +366,24 @@ export function createView(
     {
       f: () => drawing.fit(),
       "/": () => searchBox.focus(),
-      Escape: () => (drawing.hasFocus ? false : giveUp() || drawing.focus()),
+      "?": toggleHelp,
+      Escape: () => (drawing.hasFocus ? false : giveUp() || shell.leaveFull() || drawing.focus()),
     },
     cleanup,
   );
 
+  toolbar.setHelp(showsHelp);
   redraw();
   mark();
   showSelected();
   showFindings();
   return () => cleanup.run();
+}
+
+const MOST_CHARACTERS = 32;
+
+/** What the outputs are called. */
+function outputNames(graph: GraphModel): string {
+  const names = [...flagsOf(graph).values()].flat().map(oneLine);
+  return shortenMiddle(names.join(", "), MOST_CHARACTERS, (part) => part.length);
 }

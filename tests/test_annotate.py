@@ -15,6 +15,7 @@ from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
 from gradwalk.forward.annotate import annotate
+from gradwalk.forward.source_line import shown_file
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names, names_among, read_names
 from gradwalk.graph.outputs import read_outputs
@@ -43,7 +44,7 @@ def named(graph, name):
 def here(offset=0):
     """The caller's line, as the annotations write it."""
     frame = inspect.currentframe().f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno + offset}"
+    return f"{shown_file(frame.f_code.co_filename)}:{frame.f_lineno + offset}"
 
 
 def inferred(loss, **names):
@@ -448,3 +449,21 @@ def test_any_program_gives_an_acyclic_graph_whose_start_is_the_plain_one(program
             assert input_nr is None or input_nr in [
                 each["input_nr"] for each in plain.nodes[taker]["no_grad_inputs"]
             ]
+
+
+def test_what_comes_from_outside_of_a_module_stands_outside_of_it():
+    encoder, decoder = nn.Linear(3, 3), nn.Linear(3, 1)
+    x = torch.ones(2, 3, requires_grad=True)
+    with watch():
+        with torch.no_grad():
+            hidden = encoder(torch.ones(2, 3))
+        loss = (decoder(hidden) + decoder(x * 1) + decoder((x * 2).detach()) + decoder(x)).sum()
+    graph = capture(loss, names={"encoder": encoder, "decoder": decoder, "x": x})
+    spaces = {}
+    for _, data in graph.nodes(data=True):
+        spaces.setdefault((data["kind"], data["name"]), set()).add(data["namespace"])
+    assert spaces["leaf", "x"] == {""}
+    assert spaces["leaf", "decoder.weight"] == {None}  # with what takes it
+    assert {
+        space for (kind, _), each in spaces.items() if kind in ("cut", "outside") for space in each
+    } == {""}

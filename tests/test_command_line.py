@@ -23,7 +23,7 @@ def test_it_runs_as_a_module(file):
     run = subprocess.run(
         [sys.executable, "-m", "gradwalk", file], capture_output=True, text=True, check=True
     )
-    assert run.stdout.startswith("GraphWidget(3 nodes, 2 edges, 1 leaf)\n0 Sum scalar\n")
+    assert run.stdout.startswith("GraphWidget(3 nodes, 2 edges, 1 leaf)\n0 Sum scalar = 6\n")
     assert run.stderr == ""
 
 

@@ -112,7 +112,7 @@ def names_defined(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-OF_OTHERS = {"_getframe", "_instances", "_closed", "_get_file_writer"}
+OF_OTHERS = {"_getframe", "_instances", "_closed", "_get_file_writer", "_handle_displayed"}
 """Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
 
 

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from gradwalk import GraphWidget, Recording, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
-from gradwalk.files.write_file import write_file
+from gradwalk.files.disk import write_file
 from gradwalk.subject import live
 
 REFUSED = r"Do it after that pass"
@@ -221,7 +221,7 @@ def test_an_interrupt_leaves_grad_mode_as_it_was(action):
 
 def test_an_interrupt_leaves_no_temporary_file(tmp_path):
     target = tmp_path / "there.txt"
-    for number in range(1, 200):
+    for number in range(1, 1000):
         target.write_text("before")
         left = number
 

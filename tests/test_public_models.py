@@ -11,7 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, watch
+from gradwalk.forward.annotate import annotate
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import modules_by_path, read_names
+from gradwalk.graph.outputs import read_outputs
+from gradwalk.modules.namespaces import infer_namespaces
 
 pytestmark = [
     pytest.mark.full,
@@ -47,6 +52,8 @@ IN_TIMM = [
     *("resnet18", "convnext_atto", "efficientnet_b0", "mobilenetv3_small_050"),
     *("vit_tiny_patch16_224", "mixer_s32_224", "regnetx_002", "densenet121"),
 ]
+
+MORE_IN_TIMM = ["regnety_002", "maxvit_tiny_rw_224", "swin_tiny_patch4_window7_224", "nfnet_l0"]
 
 STAND_INS: list[torch.library.Library] = []  # what one defines lives as long as it does
 
@@ -124,6 +131,27 @@ def check(make: Callable[[str], tuple[nn.Module, Callable[[], Tensor]]], name: s
     widget.close()
 
 
+def check_modules(make: Callable[[str], tuple[nn.Module, Callable[[], Tensor]]], name: str) -> None:
+    """The modules inferred are those that were watched, or some around them."""
+    torch.manual_seed(0)
+    model, loss_of = make(name)
+    with watch():
+        loss = loss_of()
+    captured = capture_nodes(read_outputs((loss,), "test"), read_names(model, "test"))
+    seen = annotate(captured, read_names(model, "test"), infer=False).drawn
+    inferred = infer_namespaces(captured, dict(modules_by_path({"": model})))
+    ops = [i for i, kind in captured.graph.nodes(data="kind") if kind == "op"]
+    watched = {i: seen.nodes[i]["namespace"] or "" for i in ops}
+    other = {i: (inferred[i], space) for i, space in watched.items() if inferred[i] != space}
+    assert len(other) <= 0.05 * len(ops), other
+    wrong = [
+        (here, there)
+        for here, there in other.values()
+        if here and not f"{there}/".startswith(f"{here}/")
+    ]
+    assert len(wrong) <= 0.04 * len(ops), wrong
+
+
 @pytest.mark.parametrize("name", IN_TRANSFORMERS)
 def test_a_model_of_transformers(name: str) -> None:
     check(of_transformers, name)
@@ -134,3 +162,15 @@ def test_a_model_of_timm(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(of_timm, name)
+
+
+@pytest.mark.parametrize("name", IN_TRANSFORMERS)
+def test_the_modules_of_a_model_of_transformers(name: str) -> None:
+    check_modules(of_transformers, name)
+
+
+@pytest.mark.parametrize("name", [*IN_TIMM, *MORE_IN_TIMM])
+def test_the_modules_of_a_model_of_timm(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_modules(of_timm, name)

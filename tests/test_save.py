@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import gzip
 import json
 import random
@@ -216,17 +215,6 @@ def good(tmp_path_factory) -> bytes:
     return save(widget, tmp_path_factory.mktemp("good") / "run.gw.json.gz").read_bytes()
 
 
-class _Sentence(Exception):
-    """An error of ours."""
-
-
-def unpacked(data: bytes) -> None:
-    try:
-        saved_file.unpack(data, "run")
-    except ValueError as error:
-        raise (_Sentence if str(error).startswith("'run' ") else error) from None
-
-
 def refused(data: bytes) -> str:
     with pytest.raises(ValueError, match=r"^'run'.*\.$") as caught:
         saved_file.unpack(data, "run")
@@ -261,7 +249,8 @@ def packed(value) -> bytes:
 
 def test_a_bomb_is_not_unpacked(good, monkeypatch):
     monkeypatch.setattr(saved_file, "MOST_BYTES", 2**16)
-    assert "more than gradwalk ever writes" in refused(gzip.compress(b" " * 2**20))
+    with pytest.raises(ValueError, match=r"is not opened, because.*0 MiB of text.*max_nodes=None"):
+        saved_file.unpack(gzip.compress(b" " * 2**20), "run", 1000)
 
 
 @pytest.mark.parametrize(
@@ -270,38 +259,42 @@ def test_a_bomb_is_not_unpacked(good, monkeypatch):
         (["graph", "nodes", 0, "id"], 1, "node 0.id is 1 rather than 0"),
         (["graph", "nodes", 0, "op"], 3, "nodes[0].op is 3"),
         (["graph", "nodes", 0, "kind"], "evil", "none of its values"),
-        (["network", "nodes", 0, "source"], [], "node 0.source is list"),
-        (["network", "nodes", 0, "more"], "deep", "nodes[0].more is nested more than 80"),
-        (["network", "nodes", 0, "op"], "another", "node 0 has 'op' twice"),
-        (["network", "nodes", 0, "outputs"], 3, "node 0.outputs is 3"),
+        (["network", "nodes", 0, "source"], [], "network.nodes[0].source is list"),
+        (["network", "nodes", 0, "self"], 1, "nodes[0] has 'self', which is unknown"),
+        (["network", "nodes", 0, "op"], "another", "nodes[0] has 'op', which is unknown"),
+        (["network", "nodes", 0, "outputs"], 3, "nodes[0].outputs is 3"),
         (["network", "nodes"], [], "the number of network.nodes is 0"),
-        (["network", "edges", 0, "target"], 1, "edge 0 says twice"),
-        (["network", "edges", 0, "key"], "a", "edge 0.key is 'a'"),
+        (["network", "edges", 0, "target"], 1, "edges[0] has 'target', which is unknown"),
+        (["network", "edges", 0, "key"], "a", "edges[0].key is 'a'"),
         (["state", "more"], 1, "the file.state has 'more', which is unknown"),
-        (["graph", "edges", 0, "target"], 99, "edge 0.target is 99"),
-        (["graph", "edges", 0, "target"], -1, "edge 0.target is -1"),
+        (
+            ["graph", "edges", 0, "target"],
+            99,
+            "edges[0].target is 99, which is none of the 4 nodes",
+        ),
+        (["graph", "edges", 0, "target"], -1, "edges[0].target is -1"),
         (["graph", "edges", 0, "target"], True, "edges[0].target is True"),
-        (["graph", "edges", 0, "kind"], "cut", "edge 1 carries a gradient after"),
-        (["graph", "roots", 0, "node"], 9, "an output is 9"),
+        (["graph", "edges", 0, "kind"], "cut", "none of the 1 edges with gradients"),
+        (["graph", "roots", 0, "node"], 9, "roots[0].node is 9"),
         (["network", "graph", "roots"], [[0]], "not a node and a number"),
-        (["steps", 0, "node"], 77, "steps[0].node is 77"),
+        (["steps", 0, "node"], 77, "steps[0].node is 77, which is none of the 3 autograd nodes"),
         (["steps", 1, "step"], 1, "steps[1].step is 1"),
         (["cursor"], 9, "the cursor is 9"),
-        (["selected"], 9, "the selection is 9"),
+        (["selected"], 9, "the file.selected is 9"),
         (["direction"], "sideways", "the file.direction"),
         (["run", "edges"], [0], "one gradient for each"),
-        (["run", "marks"], [{"node": 5, "kind": "nan", "note": ""}], "run.marks is 5"),
-        (["state", "freed"], [123], "state.freed is 123"),
-        (["memory", "nodes"], [44], "memory.nodes is 44"),
+        (["run", "marks"], [{"node": 5, "kind": "nan", "note": ""}], "run.marks[0].node is 5"),
+        (["state", "freed"], [123], "state.freed[0] is 123"),
+        (["memory", "nodes"], [44], "memory.nodes[0] is 44"),
         (["memory", "bytes"], [1, 2, 3, 4, 5], "the number of memory.bytes"),
         (["memory", "namespaces"], ["a", "b"], "the number of memory.namespace_bytes"),
-        (["findings", 0, "nodes"], [99], "findings.nodes is 99"),
+        (["findings", 0, "nodes"], [99], "findings[0].nodes[0] is 99"),
         (["findings", 0, "kind"], "rumour", "none of its values"),
         (["dtypes", "nodes"], [0], "the number of dtypes.nodes is 1"),
         (["dtypes", "nodes", 0], -2, "dtypes.nodes is -1"),
         (["details"], [], "number of details"),
         (["details", 0], [], "do not begin"),
-        (["details", 0, 0, "fields", "saved"], 5, "details of node 0.saved is 5"),
+        (["details", 0, 0, "fields", "saved"], 5, "details[0][0].fields.saved is 5"),
         (["details", 0, 0, "fields", "id"], 2, "their id is 2"),
         (["details", 2, 0, "fields", "value", "values"], "deep", "nested more than 80"),
     ],
@@ -317,26 +310,6 @@ def test_wrong_types_and_places_get_a_sentence(good, place, value, words):
         at = at[key]
     at[place[-1]] = value
     assert words in refused(packed(whole))
-
-
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_no_change_of_a_file_raises_anything_but_a_sentence(good, data):
-    whole = decode(good)
-    value = copy.deepcopy(whole)
-    at = value
-    for _ in range(data.draw(st.integers(1, 6))):
-        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
-        if not keys:
-            break
-        key = data.draw(st.sampled_from(keys))
-        if not isinstance(at[key], (dict, list)):
-            at[key] = data.draw(st.sampled_from([None, -1, 10**9, 1.5, "x", [], {}, True]))
-            break
-        at = at[key]
-    changed = packed(value)
-    with contextlib.suppress(_Sentence):
-        unpacked(changed)
 
 
 @given(data=st.binary(max_size=200))

@@ -300,7 +300,7 @@ def test_data_flows_down_unless_told_otherwise():
     program = symbolic_trace(LeNet())
     assert GraphWidget(program).direction == "up"  # the way gradients would flow
     assert GraphWidget(program, direction="right").direction == "right"
-    assert GraphWidget(torch.ones(1, requires_grad=True) * 2).direction == "down"
+    assert GraphWidget(torch.ones(1, requires_grad=True) * 2).direction == "auto"
     with pytest.raises(ValueError, match="direction was given 'north'"):
         GraphWidget(program, direction="north")
 

@@ -179,6 +179,34 @@ class TestTheEnginesOwn:
 
     @settings(max_examples=40, deadline=None)
     @given(random_programs(), st.data())
+    def test_what_every_grad_was_before_and_after(self, values, data):
+        output = (values[-1] + values[0]).sum()
+        log = EngineLog([output])
+        for leaf in log.leaves:
+            if data.draw(st.booleans()):
+                leaf.grad = torch.full_like(leaf, 0.5)
+        before = log.leaf_grads()
+        widget = GraphWidget(output, names={})
+        widget.backward()
+        told = {
+            id(widget._open().captured.nodes[g["node"]].variable): g for g in widget.run["grads"]
+        }
+        for leaf, was in zip(log.leaves, before, strict=True):
+            grown = told.get(id(leaf))
+            if grown is None:
+                assert same(leaf.grad, was)
+                continue
+            assert (grown["before"] is None) == (was is None)
+            if was is not None:
+                few = was.numel() <= 4
+                assert grown["before"]["values"] == (was.tolist() if few else None)
+                assert grown["before"]["norm"] == pytest.approx(was.norm().item())
+            assert grown["norm"] == pytest.approx(leaf.grad.norm().item())
+        widget.close()
+        log.remove()
+
+    @settings(max_examples=40, deadline=None)
+    @given(random_programs(), st.data())
     def test_wherever_the_cursor_jumps(self, values, data):
         output = (values[-1] + values[0]).sum()
         log = EngineLog([output])
@@ -191,6 +219,21 @@ class TestTheEnginesOwn:
             assert all_same([leaf.grad for leaf in log.leaves], expected)
         widget.close()
         log.remove()
+
+
+class TestWhatIsDescribed:
+    def test_while_nothing_is_selected_it_is_what_runs(self, example):
+        widget, *_ = example
+        widget.backward()
+        assert widget.details is None  # at the end nothing runs
+        for cursor, step in enumerate(widget.steps[:-1], 1):
+            widget.cursor = cursor
+            assert widget.details["id"] == step["node"]
+        widget.selected = 0
+        assert widget.details["id"] == 0
+        widget.selected = None
+        widget.reset()
+        assert widget.details is None
 
 
 class TestFromTheBrowser:

@@ -229,7 +229,7 @@ def test_a_notebook_cell_has_lines_too():
     with watch():
         exec(compile(text, name, "exec"), space)
     source = seen(space["y"]).source
-    assert (str(source), source.text, source.function) == (f"{name}:1", "y = x * 2", "<module>")
+    assert (str(source), source.text, source.function) == ("123.py:1", "y = x * 2", "<module>")
     assert seen(space["z"]).source.text == "z = (y +"
 
 

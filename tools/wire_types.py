@@ -78,6 +78,8 @@ def in_typescript(hint: ast.expr) -> str:
             return f"({each})[]" if "|" in each else f"{each}[]"
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[_, inner])):
             return f"Record<string, {in_typescript(inner)}>"
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *_])):
+            return in_typescript(inner)  # what is said of it more, Python alone checks
         case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
             return " | ".join(json.dumps(value) for value in _values(values))
     raise ValueError(
@@ -89,7 +91,7 @@ def _of_file(body: list[ast.stmt]) -> Iterator[str]:
     for place, statement in enumerate(body):
         doc = _comment(_text_at(body, place + 1), "")
         match statement:
-            case ast.ClassDef(name=name) if not name.startswith("_"):
+            case ast.ClassDef(name=name, bases=[_, *_]) if not name.startswith("_"):
                 yield _interface(statement)
             case ast.Assign(targets=[ast.Name(id=name)]) if name in SAYS_MORE:
                 yield f"{doc}export type {name} = {SAYS_MORE[name]};"

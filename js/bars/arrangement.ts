@@ -3,7 +3,7 @@ import { resizeHandle } from "../dom/handle";
 import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";
 import type { Scene } from "../scene/scene";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
 
 const NARROW = 640;
 const LEAST_HEIGHT = 340;
@@ -17,7 +17,7 @@ export class Arrangement {
   readonly body = element("div", "gw-body");
   /** Makes the widget higher. */
   readonly bottom: HTMLElement;
-  private panelOpen = true;
+  private panelOpen = false;
   /** What the reader dragged, px; NaN for the default. */
   private height = Number.NaN;
   private panelWidth = Number.NaN;
@@ -72,11 +72,21 @@ export class Arrangement {
     this.arrange();
   }
 
+  /** The largest that a picture can be here, px; about a notebook's where nothing is on the page yet. */
+  get room(): Size {
+    return { width: this.drawing.canvas.clientWidth || 1000, height: MOST_HEIGHT };
+  }
+
   get isPanelOpen(): boolean {
     return this.panelOpen;
   }
 
+  get isNarrow(): boolean {
+    return this.root?.classList.contains("is-narrow") ?? false;
+  }
+
   setPanel(open: boolean): void {
+    if (this.panelOpen === open) return;
     this.panelOpen = open;
     this.arrange();
   }

@@ -11,12 +11,14 @@ const CHOICES: [ColourBy, string, string][] = [
 ];
 
 interface ColourControls {
-  /** The choice of what to colour by, with its legend. */
+  /** The choice of what to colour by. */
   element: HTMLElement;
+  /** What the colours say. */
+  key: HTMLElement;
   update(by: ColourBy, isKnown: (by: ColourBy) => boolean, legend: ColourLegend | null): void;
 }
 
-/** What colours say: a choice, and beside it the colours with their values. */
+/** What colours say: a choice, and the colours with their values. */
 export function createColourControls(choose: (by: ColourBy) => void): ColourControls {
   const select = element("select", {
     class: "gw-select gw-colour-by",
@@ -27,12 +29,8 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   select.addEventListener("change", () => choose(select.value as ColourBy));
   const key = element("span", { class: "gw-colour-key", hidden: true });
   return {
-    element: element(
-      "span",
-      "gw-colours",
-      element("label", "gw-direction", element("span", {}, "Colour by"), select),
-      key,
-    ),
+    element: element("label", "gw-direction", element("span", {}, "Colour by"), select),
+    key,
     update(by, isKnown, legend) {
       select.replaceChildren(
         ...CHOICES.map(([value, text, missing]) =>

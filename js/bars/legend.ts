@@ -107,6 +107,18 @@ function quietEntries(kinds: ReadonlySet<NodeModel["kind"]>, isStatic: boolean):
   return entries;
 }
 
+/** What the states of nodes look like, in few words, while one steps. */
+export function stateKey(): HTMLElement {
+  return element(
+    "div",
+    { class: "gw-state-key", role: "list", "aria-label": "States of nodes" },
+    entry("done", 26, stage("is-done")),
+    entry("runs now", 34, stage("is-running")),
+    entry("next", 26, stage("is-ready")),
+    entry("waits", 26, stage("is-waiting")),
+  );
+}
+
 /** The signs of stepping: they stay the same from step to step, so that nothing below them moves. */
 function stepEntries({ steps, run, marks }: Recording): HTMLElement[] {
   const entries: HTMLElement[] = [];

@@ -1,4 +1,4 @@
-import { button, element, icon, KEEP_KEYS } from "../dom/element";
+import { button, element, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
 
 interface SearchEvents {
@@ -15,14 +15,19 @@ export interface SearchBox {
   focus(): void;
   /** Ends the search; false if there was none. */
   clear(): boolean;
-  /** Searches again, for example in a new graph. */
-  refresh(): void;
+  /** Searches again, for example in a new graph, whose field stands open where it has many nodes. */
+  refresh(nodes: number): void;
 }
 
-/** A field that counts its finds ("2 of 17") and steps through them. */
+/** In a graph of so many nodes the field is open before anybody asks for it. */
+const MANY = 15;
+
+/** A button that opens a field, which counts its finds ("2 of 17") and steps through them. */
 export function createSearchBox(events: SearchEvents): SearchBox {
   let found: number[] = [];
   let at = -1;
+  /** Whether the field stays open when nobody searches. */
+  let stays = false;
   const field = element("input", {
     type: "text",
     class: "gw-search-field",
@@ -63,11 +68,24 @@ export function createSearchBox(events: SearchEvents): SearchBox {
   const box = element(
     "div",
     "gw-search",
-    icon(ICONS.search),
+    button(
+      { label: "Find", title: "Find nodes by name, operation or shape (/)", icon: ICONS.search },
+      focus,
+    ),
     field,
     element("kbd", {}, "/"),
     extra,
   );
+
+  function focus(): void {
+    setOpen(true);
+    field.focus({ preventScroll: true });
+    field.select();
+  }
+
+  function setOpen(open: boolean): void {
+    box.classList.toggle("is-open", open);
+  }
 
   function update(): void {
     const searching = field.value.trim() !== "";
@@ -104,23 +122,28 @@ export function createSearchBox(events: SearchEvents): SearchBox {
     const by = event.key === "ArrowUp" || (event.key === "Enter" && event.shiftKey) ? -1 : 1;
     if (event.key === "Enter" || event.key === "ArrowDown" || event.key === "ArrowUp") step(by);
     else if (event.key === "Escape" && field.value !== "") set("");
-    else if (event.key === "Escape") events.left();
-    else return;
+    else if (event.key === "Escape") {
+      setOpen(stays);
+      events.left();
+    } else return;
     event.preventDefault();
+  });
+  box.addEventListener("focusout", ({ relatedTarget }) => {
+    if (field.value === "" && !box.contains(relatedTarget as Node | null)) setOpen(stays);
   });
   update();
   return {
     element: box,
-    focus() {
-      field.focus({ preventScroll: true });
-      field.select();
-    },
+    focus,
     clear() {
       if (field.value === "") return false;
       set("");
+      setOpen(stays);
       return true;
     },
-    refresh() {
+    refresh(nodes) {
+      stays = nodes >= MANY;
+      setOpen(stays || field.value !== "");
       if (field.value !== "") run();
     },
   };

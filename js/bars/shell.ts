@@ -13,6 +13,7 @@ export class Shell<T extends { _fault: string | null }> {
   readonly note = element("span", "gw-note-text");
   readonly status = element("div", { class: "gw-status", role: "status" }, this.note);
   private readonly inside = element("div", "gw-frame");
+  private resized = () => {};
 
   constructor(
     private readonly channel: Pick<Channel<T, never>, "get" | "on">,
@@ -55,9 +56,34 @@ export class Shell<T extends { _fault: string | null }> {
     this.faults.replaceChildren(...(fault ? [faultBox(fault)] : []));
   });
 
-  /** Opens or closes the legend; tells whether it is open then. */
-  toggleLegend(): boolean {
-    this.legend.hidden = !this.legend.hidden;
-    return !this.legend.hidden;
+  /** Fills the screen, or at least the window where the page may not have the screen; or goes back. */
+  toggleFull(): void {
+    const { root } = this;
+    if (this.leaveFull()) return;
+    const asked = root.requestFullscreen?.() ?? Promise.reject();
+    asked.catch(() => this.setFull(true));
+  }
+
+  /** Goes back from there; false if it was not there. */
+  leaveFull(): boolean {
+    if (!this.root.classList.contains("is-full")) return false;
+    if (this.hasScreen) document.exitFullscreen();
+    else this.setFull(false);
+    return true;
+  }
+
+  /** Follows what becomes of the screen, whoever leaves it; calls back when the widget has another size. */
+  followFull(resized: () => void): void {
+    this.resized = resized;
+    this.cleanup.listen(this.root, "fullscreenchange", () => this.setFull(this.hasScreen));
+  }
+
+  private get hasScreen(): boolean {
+    return (this.root.getRootNode() as Document | ShadowRoot).fullscreenElement === this.root;
+  }
+
+  private setFull(full: boolean): void {
+    this.root.classList.toggle("is-full", full);
+    this.resized();
   }
 }

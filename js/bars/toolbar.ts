@@ -1,44 +1,49 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
-import { DIRECTIONS, type Direction } from "../layout/direction";
+import type { Direction } from "../layout/direction";
 import type { SearchBox } from "./searchbox";
 
 interface ToolbarEvents {
-  direction(direction: Direction): void;
   zoom(factor: number): void;
   fit(): void;
   toggleConstants(): void;
-  toggleLegend(): void;
-  togglePanel(): void;
+  toggleFull(): void;
+  toggleHelp(): void;
+  /** Left out where there is nothing beside the picture to be hidden. */
+  togglePanel?: () => void;
 }
-
-const ARROW: Record<Direction, string> = { down: "↓", right: "→", up: "↑", left: "←" };
 
 interface Toolbar {
   element: HTMLElement;
-  /** `isStatic`: the words are about data, which flows the other way. */
-  setDirection(direction: Direction, isStatic?: boolean): void;
+  /** What is drawn, and how much of it. User text. */
+  setCrumb(name: string, size: string, title: string): void;
+  /** Which way gradients flow; null where the picture says it itself. */
+  setFlow(direction: Direction | null): void;
   setScale(scale: number): void;
   /** Whether they are drawn; null where the graph has none. */
   setConstants(shown: boolean | null): void;
-  setLegend(open: boolean): void;
+  setHelp(open: boolean): void;
+  /** Puts what there is no room for behind a button. */
+  tighten(): void;
   setPanel(open: boolean): void;
 }
 
-/** `saving` is the menu that saves the picture, where there is one. */
+const ZOOM = 1.4;
+
+/** Which way values flow, and which way gradients. */
+const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
+
+/** The one row of tools. `view` is what else can be chosen there, `saving` the menu that saves the picture. */
 export function createToolbar(
   searchBox: SearchBox,
   events: ToolbarEvents,
   saving: HTMLElement | null = null,
+  view: HTMLElement | null = null,
 ): Toolbar {
-  const directions = element(
-    "select",
-    { class: "gw-select", ...KEEP_KEYS },
-    ...DIRECTIONS.map((value) => element("option", { value })),
-  );
-  const flowing = element("span", {});
-  directions.addEventListener("change", () => events.direction(directions.value as Direction));
-  const scale = element("span", { class: "gw-scale", title: "Zoom" }, "100%");
+  const name = element("b", "gw-crumb");
+  const counts = element("span", "gw-counts");
+  const flow = element("span", "gw-flow");
+  const scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
   const constants = button(
     {
       label: "Constants and cuts",
@@ -48,63 +53,78 @@ export function createToolbar(
     },
     () => events.toggleConstants(),
   );
-  const legend = button(
-    { label: "Legend", icon: ICONS.legend, pressed: true },
-    events.toggleLegend,
+  const help = button(
+    { label: "Legend and keys", title: "Legend and keys (?)", icon: ICONS.help, pressed: false },
+    events.toggleHelp,
   );
-  const panel = button(
-    { label: "Details panel", icon: ICONS.panel, pressed: true },
-    events.togglePanel,
-  );
+  const { togglePanel } = events;
+  const panel =
+    togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel);
   constants.hidden = true;
-  return {
-    element: element(
-      "div",
-      { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
-      searchBox.element,
-      element("span", "gw-spacer"),
-      element("label", "gw-direction", flowing, directions),
-      element(
-        "span",
-        "gw-group",
-        button({ label: "Zoom out", title: "Zoom out (−)", icon: ICONS.minus }, () =>
-          events.zoom(1 / 1.4),
-        ),
-        scale,
-        button({ label: "Zoom in", title: "Zoom in (+)", icon: ICONS.plus }, () =>
-          events.zoom(1.4),
-        ),
-        button(
-          { label: "Fit the graph", title: "Fit the whole graph (f)", icon: ICONS.fit },
-          events.fit,
-        ),
+  const bar = element(
+    "div",
+    { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
+    name,
+    counts,
+    flow,
+    element("span", "gw-spacer"),
+    view,
+    searchBox.element,
+    element(
+      "span",
+      "gw-group",
+      constants,
+      button(
+        { label: "Fit the graph", title: "Fit the whole graph (f)", icon: ICONS.fit },
+        events.fit,
       ),
-      element("span", "gw-group", constants, saving, legend, panel),
+      button({ label: "Zoom out", title: "Zoom out (−)", icon: ICONS.minus }, () =>
+        events.zoom(1 / ZOOM),
+      ),
+      scale,
+      button({ label: "Zoom in", title: "Zoom in (+)", icon: ICONS.plus }, () => events.zoom(ZOOM)),
     ),
-    setDirection(direction, isStatic = false) {
-      const what = isStatic ? "Data flows" : "Gradients flow";
-      flowing.textContent = what;
-      directions.title = `${what} this way in the drawing`;
-      directions.ariaLabel = directions.title;
-      for (const option of directions.options) {
-        const way = DIRECTIONS[(option.index + (isStatic ? 2 : 0)) % 4];
-        option.text = `${ARROW[way]} ${way}`;
-      }
-      directions.value = direction;
+    element(
+      "span",
+      "gw-group",
+      button(
+        { label: "Full screen", title: "Full screen (Esc leaves it)", icon: ICONS.full },
+        events.toggleFull,
+      ),
+      saving,
+      panel,
+      help,
+    ),
+  );
+  return {
+    element: bar,
+    setCrumb(text, size, title) {
+      name.textContent = text;
+      counts.textContent = size;
+      counts.title = title;
+    },
+    setFlow(direction) {
+      flow.hidden = direction === null;
+      const [value, grad] = direction ? FLOW[direction] : "";
+      flow.replaceChildren(`value ${value} `, element("b", {}, `${grad} grad`));
     },
     setScale(value) {
-      scale.textContent =
-        value < 0.095 ? `${(value * 100).toFixed(1)}%` : `${Math.round(value * 100)}%`;
+      const percent = value < 0.095 ? (value * 100).toFixed(1) : Math.round(value * 100);
+      scale.textContent = `${percent}\u00a0%`;
     },
     setConstants(shown) {
       constants.hidden = shown === null;
       constants.setAttribute("aria-pressed", String(shown === true));
     },
-    setLegend(open) {
-      legend.setAttribute("aria-pressed", String(open));
+    setHelp(open) {
+      help.setAttribute("aria-pressed", String(open));
+    },
+    tighten() {
+      bar.classList.remove("is-tight");
+      bar.classList.toggle("is-tight", bar.scrollWidth > bar.clientWidth);
     },
     setPanel(open) {
-      panel.setAttribute("aria-pressed", String(open));
+      panel?.setAttribute("aria-pressed", String(open));
     },
   };
 }

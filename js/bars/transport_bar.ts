@@ -5,15 +5,30 @@ import { position, positionText } from "../steps/words";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, TransportModel } from "../wire";
 
-type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay">;
+type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay" | "speed">;
 
 interface TransportBar {
   element: HTMLElement;
-  update(stepping: Stepping, transport: TransportModel | null, graph: GraphModel | null): void;
+  /** What is to be noted, to stand over the picture: nothing moves when there is something. */
+  notes: HTMLElement;
+  /** `seen` is what there is to say of passes in a sentence; null before any. */
+  update(
+    stepping: Stepping,
+    transport: TransportModel | null,
+    graph: GraphModel | null,
+    seen?: string | null,
+  ): void;
 }
 
 /** More marked nodes than this are counted. */
 const MOST_MARKS = 3;
+
+const SPEEDS: [value: number, text: string][] = [
+  [0.5, "½×"],
+  [1, "1×"],
+  [2, "2×"],
+  [4, "4×"],
+];
 
 /**
  * The row of buttons and the slider that step through a backward pass, and what there is to say about it. `show` brings a
@@ -51,11 +66,25 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
     ...KEEP_KEYS,
   });
   slider.addEventListener("input", () => stepper.go(Number(slider.value)));
-  const before = element("span", {});
+  const before = element("b", {});
   const running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
-  const after = element("span", {});
-  const text = element("span", "gw-bar-text", before, running, after);
-  const owner = element("span", "gw-bar-owner");
+  const after = element("span", "gw-bar-changes");
+  const done = element("span", "gw-bar-done", icon(ICONS.done));
+  const text = element("span", "gw-bar-text", before, " ", running, after);
+  const owner = element("span", "gw-bar-owner", "view only");
+  const speeds = element(
+    "select",
+    {
+      class: "gw-select gw-speed",
+      "aria-label": "Speed of play",
+      title: "Speed of play",
+      ...KEEP_KEYS,
+    },
+    ...SPEEDS.map(([value, name]) => element("option", { value, selected: value === 1 }, name)),
+  );
+  speeds.addEventListener("change", () => {
+    stepper.speed = Number(speeds.value);
+  });
   const notes = element("div", { class: "gw-bar-notes", hidden: true });
   const bar = element(
     "div",
@@ -65,17 +94,22 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
       "gw-bar-row",
       element("span", "gw-group", start, back, play, step, end),
       slider,
+      done,
       text,
       owner,
+      speeds,
     ),
-    notes,
   );
   let runningNode: number | null = null;
+  /** The note that the reader has put away. */
+  let read: string | null = null;
+  let wasOwned = false;
   running.addEventListener("click", () => {
     if (runningNode !== null) show(runningNode);
   });
   bar.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    if (event.target === speeds) return;
     if (event.key === "ArrowRight") stepper.by(1);
     else if (event.key === "ArrowLeft") stepper.by(-1);
     else if (event.key === "Home") stepper.toStart();
@@ -95,7 +129,8 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
 
   return {
     element: bar,
-    update(stepping, transport, graph) {
+    notes,
+    update(stepping, transport, graph, seen = null) {
       const { progress, playing, starting } = stepping;
       const total = progress?.recording.steps.length ?? 0;
       const cursor = progress?.cursor ?? 0;
@@ -116,24 +151,43 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
       ]);
       showPlaying(play, playing, total > 0 && cursor >= total);
       text.setAttribute("aria-live", playing ? "off" : "polite");
-      const at = progress && total > 0 ? position(progress.recording, cursor) : null;
-      before.textContent = at?.before ?? idleText(starting, blocked);
-      runningNode = at?.step?.node ?? null;
+      const at = progress && total > 0 ? position(progress, graph) : null;
+      before.textContent = at?.before ?? (starting ? "Running backward…" : "");
+      done.hidden = !at?.isOver;
+      runningNode = at?.running?.node ?? null;
       running.hidden = runningNode === null;
-      running.textContent = at?.step ? oneLine(at.step.op) : "";
+      running.textContent = at?.running?.text ?? "";
       running.title = "Select this node";
-      after.textContent = starting ? " Interrupt the kernel to stop it." : (at?.after ?? "");
-      text.title = progress && total > 0 ? positionText(progress.recording, cursor) : "";
-      slider.setAttribute("aria-valuetext", text.title);
-      owner.hidden = total === 0;
-      owner.textContent = transport?.owned ? "moves .grad" : "view only";
-      owner.title = transport?.owned
-        ? "At every step the .grad of each leaf is what the engine had after that step."
-        : "Moving through the steps changes the picture and leaves every .grad alone.";
-      owner.classList.toggle("is-owned", transport?.owned ?? false);
+      after.replaceChildren(
+        ...(at
+          ? at.changes.flatMap(([name, words], i) => [
+              i === 0 ? " " : ", ",
+              name === "" ? "" : element("b", {}, name),
+              name === "" ? words : ` ${words}`,
+            ])
+          : [starting ? " Interrupt the kernel to stop it." : idleText(blocked ?? seen)]),
+      );
+      const said = progress && total > 0 ? positionText(progress, graph) : "";
+      text.title = [said || after.textContent, at?.isOver && seen].filter(Boolean).join(". ");
+      slider.setAttribute("aria-valuetext", said);
+      bar.hidden = graph?.static ?? false;
+      speeds.hidden = total === 0;
+      owner.hidden = total === 0 || (transport?.owned ?? false);
+      owner.title =
+        transport?.note ??
+        "Moving through the steps changes the picture and leaves every .grad alone.";
       showNotes(stepping, transport, graph);
     },
   };
+
+  /** A button that puts a note away. */
+  function dismiss(sentence: string): HTMLElement {
+    return button({ label: "Put this note away", icon: ICONS.close }, () => {
+      read = sentence;
+      notes.hidden = true;
+      slider.focus({ preventScroll: true });
+    });
+  }
 
   function showNotes(
     { progress }: Stepping,
@@ -141,6 +195,10 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
     graph: GraphModel | null,
   ): void {
     const marks = progress?.recording.run?.marks ?? [];
+    // Of a pass that never moved a .grad here, "view only" says all.
+    wasOwned ||= transport?.owned ?? false;
+    const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
+    const sentence = wasOwned ? (said ?? (owned ? null : blocked)) : null;
     const rest = marks.length - MOST_MARKS;
     const parts = [
       ...marks.slice(0, MOST_MARKS).map((mark) => {
@@ -152,9 +210,9 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
         return note(mark.note, true, link);
       }),
       ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
-      ...[transport?.note ?? null, transport?.blocked ?? null]
-        .filter((one): one is string => one !== null && one !== "")
-        .map((one) => note(one, false)),
+      ...(sentence && sentence !== read && marks.length === 0
+        ? [note(sentence, false, dismiss(sentence))]
+        : []),
     ];
     const written = parts.map((part) => part.textContent).join("\n");
     // Kept as long as they say the same: a button that is made anew would lose the keyboard.
@@ -173,11 +231,8 @@ function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean):
   play.replaceChildren(icon(playing ? ICONS.pause : ICONS.play));
 }
 
-function idleText(starting: boolean, blocked: string | null): string {
-  if (starting) return "Running backward…";
-  return blocked === null
-    ? "No backward yet: press > to run it and stop after the first step."
-    : "No backward can be started here.";
+function idleText(said: string | null): string {
+  return said ?? "No backward yet: press > to run it and stop after the first step.";
 }
 
 function note(text: string, alarming: boolean, ...children: Node[]): HTMLElement {

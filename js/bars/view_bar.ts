@@ -8,6 +8,7 @@ import {
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
 import { button, element } from "../dom/element";
+import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
@@ -18,6 +19,8 @@ import { createFoldingControls } from "./folding_controls";
 
 interface ViewBar {
   element: HTMLElement;
+  /** What the colours say, to stand beside the picture. */
+  key: HTMLElement;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
   update(): void;
   /** Python answered: a diagnosis that was asked for is over. */
@@ -27,7 +30,10 @@ interface ViewBar {
 /** A question that is not answered for so long may have been lost: it can be asked again. */
 const PATIENCE_MS = 10_000;
 
-/** Below the toolbar of a large graph or one with modules: how it is folded, and what its colours say. */
+/**
+ * Among the tools of a large graph or one with modules: how it is folded, and what its colours say. Where there is no
+ * room for it, it is behind a button.
+ */
 export function createViewBar(
   drawing: Drawing,
   folder: Folder,
@@ -55,11 +61,27 @@ export function createViewBar(
   let patience = 0;
   const bar = element(
     "div",
-    { class: "gw-view-bar", role: "toolbar", "aria-label": "How the graph is shown", hidden: true },
+    { class: "gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
     folding.element,
     colours.element,
     diagnose,
   );
+  const opener = button(
+    { label: "View", title: "How the graph is shown", icon: ICONS.view, pressed: false },
+    () => setOpen(!bar.classList.contains("is-open")),
+  );
+  const view = element("span", { class: "gw-view", hidden: true }, opener, bar);
+  view.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !bar.classList.contains("is-open")) return;
+    event.preventDefault();
+    setOpen(false);
+    opener.focus();
+  });
+
+  function setOpen(open: boolean): void {
+    bar.classList.toggle("is-open", open);
+    opener.setAttribute("aria-pressed", String(open));
+  }
 
   /** A second press before the answer does nothing; the keyboard stays where it is. */
   function ask(): void {
@@ -95,13 +117,13 @@ export function createViewBar(
   }
 
   function update(): void {
-    bar.hidden = !folder.canFold;
+    view.hidden = !folder.canFold;
     diagnose.hidden = folder.grouped?.graph.static ?? false;
     colours.element.hidden = drawing.scene === null;
     folding.update();
     const known = sources();
     if (!isKnown(by, known)) by = "none";
-    if (!bar.hidden && !asked && known.memory === null) {
+    if (!view.hidden && !asked && known.memory === null) {
       asked = true;
       channel.send({ kind: "memory" });
     }
@@ -112,7 +134,7 @@ export function createViewBar(
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 
-  return { element: bar, update, answered };
+  return { element: view, key: colours.key, update, answered };
 }
 
 /** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */

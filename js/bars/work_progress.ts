@@ -5,7 +5,6 @@ import type { Progress } from "./progress";
 
 const WORDS: Record<Doing, (nodes: string) => string> = {
   layout: (nodes) => `Laying out ${nodes} nodes…`,
-  wrapping: (nodes) => `Wrapping ${nodes} nodes into columns…`,
   drawing: (nodes) => `Drawing ${nodes} nodes…`,
 };
 

@@ -33,10 +33,11 @@ function run(norms: (JsonNumber | null)[], grad: JsonNumber | null = null): RunM
     run: 1,
     ended: "done",
     seeds: [{ node: 0, output_nr: 0, values: 1, norm: 1 }],
+    arrived: [],
     edges: norms.map((_, i) => i),
     values: norms.map(() => null),
     norms,
-    grads: grad === null ? [] : [{ node: 3, values: null, norm: grad }],
+    grads: grad === null ? [] : [{ node: 3, values: null, norm: grad, before: null }],
     marks: [],
   };
 }

@@ -3,9 +3,10 @@ import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
 import { labelled } from "../scene/labels";
 import { edgePart, makeScene, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
+import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
-import type { BoxSize, NodeShape } from "../scene/shape";
+import type { BoxSize } from "../scene/shape";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Members } from "./slots";
@@ -39,12 +40,12 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
   const { slots, slotMembers, panes } = united;
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
   const together = planOf(slots);
-  const times = timesDrawn(slots, together);
+  const times = timesDrawn(slots, together, false);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
     const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    return shapesOf(graph, flatPlan(graph), direction, measure, drawn, least);
+    return shapesOf(graph, flatPlan(graph), direction, measure, drawn, least, false);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -61,7 +62,10 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
     const { width: outerWidth, height: outerHeight } = room[slot];
     return { ...shapes[p][of[p] ?? 0], outerWidth, outerHeight };
   });
-  const whole = makeScene(slots, together, direction, measure, { shapes: largestOf });
+  const whole = makeScene(slots, together, direction, measure, {
+    shapes: largestOf,
+    cards: false,
+  });
   const alike = alikeEdges(united);
   return panes.map((_, p) => paneScene(united, p, together, whole, shapes[p], alike, measure));
 }

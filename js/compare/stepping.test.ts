@@ -57,7 +57,7 @@ describe("the bar", () => {
       null,
       null,
       "only in <b>clone</b>",
-      "x.grad grows",
+      "adds to x.grad",
     ]);
     expect(steps.map(({ op }) => op)).toEqual([
       "AddBackward0",

@@ -1,7 +1,14 @@
 import type { Channel, Traits } from "../channel";
 import { type Recording, recordingOf } from "../steps/recording";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import type { GraphModel, MergedStepModel, PassModel, StepModel, TransportModel } from "../wire";
+import type {
+  GraphModel,
+  MergedStepModel,
+  PassModel,
+  RunModel,
+  StepModel,
+  TransportModel,
+} from "../wire";
 import type { CompareChannel } from "./traits";
 import type { Pane, United } from "./united";
 
@@ -84,7 +91,7 @@ export function barSteps(
       step.passes.length < passes.filter((pass) => pass.steps.length > 0).length
         ? whereWords(step.passes, united.panes)
         : null;
-    const words = [grows ? `${grows} grows` : (own[0]?.name ?? null), where];
+    const words = [grows ? `adds to ${grows}` : (own[0]?.name ?? null), where];
     return {
       step: k + 1,
       node: k,
@@ -130,6 +137,13 @@ export function transportOf(panes: readonly Pane[], passes: readonly PassModel[]
   };
 }
 
+/** Of a pass that stopped that it did, and nothing of what flowed: that is told graph by graph. */
+function whereItStopped(passes: readonly PassModel[]): RunModel | null {
+  const run = passes.find((pass) => pass.run?.ended === "stopped")?.run;
+  const none = { seeds: [], edges: [], values: [], norms: [], arrived: [], grads: [], marks: [] };
+  return run ? { ...run, ...none } : null;
+}
+
 /** Lets the stepper of a single graph step through the merged passes. */
 export function stepperChannel(
   channel: CompareChannel,
@@ -142,6 +156,8 @@ export function stepperChannel(
         return channel.get("cursor");
       case "steps":
         return all ? barSteps(all, channel.get("steps"), channel.get("passes")) : [];
+      case "run":
+        return all ? whereItStopped(channel.get("passes")) : null;
       case "transport":
         return all ? transportOf(all.panes, channel.get("passes")) : null;
       default:

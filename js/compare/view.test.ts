@@ -149,8 +149,9 @@ describe("the comparison", () => {
     expect(one(".gw-bar-text").textContent).toContain("only in <b>clone</b>");
     channel.change("cursor", 4);
     await nextFrame();
-    expect(node(0, 4).classList).toContain("is-running");
-    expect(node(1, 5).classList).toContain("is-running");
+    // All is done then.
+    expect(node(0, 4).classList).toContain("is-done");
+    expect(node(1, 5).classList).toContain("is-done");
   });
 
   it.each([

@@ -1,3 +1,5 @@
+import { choices } from "../bars/choices";
+import { createHelp } from "../bars/help";
 import { legendEntries } from "../bars/legend";
 import { search } from "../bars/search";
 import { createSearchBox } from "../bars/searchbox";
@@ -15,6 +17,7 @@ import { hasConstants, isAutograd } from "../scene/shown_graph";
 import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
+import { counted } from "../text/number";
 import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
 import { createNodeTable } from "./node_table";
@@ -47,7 +50,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const grid = new PaneGrid(browserMeasure(), {
     select,
     zoomed: (scale) => toolbar.setScale(scale),
-    escape: () => searchBox.clear(),
+    escape: () => searchBox.clear() || shell.leaveFull(),
   });
   const searchBox = createSearchBox({
     find(query) {
@@ -65,15 +68,19 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const toolbar = createToolbar(
     searchBox,
     {
-      direction: (direction) => channel.set("direction", direction),
       zoom: (factor) => grid.first?.zoomBy(factor),
       fit: () => grid.first?.fit(),
-      toggleLegend: () => toolbar.setLegend(shell.toggleLegend()),
+      toggleFull: () => shell.toggleFull(),
+      toggleHelp,
       togglePanel: () => setTables(!tablesOpen),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
     },
     saving,
   );
+  const help = createHelp(shell.legend, element("span"), (direction) => {
+    choices.direction = direction;
+    channel.set("direction", direction);
+  });
   const stepper = new Stepper(
     stepperChannel(channel, () => united),
     showStepping,
@@ -109,10 +116,21 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     grid.element,
     bottom.element,
     bar.element,
-    shell.legend,
+    bar.notes,
+    help.element,
     tables,
     shell.status,
   );
+
+  function toggleHelp(): void {
+    choices.help = help.element.hidden === true;
+    showHelp();
+  }
+
+  function showHelp(): void {
+    help.element.hidden = !choices.help;
+    toolbar.setHelp(choices.help);
+  }
 
   function isDrawn(place: number): boolean {
     return (united?.slot[place] ?? -1) >= 0;
@@ -138,12 +156,15 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     united = unite(panes, channel.get("members"), constants);
     const hides = panes.some(({ graph }) => hasConstants(graph));
     toolbar.setConstants(hides ? constants : null);
-    const direction = asDirection(channel.get("direction"));
-    toolbar.setDirection(direction);
+    const chosen = channel.get("direction");
+    const asked = chosen === "auto" ? choices.direction : chosen;
+    const direction = asDirection(asked);
+    help.setDirection(asked, false);
+    toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     grid.show(united, direction);
     arrange();
     readSteps();
-    searchBox.refresh();
+    searchBox.refresh(united.graph.nodes.length);
   });
 
   const showPasses = shell.guarded(() => {
@@ -266,12 +287,18 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     {
       f: () => grid.first?.fit(),
       "/": () => searchBox.focus(),
-      Escape: () => !grid.hasFocus && grid.focus(),
+      "?": toggleHelp,
+      Escape: () => !grid.hasFocus && (shell.leaveFull() || grid.focus()),
     },
     cleanup,
   );
   cleanup.add(whenResized([root, grid.element], arrange));
 
+  shell.followFull(() => {
+    arrange();
+    grid.first?.fit(false);
+  });
+  showHelp();
   redraw();
   showSelected();
   return () => cleanup.run();

@@ -9,6 +9,7 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   no_grad_inputs: [],
   namespace: null,
   value: null,
+  sign: null,
   inferred: false,
 };
 

@@ -79,6 +79,7 @@ export function fakeRun(
     .map(
       (id): GrownModel => ({
         node: id,
+        before: null,
         ...gradient(graph, id, 3 * id, local && (arriving[id]?.[0] ?? null), bad.has(id)),
       }),
     );
@@ -106,6 +107,7 @@ export function fakeRun(
       edges: [...carried.keys()],
       values: Array.from(carried.values(), (one) => one.values),
       norms: Array.from(carried.values(), (one) => one.norm),
+      arrived: [],
       grads,
       marks,
     },

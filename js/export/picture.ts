@@ -5,10 +5,11 @@ import { edgeClass, nodeClass } from "../paint/classes";
 import { edgeParts } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradients";
-import { labelParts, markPart } from "../paint/label_parts";
+import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
 import type { Marks } from "../paint/marks";
 import { nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
+import { stepOf } from "../paint/phases";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { GraphModel } from "../wire";
 
@@ -30,18 +31,14 @@ export function pictureParts(
     part("g", { class: edgeClass(edge, scene, marks) }, edgeParts(edge, heading, scene.isStatic)),
   );
   const labels = gradients.map((label) =>
-    part(
-      "g",
-      { class: label.alarming ? "gw-gradient is-alarming" : "gw-gradient" },
-      labelParts(label),
-    ),
+    part("g", { class: gradientClass(label) }, gradientParts(label)),
   );
   const nodes = scene.nodes.map((node) => nodePart(graph, node, marks));
   return [
     part("g", { class: "gw-frames" }, frames),
     part("g", { class: "gw-edges" }, edges),
-    part("g", { class: "gw-gradients" }, labels),
     part("g", { class: "gw-nodes" }, nodes),
+    part("g", { class: "gw-gradients" }, labels),
     part("g", { class: "gw-frame-heads" }, heads),
     part("g", { class: "gw-beacons" }, beacons(scene, marks)),
   ];
@@ -51,7 +48,6 @@ export function pictureParts(
 function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
   const { title, lines } = describeDrawn(graph, node, marks);
   const words = lines.filter((line) => line !== HOW_TO_OPEN);
-  const step = node.group ? 0 : (marks.progress?.recording.step[node.id] ?? 0);
   const attributes = {
     class: nodeClass(node, marks, new Set()),
     role: "img",
@@ -61,7 +57,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
     ...nodeParts(node),
-    ...stepParts(node, step),
+    ...stepParts(node, stepOf(node, marks)),
   ]);
 }
 

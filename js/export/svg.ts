@@ -1,5 +1,5 @@
-import { firstScene } from "../fold/first_scene";
-import { asDirection, type Direction } from "../layout/direction";
+import { bestDirection, firstScene } from "../fold/first_scene";
+import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS } from "../paint/marks";
@@ -8,14 +8,14 @@ import { graphName, shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
-import type { GraphModel, RunModel, StateModel, StepModel } from "../wire";
+import type { DirectionChoice, GraphModel, RunModel, StateModel, StepModel } from "../wire";
 import { escapeText, MarkupWriter, type StillTheme } from "./markup";
 import { groundOf, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
   theme?: StillTheme;
-  direction?: Direction;
+  direction?: DirectionChoice;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants?: boolean;
   /** Whether every node is drawn, rather than what a reader of a large graph sees first. */
@@ -33,12 +33,21 @@ export interface SvgOptions {
   cursor?: number;
 }
 
+/** A page that pictures are made for, px. */
+const PAGE = { width: 1200, height: 700 };
+
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
 export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
-  const scene = firstScene(graph, asDirection(options.direction), tableMeasure, whole);
+  const scene = firstScene(
+    graph,
+    asDirection(options.direction, () => bestDirection(graph, PAGE, tableMeasure)),
+    tableMeasure,
+    whole,
+    PAGE,
+  );
   const marks = marksOf(autograd, options);
   const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
   const ground = groundOf(scene, gradients);

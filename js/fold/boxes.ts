@@ -1,7 +1,7 @@
 import type { Visible } from "./reduce";
 import type { GroupTree } from "./tree";
 
-/** The open groups that show something, as boxes for a nested layout. */
+/** The open groups that show something, but for one node alone, as boxes for a nested layout. */
 interface Boxes {
   /** Per box, its group. */
   group: Int32Array;
@@ -15,7 +15,8 @@ interface Boxes {
 export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
   const shows = new Uint8Array(tree.path.length);
   for (const { container } of visible.nodes) {
-    for (let g = container; g > 0 && !shows[g]; g = tree.parent[g]) shows[g] = 1;
+    for (let g = container; g > 0 && !shows[g]; g = tree.parent[g])
+      if (tree.size[g] > 1) shows[g] = 1;
   }
   const boxOf = new Int32Array(tree.path.length).fill(-1);
   const group = Int32Array.from(shows.keys()).filter((g) => shows[g] === 1);
@@ -25,6 +26,9 @@ export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
   return {
     group,
     boxParent: group.map((g) => boxOf[tree.parent[g]]),
-    box: Int32Array.from(visible.nodes, ({ container }) => boxOf[container]),
+    box: Int32Array.from(
+      visible.nodes,
+      ({ container: g }) => boxOf[g > 0 && tree.size[g] === 1 ? tree.parent[g] : g],
+    ),
   };
 }

@@ -1,43 +1,42 @@
 import { describe, expect, it } from "vitest";
-import { chain, perceptron, transformer } from "../demo/deep_models";
+import { chain, perceptron } from "../demo/deep_models";
+import { fitView } from "../scene/views";
 import { estimate } from "../text/measure";
-import type { GraphModel } from "../wire";
 import { canFold, foldedScene } from "./folded_scene";
-import { closeGroup, firstFolding, LARGEST_WHOLE, toDepth } from "./folding";
+import { firstFolding, LARGEST_WHOLE } from "./folding";
 import { groupedGraph } from "./grouped_graph";
 
-const pictureOf = (graph: GraphModel, options: { wraps?: boolean } = {}) => {
-  const grouped = groupedGraph(graph);
-  return foldedScene(grouped, firstFolding(grouped.tree), "down", estimate, options);
+const chainIn = (length: number, room: { width: number; height: number }) => {
+  const grouped = groupedGraph(chain(length));
+  return foldedScene(grouped, firstFolding(grouped.tree), "left", estimate, { room });
 };
-const length = ({ width, height }: { width: number; height: number }) =>
-  Math.max(width / height, height / width);
 
 describe("foldedScene", () => {
-  it("wraps a long chain into columns that fill a window", () => {
-    const { scene, wraps } = pictureOf(chain(2000));
-    expect(wraps).toBe(true);
-    expect(length(scene)).toBeLessThan(3);
-    const columns = new Set(scene.nodes.map(({ x }) => Math.round(x)));
-    expect(columns.size).toBeGreaterThan(20);
-    expect(columns.size).toBeLessThan(200);
+  it("wraps what is longer than the window like text, whatever its length", () => {
+    for (const room of [
+      { width: 1370, height: 560 },
+      { width: 770, height: 480 },
+    ]) {
+      for (const length of [40, 300, 2000]) {
+        const scene = chainIn(length, room);
+        const { k } = fitView(scene, room);
+        const filled = (k * k * scene.width * scene.height) / (room.width * room.height);
+        expect(filled).toBeGreaterThan(0.4);
+      }
+    }
   });
 
-  it("leaves a small graph as it comes, however long", () => {
-    const { scene, wraps } = pictureOf(chain(LARGEST_WHOLE - 10));
-    expect(wraps).toBe(false);
-    expect(length(scene)).toBeGreaterThan(20);
+  it("leaves what is no longer in one line, data at its left", () => {
+    const { nodes } = chainIn(8, { width: 2000, height: 560 });
+    expect(new Set(nodes.map(({ y }) => y)).size).toBe(1);
+    expect(nodes.find(({ leaf }) => leaf)?.x).toBe(Math.min(...nodes.map(({ x }) => x)));
   });
 
-  it("keeps columns once there are some", () => {
-    const grouped = groupedGraph(transformer(48));
-    const { tree } = grouped;
-    const open = toDepth(tree, firstFolding(tree), 2);
-    const before = foldedScene(grouped, open, "down", estimate);
-    expect(before.wraps).toBe(true);
-    const closed = closeGroup(open, "encoder/layers");
-    expect(foldedScene(grouped, closed, "down", estimate, before).wraps).toBe(true);
-    expect(foldedScene(grouped, closed, "down", estimate).wraps).toBe(false);
+  it("reads from the first line to the last, as the data flows", () => {
+    const { nodes } = chainIn(300, { width: 1370, height: 560 });
+    const y = (pick: (node: (typeof nodes)[number]) => boolean) =>
+      nodes.find(pick)?.y ?? Number.NaN;
+    expect(y(({ leaf }) => leaf)).toBeLessThan(y(({ root }) => root));
   });
 });
 

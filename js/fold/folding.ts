@@ -1,4 +1,3 @@
-import { closedBoxes } from "./reduce";
 import { expandTo, type GroupTree, pathTo } from "./tree";
 
 /** What the reader has opened and folded. Never changed in place: every function below returns another one. */
@@ -19,14 +18,11 @@ export interface Folding {
 
 /** Graphs of at most so many nodes are shown whole at first. */
 export const LARGEST_WHOLE = 200;
-/** A larger one starts closed so far that no more boxes and nodes than this show. */
-export const MOST_BOXES = 64;
-
-/** What a graph looks like before the reader touches it: whole if it is small, else an overview of its modules. */
+/** The folding that all others come from: of a small graph everything is shown, of a large one nothing is open. */
 export function firstFolding(tree: GroupTree): Folding {
   const isLarge = tree.groupOf.length > LARGEST_WHOLE;
   return {
-    open: expandTo(tree, isLarge ? readableDepth(tree, MOST_BOXES) : Number.POSITIVE_INFINITY),
+    open: expandTo(tree, isLarge ? 0 : Number.POSITIVE_INFINITY),
     peek: [],
     hidesPlumbing: isLarge,
     unfolded: new Set(),
@@ -43,17 +39,6 @@ export function wholeFolding(tree: GroupTree): Folding {
 /** The number of levels in the tree of groups: 0 for none. */
 export function deepest(tree: GroupTree): number {
   return tree.depth.reduce((most, depth) => Math.max(most, depth), 0);
-}
-
-/** How many levels can be open so that at most `most` closed boxes and operations between them show. */
-export function readableDepth(tree: GroupTree, most: number): number {
-  for (let depth = deepest(tree); depth > 0; depth--) {
-    const closed = closedBoxes(tree, expandTo(tree, depth));
-    const boxes = closed.reduce((count, box, g) => count + (box === g ? 1 : 0), 0);
-    const plain = tree.groupOf.reduce((count, g) => count + (closed[g] < 0 ? 1 : 0), 0);
-    if (boxes + plain <= most) return depth;
-  }
-  return 0;
 }
 
 /** All paths that are open, for whatever reason. */

@@ -2,6 +2,7 @@ import type { ClosedGroup, Plan } from "../scene/plan";
 import type { GraphModel } from "../wire";
 import { boxesAround } from "./boxes";
 import { type Folding, openPaths } from "./folding";
+import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
 import { type ReduceInput, reduce } from "./reduce";
@@ -16,27 +17,45 @@ export interface GroupedGraph {
   op: string[];
   /** Per graph node, 1 if it may be folded into an edge: it hands a tensor on that has no name and is no output. */
   plumbing: Uint8Array;
+  /** Per graph node, what it is to a layer. */
+  role: Uint8Array;
+  /** Per group, how many operations are in it, plumbing aside. */
+  operations: Int32Array;
 }
 
 export function groupedGraph(graph: GraphModel): GroupedGraph {
   const outputs = new Set(graph.roots.map((root) => root.node));
+  const tree = groupTree(namespacesOf(graph));
+  const plumbing = Uint8Array.from(graph.nodes, ({ id, kind, op, name }) =>
+    kind === "op" && name === null && !outputs.has(id) && isPlumbing(op) ? 1 : 0,
+  );
+  const operations = new Int32Array(tree.path.length);
+  graph.nodes.forEach(({ kind }, v) => {
+    if (kind === "op" && !plumbing[v]) operations[tree.groupOf[v]]++;
+  });
+  for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
   return {
     graph,
-    tree: groupTree(namespacesOf(graph)),
+    tree,
+    plumbing,
+    operations,
+    role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>
+      outputs.has(id) ? OTHER : roleOfOp(kind, op),
+    ),
     source: Int32Array.from(graph.edges, (edge) => edge.source),
     target: Int32Array.from(graph.edges, (edge) => edge.target),
     op: graph.nodes.map((node) => node.op),
-    plumbing: Uint8Array.from(graph.nodes, ({ id, kind, op, name }) =>
-      kind === "op" && name === null && !outputs.has(id) && isPlumbing(op) ? 1 : 0,
-    ),
   };
 }
 
 /** What shows of a graph as it is folded. */
 export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
-  const { graph, tree, source, target, op, plumbing } = grouped;
+  const { graph, tree, source, target, op, plumbing, role, operations } = grouped;
   const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
-  if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded };
+  if (folding.hidesPlumbing) {
+    const isLayer = operations.map((count) => (count === 1 ? 1 : 0));
+    input.plumbing = { flag: plumbing, keep: folding.unfolded, layers: { role, isLayer } };
+  }
   if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
   const visible = reduce(input);
   const boxes = boxesAround(visible, tree);

@@ -182,7 +182,7 @@ describe("folding repeats", () => {
     const { nodes, edges } = stack(["Relu", "Relu", "Relu"]);
     const result = visible(nodes, edges, ["layers"], { repeats: [] });
     expect(result.nodes.length).toBe(2);
-    expect(result.nodes[1]).toMatchObject({ kind: "repeat", size: 9, loops: 2 });
+    expect(result.nodes[1]).toMatchObject({ kind: "repeat", size: 9 });
     expect(result.nodes[1].groups.length).toBe(3);
     expect(ends(result)).toEqual([[0, 1]]);
   });

@@ -1,3 +1,4 @@
+import { joinLayers } from "./layers";
 import { foldPlumbing, type Line } from "./plumbing";
 import { repeatedBlocks } from "./repeats";
 import type { GroupTree } from "./tree";
@@ -15,6 +16,8 @@ export interface ReduceInput {
     flag: ArrayLike<number>;
     /** Graph nodes to show nonetheless: those of edges that were opened. */
     keep?: ReadonlySet<number>;
+    /** Per node its role, and per group whether it is a layer: what takes in its normalisation and activation. */
+    layers?: { role: ArrayLike<number>; isLayer: ArrayLike<number> };
   };
   /** Folds repeated blocks, closed sibling groups alike and in a row, into one box. */
   repeats?: {
@@ -36,8 +39,6 @@ interface VisibleNode {
   container: number;
   /** Number of graph nodes in it. */
   size: number;
-  /** For a repeat, the number of edges between its groups, which are not drawn. */
-  loops: number;
 }
 
 /** One line between two visible nodes. */
@@ -82,6 +83,11 @@ export function reduce(input: ReduceInput): Visible {
   }
 
   const box = tree.groupOf.map((g) => (closed[g] < 0 ? -1 : lead[closed[g]]));
+  if (plumbing?.layers) {
+    const { role, isLayer } = plumbing.layers;
+    const alone = Uint8Array.from(lead, (g, at) => (g === at && !blocks.has(g) ? isLayer[g] : 0));
+    joinLayers(input, { role, isLayer: alone }, box, plumbing.keep ?? new Set());
+  }
   const lines = foldPlumbing(
     box.length,
     source,
@@ -99,16 +105,13 @@ export function reduce(input: ReduceInput): Visible {
     const g = box[v];
     if (g < 0) {
       const container = tree.groupOf[v];
-      nodeOf[v] =
-        nodes.push({ kind: "node", node: v, groups: [], container, size: 1, loops: 0 }) - 1;
+      nodeOf[v] = nodes.push({ kind: "node", node: v, groups: [], container, size: 1 }) - 1;
       continue;
     }
     if (boxAt[g] < 0) boxAt[g] = nodes.push(closedNode(tree, v, blocks.get(g) ?? [g])) - 1;
     nodeOf[v] = boxAt[g];
   }
-  const isWithin = (line: Line) =>
-    closed[tree.groupOf[line.source]] === closed[tree.groupOf[line.target]];
-  return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf, isWithin) };
+  return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf) };
 }
 
 /** Per group, the outermost closed group around it (itself, perhaps), -1 where its content is shown. */
@@ -128,24 +131,16 @@ function closedNode(tree: GroupTree, node: number, groups: number[]): VisibleNod
     groups,
     container: tree.parent[groups[0]],
     size: groups.reduce((sum, g) => sum + tree.size[g], 0),
-    loops: 0,
   };
 }
 
-function mergeLines(
-  count: number,
-  lines: Line[],
-  nodes: VisibleNode[],
-  nodeOf: Int32Array,
-  isWithin: (line: Line) => boolean,
-) {
+function mergeLines(count: number, lines: Line[], nodes: VisibleNode[], nodeOf: Int32Array) {
   const edges: VisibleEdge[] = [];
   const edgeOf = new Int32Array(count).fill(-1);
   const merged = new Map<number, number>();
   for (const line of lines) {
     const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
     if (a === b && nodes[a].kind !== "node") {
-      if (!isWithin(line)) nodes[a].loops++;
       // Plumbing that leads from a closed box back into it goes with the box.
       for (const v of line.folded) nodeOf[v] = a;
       continue;

@@ -12,7 +12,11 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 function standing(svg = svgElement("svg", {}) as SVGSVGElement): Camera {
-  const camera = new Camera(svg, document.createElement("div"), {
+  const canvas = document.createElement("div");
+  canvas.tabIndex = 0;
+  document.body.append(canvas);
+  canvas.focus();
+  const camera = new Camera(svg, canvas, {
     moved: () => undefined,
     wheelIgnored: () => undefined,
   });
@@ -58,4 +62,46 @@ it("zooms in where a finger taps twice, as where a mouse clicks twice", async ()
     expect(camera.view.y, kind).toBeCloseTo(-50);
     camera.destroy();
   }
+});
+
+it("leaves one finger to the page until the graph has been tapped", () => {
+  const svg = svgElement("svg", {}) as SVGSVGElement;
+  document.body.append(svg);
+  const camera = standing(svg);
+  const drag = () => {
+    for (const [type, clientY] of [
+      ["touchstart", 50],
+      ["touchmove", 90],
+      ["touchend", 90],
+    ] as const) {
+      const at = { clientX: 100, clientY, target: svg, identifier: 1 };
+      const touches = type === "touchend" ? [] : [at];
+      svg.dispatchEvent(Object.assign(new Event(type), { touches, changedTouches: [at] }));
+    }
+    return camera.view.y;
+  };
+  camera.go({ k: 1, x: 0, y: -3000 }, false);
+  const canvas = document.activeElement as HTMLElement;
+  canvas.blur();
+  expect(drag()).toBe(-3000);
+  canvas.focus();
+  expect(drag()).toBe(-2960);
+});
+
+it("zooms by a fifth with each notch of a wheel, with Ctrl and without", () => {
+  const svg = svgElement("svg", {}) as SVGSVGElement;
+  document.body.append(svg);
+  const camera = standing(svg);
+  camera.resize({ width: 500, height: 4000 }, { width: 500, height: 400 });
+  const turn = (deltaY: number, ctrlKey: boolean) => {
+    const before = camera.view.k;
+    svg.dispatchEvent(new WheelEvent("wheel", { deltaY, ctrlKey, clientX: 250, clientY: 200 }));
+    return camera.view.k / before;
+  };
+  expect(turn(-100, true)).toBeCloseTo(1.2);
+  expect(turn(-400, true)).toBeCloseTo(1.2);
+  expect(turn(100, true)).toBeCloseTo(1 / 1.2);
+  const plain = turn(-120, false);
+  expect(plain).toBeGreaterThan(1.1);
+  expect(plain).toBeLessThanOrEqual(1.2001);
 });

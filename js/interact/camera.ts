@@ -5,6 +5,8 @@ import { fitView, keepInView, type Size, type View } from "../scene/views";
 
 const LARGEST = 4;
 const MOVE_MS = 260;
+/** The most that one turn of a wheel zooms: 1.2 times, as a power of two. */
+const NOTCH = Math.log2(1.2);
 
 /** What a mouse or a finger points at. */
 export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
@@ -38,14 +40,21 @@ export class Camera {
         [this.stage.width, this.stage.height],
       ])
       .clickDistance(4)
+      .wheelDelta(({ deltaY, deltaMode, ctrlKey }) => {
+        // Two fingers on a trackpad are told as a wheel with Ctrl and small numbers.
+        const turned = -deltaY * (deltaMode === 1 ? 0.05 : 0.002) * (ctrlKey ? 10 : 1);
+        return Math.max(-NOTCH, Math.min(NOTCH, turned));
+      })
       .constrain((transform) => asTransform(keepInView(transform, this.scene, this.stage)))
-      .filter((event: MouseEvent | WheelEvent) => {
+      .filter((event: MouseEvent | WheelEvent | TouchEvent) => {
         if (event.type === "wheel") {
           // A page is scrolled across a drawing far more often than a drawing is zoomed.
           const mine = event.ctrlKey || event.metaKey || isFocused(canvas);
           if (!mine) this.events.wheelIgnored();
           return mine;
         }
+        // One finger scrolls the page until somebody has tapped the graph.
+        if ("touches" in event) return event.touches.length > 1 || isFocused(canvas);
         if (event.type === "dblclick") return !this.events.isTaken?.(event);
         return !event.ctrlKey && !event.button;
       })

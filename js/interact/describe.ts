@@ -2,8 +2,9 @@ import { NO_FLOW } from "../paint/edge_parts";
 import type { Marks } from "../paint/marks";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import { isAutograd } from "../scene/shown_graph";
+import type { Progress } from "../steps/recording";
 import { describeState } from "../steps/words";
-import { compactValues } from "../text/gradient";
+import { compactValues, fewText } from "../text/gradient";
 import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
@@ -44,6 +45,7 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
     lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
   }
   if (marks.progress) {
+    lines.push(...gradientLine(marks.progress, id));
     lines.push(describeState(marks.progress, id));
     for (const { note } of marks.progress.recording.marks.get(id) ?? []) lines.push(oneLine(note));
   } else if (marks.ran)
@@ -71,6 +73,15 @@ const QUIET_WORDS = {
 function valueLine({ value, label }: NodeModel): string[] {
   const text = value === null ? label : compactValues(value);
   return text === label ? [] : [`value ${text}`];
+}
+
+/** What has arrived at a node by the cursor, or stands in its `.grad`. */
+function gradientLine({ recording, cursor }: Progress, id: number): string[] {
+  const { stored, gradients, step, ready } = recording;
+  const held = stored.get(id);
+  if (held && step[id] <= cursor) return [`.grad ${fewText(held)}`];
+  const came = gradients.get(id);
+  return came && step[id] > 0 && ready[id] <= cursor ? [`gradient ${fewText(came)}`] : [];
 }
 
 /** A constant, a cut or a tensor outside the graph in words. */

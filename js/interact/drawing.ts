@@ -292,12 +292,12 @@ export class Drawing {
         hitAt: (event) => this.hitAt(event),
         hover: (hit) => this.hover(hit),
         down: (event) => {
-          this.pointerOver = true;
-          canvas.focus({ preventScroll: true });
-          this.pointerOver = false;
+          // A finger may only scroll the page: the graph is the reader's once it is tapped.
+          if (event.pointerType !== "touch") this.focusByPointer();
           if (event.button === 0) this.tooltip.hide();
         },
         pressed: (press) => events.pressed?.(press) ?? false,
+        tapped: () => this.focusByPointer(),
         choose: (hit) => {
           this.mark({ focused: hit?.node?.index ?? null });
           this.keyboard.forget();
@@ -317,6 +317,12 @@ export class Drawing {
     cleanup.listen<KeyboardEvent>(canvas, "keydown", (event) => {
       if (this.scene && this.keyboard.press(event, this.scene, this.marks)) event.preventDefault();
     });
+  }
+
+  private focusByPointer(): void {
+    this.pointerOver = true;
+    this.canvas.focus({ preventScroll: true });
+    this.pointerOver = false;
   }
 
   private select(node: SceneNode | null): void {

@@ -1,8 +1,8 @@
+import { fittingFolding } from "../fold/first_scene";
 import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
   type Folding,
-  firstFolding,
   keepPeek,
   openGroup,
   revealNode,
@@ -14,7 +14,7 @@ import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import type { Scene, SceneNode } from "../scene/scene";
-import type { Hold } from "../scene/views";
+import type { Hold, Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
@@ -57,8 +57,8 @@ interface Shown {
   source: GraphSource;
   folding: Folding;
   direction: Direction;
-  /** Once a picture was wrapped it stays so: opening a box must not throw everything into one line. */
-  wraps: boolean;
+  /** The window that it was made for. */
+  room: Size;
 }
 
 type HoldIn = (after: Scene) => Hold | null;
@@ -103,6 +103,7 @@ export class Folder {
     direction: Direction,
     origin = graph,
     source: GraphSource = { given: graph, constants: true },
+    room = this.drawing.stage,
   ): void {
     const { wanted, drawn } = this;
     const isSame = wanted?.grouped.graph === graph;
@@ -116,10 +117,12 @@ export class Folder {
     const start = () => {
       const grouped = isSame ? wanted.grouped : groupedGraph(graph);
       const { goal } = this;
-      const first = isKnown ? wanted.folding : firstFolding(grouped.tree);
+      const { cache, measure } = this;
+      const first = isKnown
+        ? wanted.folding
+        : fittingFolding(grouped, direction, measure, room, cache);
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
-      const wraps = isKnown && wanted.wraps;
-      this.draw({ grouped, origin, source, folding, direction, wraps }, () => null);
+      this.draw({ grouped, origin, source, folding, direction, room }, () => null);
     };
     window.clearTimeout(this.timer);
     const nodes = graph.nodes.length;
@@ -236,7 +239,7 @@ export class Folder {
 
   /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
   private draw(next: Shown, hold: HoldIn): void {
-    const { grouped, folding, direction, wraps } = next;
+    const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
@@ -247,10 +250,10 @@ export class Folder {
     }
     this.working({ nodes, doing: "layout", blocks: false });
     this.events.changed();
-    const order = { folding, direction, wraps };
+    const order = { folding, direction, room };
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene, wraps) => this.place({ ...(this.wanted ?? next), wraps }, scene, hold),
+      made: (scene) => this.place(this.wanted ?? next, scene, hold),
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
@@ -260,11 +263,11 @@ export class Folder {
   }
 
   private drawHere(next: Shown, hold: HoldIn): void {
-    const { grouped, folding, direction, wraps } = next;
+    const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
-      const made = foldedScene(grouped, folding, direction, measure, { cache, wraps });
-      this.place({ ...next, wraps: made.wraps }, made.scene, hold);
+      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+      this.place(next, scene, hold);
     } catch (error) {
       this.fail(error);
     }

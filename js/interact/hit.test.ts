@@ -15,7 +15,7 @@ const grouped = groupedGraph(DEEP_MODELS["transformer, 12 layers"]());
 
 function sceneAt(depth: number): Scene {
   const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
-  return foldedScene(grouped, setPlumbing(folding, true), "down", estimate).scene;
+  return foldedScene(grouped, setPlumbing(folding, true), "down", estimate);
 }
 
 it("finds every node by its place", () => {

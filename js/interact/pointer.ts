@@ -10,6 +10,8 @@ interface PointerActions {
   hover(hit: Hit | null): void;
   /** A button went down somewhere. */
   down(event: PointerEvent): void;
+  /** It was clicked or tapped, wherever. */
+  tapped(): void;
   /** A click or double click; true if it opened or closed something. */
   pressed(press: Press): boolean;
   /** A click that is for nothing else: on a node, or on the ground. */
@@ -32,6 +34,7 @@ export class Pointer {
     cleanup.listen(svg, "pointerleave", () => actions.hover(null));
     cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => actions.down(event));
     cleanup.listen<MouseEvent>(svg, "click", (event) => {
+      actions.tapped();
       // d3-zoom keeps the click that ends a drag from getting here.
       if (!this.press(event)) actions.choose(actions.hitAt(event));
     });

@@ -15,6 +15,8 @@ import { wrapColumns } from "./wrap";
 interface Spacing extends Gaps {
   rankGap: number;
   aspect?: number | undefined;
+  long: number;
+  reversed: boolean;
 }
 
 /** Lays out a connected component; with a border, as the content of a box. */

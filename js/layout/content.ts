@@ -35,6 +35,10 @@ export interface ContentGaps {
   bottomGap: number;
   /** Wanted width over height, if any. */
   aspect: number | undefined;
+  /** What is to be wrapped is longer than this, px. */
+  long: number;
+  /** Whether the first column is the rightmost. */
+  reversed: boolean;
 }
 
 /** Larger contents are rarely alike, and telling takes time. */

@@ -3,8 +3,8 @@ import { DIRECTIONS, type Direction } from "../wire";
 // The layout always runs down; this turns its coordinates.
 export { DIRECTIONS, type Direction };
 
-export function asDirection(value: unknown): Direction {
-  return DIRECTIONS.includes(value as Direction) ? (value as Direction) : "down";
+export function asDirection(value: unknown, otherwise: () => Direction = () => "down"): Direction {
+  return DIRECTIONS.includes(value as Direction) ? (value as Direction) : otherwise();
 }
 
 export function isHorizontal(direction: Direction): boolean {

@@ -32,16 +32,26 @@ interface Gaps {
   rankGap: number;
   edgeGap: number;
   aspect: number | undefined;
+  long: number;
+  reversed: boolean;
 }
 
 /** Lays out a directed multigraph with edges running down. Throws an Error with a sentence on bad input. */
 export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout {
   CHECKED: check(input, options);
-  const { nodeGap = 24, rankGap = 40, edgeGap = 14, aspect, header = 28, padding = 16 } = options;
-  const gaps = { nodeGap, rankGap, edgeGap, aspect };
+  const {
+    nodeGap = 24,
+    rankGap = 40,
+    edgeGap = 14,
+    aspect,
+    long = 1200,
+    reversed = false,
+  } = options;
+  const { header = 28, padding = 16, side = 0 } = options;
+  const gaps = { nodeGap, rankGap, edgeGap, aspect, long, reversed };
   const graph = drawnGraph(input);
   const placed = input.boxes
-    ? placeInBoxes(graph, input.boxes, gaps, { header, padding }, options.cache ?? new Map())
+    ? placeInBoxes(graph, input.boxes, gaps, { header, padding, side }, options.cache ?? new Map())
     : placeAlone(graph, gaps);
   const { lines, ...rest } = placed;
   const { points, pointStart, right } = withLoops(graph, placed, Math.min(10, nodeGap / 2));

@@ -4,6 +4,9 @@ import type { Graph, Grouped } from "./graph";
 import { addPoint, type Placed, port, ports, roomOn } from "./route";
 import type { Lines } from "./types";
 
+/** A line that slants beside a neighbour keeps this far off it, px: ports may still move. */
+const CLEAR = 24;
+
 /**
  * Draws every edge as a polyline that is vertical while it passes a rank and slanted only in the gaps between ranks,
  * where there are no boxes. Edges without dummies go around, on a lane at `lane`, px. Where a line's ends are fixed, they
@@ -101,18 +104,34 @@ export function drawLines(
   /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
   function isFree(v: number, from: number, to: number, border: number, band: number, end: number) {
     if (border === band || from === to) return true;
-    const reach = from + ((to - from) * (band - border)) / (end - border);
+    const share = (band - border) / (end - border);
+    const reach = from + (to - from) * Math.max(share, bentShare(share));
     const { start: ranks } = layered.ranks;
     const i = place[v];
     if (to > from) {
       if (i + 1 >= ranks[rank[v] + 1]) return true;
       const w = order[i + 1];
-      return reach < x[w] - placed.reach.left[w] - 6;
+      return reach < x[w] - placed.reach.left[w] - CLEAR;
     }
     if (i === ranks[rank[v]]) return true;
     const w = order[i - 1];
-    return reach > x[w] + placed.reach.right[w] + 6;
+    return reach > x[w] + placed.reach.right[w] + CLEAR;
   }
+}
+
+/**
+ * How much of its way to the side a line has still to go at a share of its height before its end, when it is drawn as a
+ * curve that leaves steeply: more than a straight one would.
+ */
+function bentShare(left: number): number {
+  let [low, high] = [0, 1];
+  for (let i = 0; i < 12; i++) {
+    const u = (low + high) / 2;
+    const v = 1 - u;
+    if (2.25 * v * v * u + 1.5 * v * u * u + u * u * u < 1 - left) low = u;
+    else high = u;
+  }
+  return 1 - low * low * (3 - 2 * low);
 }
 
 /** Each edge's port on its node's border, as an offset from the centre: ports are in the order of `near`, then `far`. */

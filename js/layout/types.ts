@@ -25,7 +25,7 @@ export interface BoxInput {
   of: ArrayLike<number>;
   /** Per box, the box that it lies in, which must come before it; -1 for none. */
   parent: ArrayLike<number>;
-  /** Per box, the least width, px: room for its title. */
+  /** Per box, the least width, px: room for its title; its least height where the room is at the left border. */
   titleWidth?: ArrayLike<number>;
 }
 
@@ -41,10 +41,16 @@ export interface LayoutOptions {
    * out, everything is drawn as tall and as wide as it comes.
    */
   aspect?: number;
+  /** With an aspect, what is not longer than this is not wrapped into columns, px. Default 1200. */
+  long?: number;
+  /** Whether the first column is the rightmost. */
+  reversed?: boolean;
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders of a box, px. Default 16. */
   padding?: number;
+  /** More room inside the left border, where a picture that is turned has the titles, px. Default 0. */
+  side?: number;
   /**
    * Contents of boxes laid out before, reused where nothing in them has changed, and added to: the next layout of the
    * same graph, with a box more or less open, is then faster. Drop it along with the graph. Default a new one.

@@ -5,6 +5,8 @@ import type { LaidOut, Reach } from "./types";
 interface Gaps {
   nodeGap: number;
   edgeGap: number;
+  long: number;
+  reversed: boolean;
 }
 
 /** A part of the picture between two cuts, and where it goes. Px. */
@@ -19,18 +21,36 @@ interface Column {
   dy: number;
 }
 
-/** Less is not worth the interruption: fewer columns than this, or a picture up to this high, px. */
-const LEAST_COLUMNS = 3;
-const LEAST_HEIGHT = 1200;
-
 /**
  * Wraps a component that is far too tall into columns, as a newspaper does: flow runs down in each, and lines that go on
  * in the next column pass below the one, up through the gutter between the two, and in from above. A column ends where
  * few lines pass. Node order, ranks and distances within a column stay.
  *
- * `reach` and `height` are those of the boxes, px; `aspect` is the wanted width over height.
+ * `reach` and `height` are those of the boxes, px; `aspect` is the wanted width over height. What is not longer than
+ * `long` stays as it is.
  */
 export function wrapColumns(
+  part: LaidOut,
+  reach: Reach,
+  height: Float64Array,
+  aspect: number,
+  gaps: Gaps,
+): LaidOut {
+  if (part.height <= gaps.long) return part;
+  if (!gaps.reversed) return wrapped(part, reach, height, aspect, gaps);
+  const turned = { left: reach.right, right: reach.left };
+  return mirrored(wrapped(mirrored(part), turned, height, aspect, gaps));
+}
+
+/** The left side on the right. */
+function mirrored(part: LaidOut): LaidOut {
+  const { start, points } = part.lines;
+  const flip = (x: number) => part.width - x;
+  const lines = { start, points: Array.from(points, (at, i) => (i % 2 ? at : flip(at))) };
+  return { ...part, x: part.x.map(flip), lines };
+}
+
+function wrapped(
   part: LaidOut,
   reach: Reach,
   height: Float64Array,
@@ -40,7 +60,7 @@ export function wrapColumns(
   const count = Math.round(
     Math.sqrt((aspect * part.height) / (part.width + 2 * gaps.nodeGap + gaps.edgeGap)),
   );
-  if (count < LEAST_COLUMNS || part.height <= LEAST_HEIGHT) return part;
+  if (count < 2) return part;
   const cuts = chooseCuts(part, height, count);
   if (cuts.length === 0) return part;
 

@@ -35,11 +35,10 @@ export function showPage(
     done();
   });
   const answer = () => {
-    const selected = channel.get("selected");
-    channel.change(
-      "details",
-      selected === null ? null : detailsOf(saved, selected, channel.get("cursor")),
-    );
+    const cursor = channel.get("cursor");
+    const running = cursor < saved.steps.length ? saved.steps[cursor - 1]?.node : undefined;
+    const node = channel.get("selected") ?? running;
+    channel.change("details", node === undefined ? null : detailsOf(saved, node, cursor));
   };
   channel.on("selected", answer);
   channel.on("cursor", answer);

@@ -7,7 +7,7 @@ import type { Box } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { graphs } from "../testing/graphs";
 import { FakePath2D, RecordingPen, type Stroke } from "../testing/pen";
-import { sceneOf } from "../testing/scenes";
+import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { paintPicture } from "./canvas_picture";
 import { withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
@@ -63,7 +63,7 @@ describe("near, the canvas", () => {
   });
 
   it("draws each kind of node in its colours of each theme", () => {
-    const scene = sceneOf(MODELS["h = w * x + b"]());
+    const scene = plainSceneOf(MODELS["h = w * x + b"]());
     for (const [theme, leaf, op] of [
       ["light", "#fff3da", "#ffffff"],
       ["dark", "#362a12", "#22262c"],

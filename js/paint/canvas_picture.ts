@@ -14,6 +14,7 @@ import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { type Pen, type Place2D, paintParts } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
+import { stepOf } from "./phases";
 
 /** What a canvas draws of one scene. */
 export interface Picture2D {
@@ -108,12 +109,11 @@ export function paintHeads(
 }
 
 /** A node with what is marked on its corners. */
-function allParts(node: SceneNode, { alarms, progress }: Marks): Part[] {
-  const step = node.group ? 0 : (progress?.recording.step[node.id] ?? 0);
+function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
-    ...alarmParts(node, alarms?.get(node.index) ?? ""),
-    ...stepParts(node, step),
+    ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
+    ...stepParts(node, stepOf(node, marks)),
   ];
 }
 

@@ -2,7 +2,7 @@ import { holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { phaseOf, phaseOfEdge } from "./phases";
+import { isOver, phaseOf, phaseOfEdge } from "./phases";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -25,7 +25,9 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies, quiet } = node;
-  const phase = quiet ? null : phaseOf(node, marks);
+  const found = quiet ? null : phaseOf(node, marks);
+  // Once all is done, a card is as it was, with its gradient in it.
+  const phase = found === "done" && isOver(marks) && node.shape.card ? "reached" : found;
   const { freed, selected, hits, hit, tint } = marks;
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
   const isHit = hits !== null && some(hits);
@@ -37,6 +39,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.group !== undefined, "gw-closed"],
+    [node.shape.card !== undefined, "gw-card"],
     [freed.size > 0 && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
     [marks.hovered === id, "is-hovered"],

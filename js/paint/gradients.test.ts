@@ -7,13 +7,13 @@ import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { graphs, MODELS } from "../testing/graphs";
-import { sceneOf } from "../testing/scenes";
+import { plainSceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
 
 function placed(graph: GraphModel, direction: Direction, situation = SITUATIONS[0] as never) {
-  const scene = sceneOf(graph, direction);
+  const scene = plainSceneOf(graph, direction);
   const { steps, run } = fakeRun(graph, situation);
   const recording = recordingOf(graph, steps, run);
   return { scene, steps, run, recording, labels: placeGradients(scene, recording, estimate) };

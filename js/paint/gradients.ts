@@ -1,9 +1,10 @@
 import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
+import type { CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
 import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
-import { gradientTexts, hasNotFinite } from "../text/gradient";
+import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
 
@@ -19,11 +20,19 @@ export interface GradientLabel extends Place {
   nodes: readonly number[];
   /** How many steps have to run before it is there. */
   from: number;
+  /** The kind of card in whose cell it stands. */
+  cell?: CardSize | "row" | "sum" | "total";
+  /** Whether it is a `.grad`. */
+  stored?: boolean;
+  /** Whether it waits there for its node to run. */
+  arrived?: boolean;
 }
 
 /** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
 export const FEW_EDGES = 40;
 const WIDEST = 128;
+/** How much of a row its number may take. */
+const ROW_SHARE = 0.55;
 /** Where along an edge its gradient may sit, best first; near the node that it arrives at. */
 const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
 /** Kept free around a node for the ring of the one that runs, px. */
@@ -32,9 +41,10 @@ const RING = 7;
 /** Finds a place for every gradient of a run, clear of boxes and of all other texts. */
 export function placeGradients(
   scene: Scene,
-  { run, step, flows }: Recording,
+  recording: Recording,
   measure: Measure,
 ): GradientLabel[] {
+  const { run, step, flows } = recording;
   if (run === null) return [];
   const obstacles = new Obstacles(scene, RING);
   const labels: GradientLabel[] = [];
@@ -44,10 +54,33 @@ export function placeGradients(
     labels.push({ ...rest, ...place });
   };
   const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
+  for (const node of scene.nodes) {
+    const label = cellLabel(node, recording, measure);
+    if (label) labels.push(label);
+    const sum = sumLabel(scene, node, recording, measure);
+    if (sum) labels.push(sum);
+  }
   run.edges.forEach((index, i) => {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
     if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
+    // A number is written once: the gradient of the only arrow into a card stands in the card.
+    const target = scene.nodes[edge.target];
+    if (recording.alone.has(index) && target.shape.card?.grad) return;
+    const row = target.shape.card?.rows[edge.row ?? -1];
+    if (row) {
+      const few = fewOf(run.values[i], run.norms[i]).find(
+        (text) => measure(text, "digits") < row.width * ROW_SHARE,
+      );
+      labels.push({
+        ...{ x: target.x, y: target.y + row.y, width: row.width, height: row.height },
+        ...{ key: `row ${index}`, text: few ?? "", edge: index, nodes: [target.id], cell: "row" },
+        alarming: isAlarming(run.values[i], run.norms[i]),
+        from: flows[index],
+      });
+      return;
+    }
+    if (target.shape.card?.sum) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
@@ -80,7 +113,7 @@ export function placeGradients(
     const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
     if (text === undefined) return;
     for (const index of scene.drawn[id]) {
-      if (scene.nodes[index].group) continue;
+      if (scene.nodes[index].group || scene.nodes[index].shape.card?.grad) continue;
       keep(placeBeside(scene, scene.nodes[index], widthOf(text), along, obstacles), {
         key: `${word} ${index}`,
         text,
@@ -97,6 +130,71 @@ export function placeGradients(
   return labels;
 }
 
+/** The gradient of a node, in the cell of its card; null where there is none to be told. */
+function cellLabel(
+  { id, index, x, y, leaf, shape: { card } }: SceneNode,
+  { gradients, stored, ready, step }: Recording,
+  measure: Measure,
+): GradientLabel | null {
+  const gradient = stored.get(id) ?? gradients.get(id);
+  if (!card?.grad || !gradient) return null;
+  const { size, grad, rows } = card;
+  const { values, norm } = gradient;
+  const fits = (text: string) =>
+    measure(text, size === "full" ? "number" : "digits") < grad.width - 8;
+  const texts = fewOf(values, norm);
+  const text = texts.find(fits) ?? texts.at(-1);
+  if (text === undefined) return null;
+  return {
+    ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
+    ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
+    from: leaf ? step[id] : ready[id],
+    cell: rows.length > 0 ? "total" : size,
+    // What arrived at a leaf is not what its `.grad` holds, unless that is known.
+    stored: stored.has(id),
+  };
+}
+
+/** What can be said of a gradient in a cell, best first. */
+function fewOf(values: Values | null, norm: JsonNumber | null): string[] {
+  return [
+    ...(values === null ? [] : [boardValues(values)]),
+    ...(norm === null ? [] : [`\u2016${boardNumber(norm)}\u2016`]),
+  ];
+}
+
+/** How the shares of a node add up, "−6.9 − 6.9", in its card; null where that does not fit. */
+function sumLabel(
+  scene: Scene,
+  { id, index, x, y, shape: { card } }: SceneNode,
+  { run, ready }: Recording,
+  measure: Measure,
+): GradientLabel | null {
+  if (!card?.sum || !run) return null;
+  const shares: number[] = [];
+  run.edges.forEach((edge, i) => {
+    const drawn = scene.edges[scene.edgeOf ? scene.edgeOf[edge] : edge];
+    const value = run.values[i];
+    if (drawn?.target === index && edgesOf(drawn).at(-1) === edge && typeof value === "number")
+      shares.push(value);
+  });
+  const text = shares
+    .map((share, i) =>
+      i === 0
+        ? boardNumber(share)
+        : `${share < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(share))}`,
+    )
+    .join(" ");
+  if (shares.length < 2 || measure(text, "cell") > card.sum.width - 6) return null;
+  const { sum } = card;
+  return {
+    ...{ x: x + sum.x, y: y + sum.y, width: sum.width, height: sum.height },
+    ...{ key: `sum ${index}`, text, alarming: false, edge: null, nodes: [id] },
+    from: ready[id],
+    cell: "sum",
+  };
+}
+
 /** Which of the labels are to be seen at the cursor. */
 export function visibleGradients(
   labels: readonly GradientLabel[],
@@ -105,11 +203,16 @@ export function visibleGradients(
 ): GradientLabel[] {
   const running = runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
-  return labels.filter(
-    ({ edge, nodes, from }) =>
-      (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
-      (few || from === 0 || (running !== null && nodes.includes(running))),
-  );
+  return labels
+    .filter(
+      ({ edge, nodes, from, cell }) =>
+        (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
+        (few || cell !== undefined || from === 0 || (running !== null && nodes.includes(running))),
+    )
+    .map((label) => {
+      const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];
+      return arrived ? { ...label, arrived } : label;
+    });
 }
 
 /** The gradients to be seen at a cursor; their places are found once per scene and run. */

@@ -1,4 +1,5 @@
 import type { Place } from "../scene/scene";
+import type { GradientLabel } from "./gradients";
 import { type Part, part } from "./parts";
 
 /** A text on its ground. */
@@ -8,6 +9,64 @@ export function labelParts({ x, y, width, height, text }: Place & { text: string
     part("text", { x, y: y + 3.5 }, text),
   ];
 }
+
+/** The classes of a gradient that is written somewhere. */
+export function gradientClass({ alarming, cell, stored, arrived }: GradientLabel): string {
+  return [
+    "gw-gradient",
+    alarming && "is-alarming",
+    cell && `gw-cell is-${cell}`,
+    stored && "is-stored",
+    arrived && "is-arrived",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** A gradient on an edge or beside a node, or in the cell of a card, which it fills. */
+export function gradientParts(label: GradientLabel): Part[] {
+  const { x, y, width, height, text, cell, stored } = label;
+  if (!cell) return labelParts(label);
+  if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
+  if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
+  const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
+  if (cell === "total")
+    return [
+      ground,
+      part("text", { class: "gw-cell-label", x: x - width / 2 + 8, y: y + 4 }, ".grad"),
+      part("text", { x: x + width / 2 - 8, y: y + 5 }, `= ${text}`),
+    ];
+  if (cell === "near")
+    return [ground, part("text", { x: x + width / 2 - 8, y: nearBaseline(label) }, text)];
+  return [
+    ground,
+    part("text", { class: "gw-cell-label", x, y: y - height / 2 + 17 }, stored ? ".grad" : "grad"),
+    part("text", { x, y: y - height / 2 + 46 }, text),
+  ];
+}
+
+/** The number of a small card stands above what it is the sum of. */
+function nearBaseline({ y, height }: Place): number {
+  return height > 30 ? y - height / 2 + 15.5 : y + 4.5;
+}
+
+/** Half of a hairline of the card stays seen. */
+const INSET = 0.6;
+
+/** The ground of a cell, within the corners of its card. */
+function cellData({ x, y, width, height, cell, stored }: GradientLabel): string {
+  const [left, top] = [x - width / 2 + INSET, y - height / 2 + INSET];
+  const [right, bottom] = [x + width / 2 - INSET, y + height / 2 - INSET];
+  const round = stored ? LEAF_RADIUS : CARD_RADIUS;
+  const r = round - INSET;
+  const corner =
+    cell !== "full" ? `H${left + r}Q${left},${bottom} ${left},${bottom - r}` : `H${left}`;
+  return `M${left},${top}H${right}V${bottom - r}Q${right},${bottom} ${right - r},${bottom}${corner}Z`;
+}
+
+/** How round the corners of cards are, px. */
+export const CARD_RADIUS = 8;
+export const LEAF_RADIUS = 14;
 
 /** A tag that says "NaN" or "!". */
 export function markPart(kind: "error" | "nan", x = 0): Part {

@@ -1,6 +1,7 @@
 import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
+import { CARD_RADIUS, LEAF_RADIUS } from "./label_parts";
 import { type Part, part } from "./parts";
 
 /** Distance of the ring of the node that runs, px. */
@@ -11,7 +12,8 @@ const QUIET_RADIUS = 9;
 export function nodeParts(node: SceneNode): Part[] {
   const { shape, leaf, root } = node;
   const { width, height, outline, flagHeight } = shape;
-  const radius = node.quiet ? QUIET_RADIUS : !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
+  const { card } = shape;
+  const radius = radiusOf(node);
   const box = (name: string, grow: number, rounded: number) =>
     part("rect", {
       class: name,
@@ -38,18 +40,32 @@ export function nodeParts(node: SceneNode): Part[] {
     );
   }
   parts.push(box("gw-focus-ring", outline + 4, radius + outline + 4));
-  if (root) parts.push(box("gw-outline", outline, radius + outline));
+  if (root && !card) parts.push(box("gw-outline", outline, radius + outline));
   parts.push(box("gw-box", 0, radius));
-  if (flagHeight > 0) {
+  if (card && (leaf || root)) {
+    parts.push(part("path", { class: "gw-head", d: flagData(width, height, card.header, radius) }));
+  } else if (flagHeight > 0) {
     parts.push(part("path", { class: "gw-flag", d: flagData(width, height, flagHeight, radius) }));
   }
-  for (const { text, style, x, y, anchor } of shape.texts) {
-    parts.push(
-      part("text", { class: `gw-text gw-text-${style}`, "text-anchor": anchor, x, y }, text),
-    );
+  for (const [x1, y1, x2, y2] of card?.rules ?? [])
+    parts.push(part("path", { class: "gw-rule", d: `M${x1},${y1}L${x2},${y2}` }));
+  card?.rows.forEach(({ y, width }, i) => {
+    const at = { x: 8 - width / 2, y: y + 4, "text-anchor": "start" };
+    parts.push(part("text", { class: "gw-text gw-text-cell", ...at }, node.rows?.[i] ?? ""));
+  });
+  for (const { text, style, x, y, anchor, head } of shape.texts) {
+    const name = `gw-text gw-text-${style}${head ? " gw-text-head" : ""}`;
+    parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
   if (node.group) parts.push(openSign(width, height));
   return node.quiet ? parts : [...parts, ...badges(node)];
+}
+
+/** How round the corners of a node are, px. */
+export function radiusOf({ shape: { card, height }, leaf, root, quiet }: SceneNode): number {
+  if (quiet) return QUIET_RADIUS;
+  if (card) return leaf ? LEAF_RADIUS : CARD_RADIUS;
+  return !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
 }
 
 /** A strip along the top of the box, with the box's rounded corners. */

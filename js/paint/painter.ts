@@ -5,10 +5,11 @@ import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { edgeClass, neighbours, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
-import { labelParts } from "./label_parts";
+import { gradientClass, gradientParts } from "./label_parts";
 import type { Marks } from "./marks";
 import { paintAlarm, paintNode, paintStep } from "./paint_node";
 import { makePart } from "./parts";
+import { stepOf } from "./phases";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
@@ -21,8 +22,9 @@ export class SvgPainter {
   constructor(layer: SVGGElement) {
     const root = select(layer);
     this.edges = root.append("g").attr("class", "gw-edges");
-    this.gradients = root.append("g").attr("class", "gw-gradients");
     this.nodes = root.append("g").attr("class", "gw-nodes");
+    // Over the nodes: a card has a cell for its gradient.
+    this.gradients = root.append("g").attr("class", "gw-gradients");
   }
 
   draw(
@@ -46,18 +48,18 @@ export class SvgPainter {
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
-        paintStep(this, node, node.group ? 0 : (marks.progress?.recording.step[node.id] ?? 0));
+        paintStep(this, node, stepOf(node, marks));
       });
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
-      .data(gradients, (label) => `${label.key} ${label.text}`)
+      .data(gradients, (label) => `${label.key} ${label.text} ${label.x} ${label.y}`)
       .join((enter) =>
         enter.append("g").each(function (label) {
-          this.append(...labelParts(label).map(makePart));
+          this.append(...gradientParts(label).map(makePart));
         }),
       )
-      .attr("class", ({ alarming }) => (alarming ? "gw-gradient is-alarming" : "gw-gradient"))
+      .attr("class", gradientClass)
       .attr("data-edge", ({ edge }) => edge)
       .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
   }

@@ -10,7 +10,10 @@ type EdgePhase = "flowed" | "passing" | "unreached" | null;
 
 /** What the drawing shows of backward at a node of the graph. */
 function nodePhase(id: number, { progress, ran, reached }: Marks): Phase {
-  if (progress) return stateAt(progress.recording, id, progress.cursor);
+  if (progress) {
+    const state = stateAt(progress.recording, id, progress.cursor);
+    return state === "running" && isOver({ progress }) ? "done" : state;
+  }
   if (!ran) return null;
   return reached.has(id) ? "reached" : "not reached";
 }
@@ -21,7 +24,21 @@ function edgePhase(index: number, { progress, ran, flowed }: Marks): EdgePhase {
   const { recording, cursor } = progress;
   if (recording.flows[index] === 0) return "unreached";
   if (!flowedAt(recording, index, cursor)) return null;
-  return recording.flows[index] === cursor ? "passing" : "flowed";
+  return recording.flows[index] === cursor && !isOver({ progress }) ? "passing" : "flowed";
+}
+
+/** Whether the pass has come to its end, where nothing runs any more. */
+export function isOver({ progress }: Pick<Marks, "progress">): boolean {
+  if (!progress) return false;
+  const { recording, cursor } = progress;
+  return cursor === recording.steps.length && recording.run?.ended !== "stopped";
+}
+
+/** The number to write at a drawn node of the step that runs it; 0 for none. On cards only while one steps. */
+export function stepOf({ id, group, shape }: SceneNode, { progress }: Marks): number {
+  if (!progress || group) return 0;
+  if (shape.card && (progress.cursor === 0 || isOver({ progress }))) return 0;
+  return progress.recording.step[id];
 }
 
 /** What backward has done at a drawn node, a closed box included. */

@@ -2,6 +2,7 @@ import { element, KEEP_KEYS } from "../dom/element";
 import { compactNumber, compactValues } from "../text/gradient";
 import { counted } from "../text/number";
 import type { ChainModel, FactorModel, GraphModel, PathModel } from "../wire";
+import { readable } from "./formula";
 import { type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
 
@@ -29,6 +30,10 @@ export function chainSection(
     true,
     element("p", "gw-note", note),
     ...paths.map((path, i) => pathView(path, i, paths.length, graph, opened, go)),
+    ...Array.from(
+      new Set(paths.flatMap(({ factors }) => factors.map((factor) => factor.note))),
+      (one) => one !== null && element("p", "gw-small", one),
+    ),
     sum !== null || written !== null
       ? element(
           "div",
@@ -72,7 +77,7 @@ function pathView(
 }
 
 function factorRow(
-  { node, target, code, value, note }: FactorModel,
+  { node, target, code, value }: FactorModel,
   key: string,
   graph: GraphModel,
   go: GoTo,
@@ -83,11 +88,10 @@ function factorRow(
     "li",
     {},
     element("span", "gw-path-edge", link(node, "from"), "→", link(target, "to")),
-    element("code", {}, code),
+    element("code", {}, readable(code)),
     value !== null &&
       compactValues(value) !== code &&
       element("code", "gw-path-value", `= ${compactValues(value)}`),
-    note !== null && element("span", "gw-small", note),
   );
 }
 

@@ -1,14 +1,13 @@
 import { element } from "../dom/element";
-import { compactNumber, compactValues, hasNotFinite } from "../text/gradient";
+import { boardValues, fewText, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shape";
 import type { ContributionModel, DetailsModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
+import { isFew } from "./tensor";
 
 const MOST_ROWS = 50;
-/** Tensors of at most so many values are written out. */
-const FEW = 4;
 
 /** How the gradient of a node adds up, where several are to come together: who gave how much, and the sum after each. */
 export function contributionsSection(
@@ -81,14 +80,15 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
 /** A tensor in a cell: its values when they are few, else its norm. */
 function amount(summary: TensorSummary | null): HTMLElement {
   if (summary === null) return element("td", "gw-dim", "not kept");
-  const { values, numel, norm, shape, note } = summary;
-  const few = values !== null && numel <= FEW && !summary.truncated;
+  const { values, norm, shape, note } = summary;
+  const few = isFew(summary);
   const text = few
-    ? compactValues(values)
+    ? boardValues(values ?? [])
     : norm === null
       ? formatShape(shape)
-      : `norm ${compactNumber(norm)}`;
-  const alarming = (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (few && hasNotFinite(values));
+      : fewText({ values: null, norm });
+  const alarming =
+    (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (few && hasNotFinite(values ?? []));
   return element(
     "td",
     {

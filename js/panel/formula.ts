@@ -1,35 +1,70 @@
 import { element } from "../dom/element";
-import type { FormulaModel } from "../wire";
-import { argumentName } from "./links";
+import { fewText } from "../text/gradient";
+import { formatShape } from "../text/shape";
+import type { DetailsModel, FormulaModel, InputModel, TensorSummary } from "../wire";
+import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
+import { isFew } from "./tensor";
 
-/** The derivative with respect to each input, as code. */
+/** What came in, the derivative with respect to each input as code, and what was passed on to it. */
 export function formulaSection(
-  formula: readonly FormulaModel[],
+  details: DetailsModel,
   opened: Opened,
-  more: HTMLElement | null = null,
+  go: GoTo,
 ): HTMLElement | null {
-  if (formula.length === 0) return null;
-  return section("formula", "Derivative", null, opened, true, ...formula.map(formulaItem), more);
+  const { formula, inputs, grad_input, grad_output } = details;
+  if (formula.length === 0 && grad_input === null) return null;
+  const passed = inputs.map((input, i) => ({ input, gradient: grad_input?.[i] ?? null }));
+  const items = formula.map((one) => {
+    const found = passed.find(({ input }) => input.input_nr === one.input_nr);
+    return formulaItem(one, found?.input, found?.gradient ?? null, go);
+  });
+  const others = passed
+    .filter(({ input }) => !formula.some(({ input_nr }) => input_nr === input.input_nr))
+    .filter(({ gradient }) => gradient !== null)
+    .map(({ input, gradient }) => formulaItem(null, input, gradient, go));
+  const [came] = grad_output ?? [];
+  return section(
+    "formula",
+    "Derivative",
+    came && grad_output?.length === 1 ? `came in ${briefly(came)}` : null,
+    opened,
+    true,
+    ...items,
+    ...others,
+    ...Array.from(new Set(formula.map(({ note }) => note)), (note) =>
+      note === null ? null : element("p", "gw-note", note),
+    ),
+    moreInputs(details),
+  );
 }
 
-function formulaItem({
-  input_nr,
-  argument,
-  code,
-  numbers,
-  source,
-  note,
-}: FormulaModel): HTMLElement {
+/** A tensor in a few words. */
+export function briefly(summary: TensorSummary): string {
+  if (isFew(summary)) return fewText(summary);
+  return summary.norm === null
+    ? formatShape(summary.shape)
+    : fewText({ values: null, norm: summary.norm });
+}
+
+function formulaItem(
+  formula: FormulaModel | null,
+  input: InputModel | undefined,
+  gradient: TensorSummary | null,
+  go: GoTo,
+): HTMLElement {
+  const nr = formula?.input_nr ?? input?.input_nr ?? null;
+  const argument = formula?.argument ?? input?.argument ?? null;
   return element(
     "div",
     "gw-item",
     element(
       "div",
       "gw-item-head",
-      element("span", "gw-dim", "gradient of"),
-      element("span", "gw-argument", argumentName(argument, input_nr)),
-      source === "torch" &&
+      element("span", "gw-argument", argumentName(argument, nr)),
+      ...(input ? ["→", nodeLink(input.node, input.label, `formula.${nr}`, go)] : []),
+      gradient && element("span", { class: "gw-passed", title: "passed on" }, briefly(gradient)),
+      formula?.source === "torch" &&
         element(
           "span",
           {
@@ -40,8 +75,17 @@ function formulaItem({
           "torch's own formula",
         ),
     ),
-    element("code", "gw-code", code),
-    numbers !== null && element("code", "gw-code gw-numbers", numbers),
-    note !== null && element("p", "gw-note", note),
+    formula && element("code", "gw-code", readable(formula.code)),
+    formula !== null &&
+      formula.numbers !== null &&
+      element("code", "gw-code gw-numbers", readable(formula.numbers)),
   );
+}
+
+/** Code with what torch saves of a shape written as the shape it is. */
+export function readable(code: string): string {
+  return code
+    .replace(/\b(\w+?)_sym_sizes\b/g, "$1.shape")
+    .replace(/\b(\w+?)_sym_numel\b/g, "$1.numel()")
+    .replace(/\b(\w+?)_sym_argsize_(\d+)\b/g, "$1.shape[$2]");
 }

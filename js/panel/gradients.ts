@@ -1,85 +1,97 @@
 import { element } from "../dom/element";
 import type { Progress } from "../steps/recording";
 import type { DetailsModel, TensorSummary } from "../wire";
+import { facts, outputsSection } from "./facts";
 import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { andMore, type Opened, section, sentence } from "./sections";
-import { tensorView } from "./tensor";
+import { isFew, tensorHead, tensorView } from "./tensor";
 
-/** What `.grad` holds, what flowed in and what was passed on: three things learners mix up, so each says which it is. */
-export function tensorSections(
-  details: DetailsModel,
-  opened: Opened,
-  go: GoTo,
-  progress: Progress | null = null,
-): HTMLElement[] {
-  const stored = grad(details, opened, progress !== null);
-  const flow = [gradOutput(details, opened), gradInput(details, opened, go)];
-  if (details.value === null) return [...flow, stored];
-  // A leaf is there to hold its value and its gradient; an operation, to pass gradients on.
-  const value = section(
-    "value",
-    "Value",
-    null,
-    opened,
-    true,
-    tensorView(details.value, "value"),
-    sentence(details.value.origin),
-  );
-  return [stored, value, ...flow];
+/** One sentence why no gradient stands in the cell; null where one does, or where what is said says enough. */
+export function whyNone(details: DetailsModel, progress: Progress | null): HTMLElement | null {
+  const said = sentence(reasonOf(details, progress));
+  if (said) said.dataset.section = "why";
+  return said;
 }
 
-function grad(details: DetailsModel, opened: Opened, stepping: boolean): HTMLElement {
-  const { grad, grad_note, name, explained } = details;
-  const title = `Stored in ${name !== null && name.length < 24 ? name : ""}.grad`;
-  if (grad !== null) {
-    const isZero = grad.numel > 0 && grad.zeros === grad.numel;
-    const note = isZero ? sentence(explained) : null;
-    return section("grad", title, null, opened, true, note, tensorView(grad, "grad"));
-  }
+function reasonOf(details: DetailsModel, progress: Progress | null): string | null {
+  const { kind, grad, grad_output, grad_note, explained } = details;
+  if (kind !== "leaf") return grad_output === null ? grad_note.grad_output : null;
+  if (grad !== null) return grad.numel > 0 && grad.zeros === grad.numel ? explained : null;
   // While one steps through a pass, what that pass did says more.
-  const why = stepping ? grad_note.grad : (explained ?? grad_note.grad);
-  return section("grad", title, "None", opened, true, sentence(why));
+  return progress ? grad_note.grad : (explained ?? grad_note.grad);
+}
+
+/** The node's tensor in full: what it is, all that is known of its numbers, and where that is known from. */
+export function tensorSection(details: DetailsModel, opened: Opened): HTMLElement {
+  const { value, value_note, shape, dtype, device, grad, grad_note, kind } = details;
+  const known = shape && dtype && device ? tensorHead({ shape, dtype, device }) : null;
+  return section(
+    "tensor",
+    "Tensor",
+    known,
+    opened,
+    false,
+    facts(details),
+    value && element("div", { "data-section": "value" }, tensorView(value, "value")),
+    sentence(value?.origin ?? value_note),
+    grad &&
+      element(
+        "div",
+        { "data-section": "grad" },
+        element("b", {}, ".grad"),
+        tensorView(grad, "grad"),
+      ),
+    kind === "op" && grad === null && sentence(grad_note.grad),
+    outputsSection(details.outputs, details.output_count, opened),
+  );
+}
+
+/** What flowed in and what was passed on, in full, where that is more than a few numbers. */
+export function flowSections(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement[] {
+  const { grad_output, grad_input } = details;
+  const isMore = (all: (TensorSummary | null)[] | null) =>
+    all !== null && (all.length > 1 || all.some((one) => one && !isFew(one)));
+  const found: HTMLElement[] = [];
+  if (isMore(grad_output)) found.push(gradOutput(details, opened));
+  if (grad_input?.some((one) => one && !isFew(one))) found.push(gradInput(details, opened, go));
+  return found;
 }
 
 function gradOutput(
-  { grad_output, grad_note, outputs, output_count }: DetailsModel,
+  { grad_output, outputs, output_count }: DetailsModel,
   opened: Opened,
 ): HTMLElement {
+  const all = grad_output ?? [];
   return section(
     "grad_output",
     "Gradient that flowed in",
-    grad_output === null ? "None" : null,
+    null,
     opened,
-    true,
-    ...(grad_output === null
-      ? [sentence(grad_note.grad_output)]
-      : grad_output.map((gradient, i) =>
-          element(
-            "div",
-            "gw-item",
-            grad_output.length > 1 &&
-              element("div", "gw-item-head", outputs[i]?.name ?? `output ${i}`),
-            gradient === null
-              ? nothing("None arrived for this output.")
-              : tensorView(gradient, `grad_output.${i}`),
-          ),
-        )),
-    grad_output && andMore(Math.max(output_count, grad_output.length), grad_output.length),
+    all.length > 1,
+    ...all.map((gradient, i) =>
+      element(
+        "div",
+        "gw-item",
+        all.length > 1 && element("div", "gw-item-head", outputs[i]?.name ?? `output ${i}`),
+        gradient === null
+          ? sentence("None arrived for this output.")
+          : tensorView(gradient, `grad_output.${i}`),
+      ),
+    ),
+    andMore(Math.max(output_count, all.length), all.length),
   );
 }
 
 function gradInput(details: DetailsModel, opened: Opened, go: GoTo): HTMLElement {
-  const { grad_input, grad_note, inputs, kind } = details;
+  const { grad_input, inputs } = details;
   return section(
     "grad_input",
     "Gradients passed on",
-    grad_input === null ? "None" : null,
+    null,
     opened,
-    kind === "op",
-    ...(grad_input === null
-      ? [sentence(grad_note.grad_input)]
-      : grad_input.map((gradient, i) => passedOn(gradient, inputs[i], i, go))),
-    grad_input && moreInputs(details),
+    false,
+    ...(grad_input ?? []).map((gradient, i) => passedOn(gradient, inputs[i], i, go)),
+    moreInputs(details),
   );
 }
 
@@ -101,11 +113,7 @@ function passedOn(
         nodeLink(input.node, input.label, `grad_input.${i}`, go),
       ),
     gradient === null
-      ? nothing("None was passed on here.")
+      ? sentence("None was passed on here.")
       : tensorView(gradient, `grad_input.${i}`),
   );
-}
-
-function nothing(text: string): HTMLElement {
-  return element("p", "gw-note", text);
 }

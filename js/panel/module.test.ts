@@ -101,7 +101,8 @@ describe("a module in the panel", () => {
   });
 
   it("is shown by a click on the head of its frame, and opened and closed from the panel", async () => {
-    const { one, click, action, title, selected } = await view();
+    const { one, click, depth, action, title, selected } = await view();
+    await depth("all");
     await click('.gw-frame-heads .gw-group-frame[data-path="net/0"] .gw-frame-head text');
     expect(title()).toBe("net.0");
     expect(new Set(selected())).toEqual(new Set(["net/0"]));
@@ -166,7 +167,7 @@ describe("a module in the panel", () => {
     const box = [...host.querySelectorAll<SVGGElement>(".gw-svg .gw-closed")].find(
       (each) => each.dataset.group === path,
     ) as SVGGElement;
-    expect(box.textContent).toMatch(/<img.*· 5 nodes/);
+    expect(box.textContent).toMatch(/<img.*<img/);
     box.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     await nextFrame();
     expect(one(".gw-panel .gw-op-name").textContent).toBe(`${EVIL} (watched)`);

@@ -97,6 +97,7 @@ describe("moduleFacts", () => {
       edges: places,
       values: places.map(() => null),
       norms: places.map((i) => i + 1),
+      arrived: [],
       grads: [],
       marks: [],
     };

@@ -5,11 +5,12 @@ import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { DetailsModel, GraphModel } from "../wire";
+import { cells } from "./cells";
 import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
-import { tensorSections } from "./gradients";
+import { flowSections, tensorSection, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
 import { savedSection } from "./saved";
@@ -45,7 +46,11 @@ export class Panel {
   private module: SelectedModule | null = null;
   private timer = 0;
 
-  constructor(private readonly events: PanelEvents) {
+  constructor(
+    private readonly events: PanelEvents,
+    /** What is shown while nothing is selected, below how much there is. */
+    private readonly help: HTMLElement = element("div"),
+  ) {
     const close = button(
       { label: "Close the details panel", icon: ICONS.close, class: "gw-button gw-panel-close" },
       events.close,
@@ -78,16 +83,22 @@ export class Panel {
     }
     this.bar.replaceChildren(
       ...(selected === null
-        ? [element("span", "gw-node-number", "Details")]
-        : chips(graph, selected)),
+        ? [element("span", "gw-node-number", "Legend and keys")]
+        : [...chips(graph, selected), stateBadge(progress, selected)].filter(
+            (one) => one !== null,
+          )),
     );
-    if (selected === null) this.fill(null, graphSummary(graph));
+    if (selected === null) this.fill(null, [graphSummary(graph), this.help]);
     else if (details?.id === selected)
       this.fill(selected, this.detailsView(graph, details, progress));
     else {
       const waiting = element("p", "gw-loading", "Loading details…");
       this.body.setAttribute("aria-busy", "true");
-      this.fill(selected, [heading(graph, selected), stateBadge(progress, selected), waiting]);
+      this.fill(selected, [
+        heading(graph, selected),
+        isAutograd(graph.nodes[selected]) ? cells(graph.nodes[selected], null, progress) : null,
+        waiting,
+      ]);
       this.timer = window.setTimeout(() => {
         waiting.textContent =
           "Still waiting for Python. The kernel may be busy running a cell, or gone; the details appear when it answers.";
@@ -110,33 +121,28 @@ export class Panel {
   ): (Node | null)[] {
     const { opened } = this;
     const go = this.events.goTo;
-    if (!isAutograd(details)) return quietView(graph, details, opened, go);
+    if (graph.static || !isAutograd(details))
+      return quietView(graph, details, opened, go, this.events.goToModule);
+    const of = (part: keyof DetailsModel, title: string) =>
+      failedSection(details, part, title, opened);
     return [
       heading(graph, details.id, details.name, details.module, this.events.goToModule),
-      stateBadge(progress, details.id),
-      element("p", "gw-about", details.about),
+      cells(graph.nodes[details.id], details, progress),
+      whyNone(details, progress),
+      contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
+      of("formula", "Derivative") ?? formulaSection(details, opened, go),
+      chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
+      of("explained", "Why"),
       sourceSection(details),
-      details.forward === null
-        ? null
-        : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
-      facts(details),
-      outputsSection(details.outputs, details.output_count, opened),
-      ...(graph.static
-        ? [valueSection(details, opened), noGradient(details, opened)]
-        : tensorSections(details, opened, go, progress)),
-      contributionsSection(details, opened, go) ??
-        failedSection(details, "contributions", "How the gradient adds up", opened),
-      formulaSection(details.formula, opened, moreInputs(details)) ??
-        failedSection(details, "formula", "Derivative", opened),
-      chainSection(details.chain, graph, opened, go) ??
-        failedSection(details, "chain", "Chain rule", opened),
-      failedSection(details, "saved", "Saved for backward", opened) ??
-        ((details.kind === "op" || details.saved.length > 0) && !graph.static
+      tensorSection(details, opened),
+      ...flowSections(details, opened, go),
+      of("saved", "Saved for backward") ??
+        (details.kind === "op" || details.saved.length > 0
           ? savedSection(details.saved, details.saved_count, opened)
           : null),
-      failedSection(details, "explained", "Why", opened),
       inputsSection(details, opened, go),
       consumersSection(details, opened, go),
+      aboutSection(details, opened),
     ];
   }
 
@@ -169,22 +175,29 @@ export class Panel {
   }
 }
 
-/** What there is to say of a constant, a cut or a tensor outside the graph. */
+/** What there is to say of a constant, a cut or a tensor outside the graph, and of a node of a static graph. */
 function quietView(
   graph: GraphModel,
   details: DetailsModel,
   opened: Opened,
   go: GoTo,
+  goToModule: (path: string) => void,
 ): (Node | null)[] {
   return [
-    heading(graph, details.id, details.name),
+    heading(graph, details.id, details.name, details.module, goToModule),
     element("p", "gw-about", details.about),
+    details.forward === null
+      ? null
+      : element("code", { class: "gw-forward", title: "The forward operation" }, details.forward),
     details.cuts.some(({ line }) => isSameLine(line, details.source))
       ? null
       : sourceSection(details),
-    facts(details),
-    cutsSection(details.cuts, opened, go),
     valueSection(details, opened),
+    cutsSection(details.cuts, opened, go),
+    facts(details),
+    outputsSection(details.outputs, details.output_count, opened),
+    graph.static && isAutograd(details) ? noGradient(details, opened) : null,
+    inputsSection(details, opened, go),
     consumersSection(details, opened, go),
   ];
 }
@@ -203,7 +216,7 @@ function inputsSection(details: DetailsModel, opened: Opened, go: GoTo): HTMLEle
   if (input_count === 0) return null;
   const rows = inputRows(inputs, no_grad_inputs, go, constants);
   const count = String(input_count);
-  return section("inputs", "Inputs", count, opened, true, rows, moreInputs(details));
+  return section("inputs", "Inputs", count, opened, false, rows, moreInputs(details));
 }
 
 function consumersSection(
@@ -214,7 +227,7 @@ function consumersSection(
   if (consumers.length === 0) return null;
   const title = kind === "outside" ? "Values taken by" : "Used by";
   const rows = consumerRows(consumers, consumer_count, go);
-  return section("consumers", title, String(consumer_count), opened, true, rows);
+  return section("consumers", title, String(consumer_count), opened, false, rows);
 }
 
 function chips(graph: GraphModel, id: number): HTMLElement[] {
@@ -270,44 +283,35 @@ function heading(
   );
 }
 
-function graphSummary(graph: GraphModel): (Node | null)[] {
+function graphSummary(graph: GraphModel): HTMLElement {
   const nodes = graph.nodes.filter(isAutograd).length;
   const edges = graph.edges.filter(({ kind }) => kind === "gradient").length;
-  const key = (keys: string[], text: string) =>
+  return element(
+    "div",
+    "gw-summary",
+    element("h2", "gw-title", graphName(graph)),
     element(
-      "li",
-      {},
-      element("span", "gw-keys", ...keys.map((name) => element("kbd", {}, name))),
-      text,
-    );
-  return [
-    element(
-      "div",
-      "gw-summary",
-      element("h2", "gw-title", graphName(graph)),
-      element(
-        "p",
-        "gw-about",
-        `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${leafCount(graph)}.`,
-      ),
-      element(
-        "p",
-        "gw-about",
+      "p",
+      "gw-about",
+      `${counted(nodes, "node")}, ${counted(edges, "edge")}, ${leafCount(graph)}. ${
         graph.static
           ? "Click a node to see what it calls, and with what."
-          : "Click a node to see its tensor and gradients, a module's box to see what is in it. The arrow above saves the picture.",
-      ),
-      element(
-        "ul",
-        "gw-key-list",
-        key(["←", "↑", "↓", "→"], "walk along edges"),
-        key(["Enter"], "select, open a box"),
-        key(["Space"], "select"),
-        key(["+", "−"], "open or close a box, or zoom"),
-        key(["/"], "find"),
-        key(["f"], "fit"),
-        key(["Esc"], "leave"),
-      ),
+          : "Click a node to see its tensor and gradients, a module's box to see what is in it."
+      }`,
     ),
-  ];
+  );
+}
+
+/** What a node is, in prose, with the schema of its operation. */
+function aboutSection({ about, forward, op }: DetailsModel, opened: Opened): HTMLElement {
+  return section(
+    "about",
+    `About ${oneLine(op)}`,
+    null,
+    opened,
+    false,
+    element("p", "gw-about", about),
+    forward !== null &&
+      element("code", { class: "gw-forward", title: "The forward operation" }, forward),
+  );
 }

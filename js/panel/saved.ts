@@ -16,7 +16,7 @@ export function savedSection(
     "Saved for backward",
     saved.length === 0 ? "nothing" : freed ? "freed" : counted(count, "value"),
     opened,
-    true,
+    false,
     ...(saved.length === 0
       ? [element("p", "gw-note", "This node needs no values of the forward pass.")]
       : saved.map(savedItem)),

@@ -94,7 +94,7 @@ describe("what was watched, in the panel", () => {
 
   it("explains why a leaf has no gradient, and why it is zero", () => {
     const explained = "w is cut off.";
-    expect(shown(cut(), "w", { explained }).section("grad")?.textContent).toContain(explained);
+    expect(shown(cut(), "w", { explained }).section("why")?.textContent).toContain(explained);
     const zero = {
       shape: [2],
       dtype: "torch.float32",
@@ -113,7 +113,7 @@ describe("what was watched, in the panel", () => {
       note: null,
     };
     const about = (grad: typeof zero) =>
-      shown(cut(), "w", { explained, grad }).section("grad")?.textContent;
+      shown(cut(), "w", { explained, grad }).section("why")?.textContent ?? "";
     expect(about(zero)).toContain(explained);
     expect(about({ ...zero, zeros: 1 })).not.toContain(explained);
   });

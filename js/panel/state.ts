@@ -1,11 +1,12 @@
 import { element } from "../dom/element";
-import { type Progress, stateAt } from "../steps/recording";
+import { isOver, type Progress, stateAt } from "../steps/recording";
 import { describeState } from "../steps/words";
 
 /** Where the node stands in the backward that is stepped through; null when none is. */
 export function stateBadge(progress: Progress | null, id: number): HTMLElement | null {
   if (!progress || progress.recording.steps.length === 0) return null;
-  const state = stateAt(progress.recording, id, progress.cursor);
+  const found = stateAt(progress.recording, id, progress.cursor);
+  const state = found === "running" && isOver(progress) ? "done" : found;
   return element(
     "p",
     { class: `gw-state is-${state.replace(" ", "-")}`, "data-section": "state" },

@@ -41,7 +41,7 @@ describe("the panel while stepping", () => {
     const { part, went } = shown(X, 5);
     expect(rows(part("contributions"))).toEqual([
       ["3", "y2 as other", "8", "8"],
-      ["4", "y1 as self", "-4", "4"],
+      ["4", "y1 as self", "\u22124", "4"],
     ]);
     for (const link of part("contributions")?.querySelectorAll("button") ?? []) link.click();
     expect(went).toEqual([3, 2]);

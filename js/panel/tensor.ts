@@ -11,6 +11,16 @@ import { formatShape } from "../text/shape";
 import type { JsonNumber, TensorSummary } from "../wire";
 import { valuesTable } from "./values";
 
+/** Tensors of at most so many numbers are written out on one line. */
+const FEW = 4;
+/** Of at most so many numbers, all of which are shown, there are no statistics. */
+const SEEN_AT_ONCE = 16;
+
+/** Whether the numbers of a tensor fit on a line. */
+export function isFew({ values, numel, truncated }: TensorSummary): boolean {
+  return values !== null && numel <= FEW && !truncated;
+}
+
 /** A tensor: what it is, some of its values, and its statistics. */
 export function tensorView(summary: TensorSummary, key: string): HTMLElement {
   return element(
@@ -31,7 +41,7 @@ export function tensorView(summary: TensorSummary, key: string): HTMLElement {
 }
 
 /** `(64, 3) · float32 · cpu` */
-function tensorHead({
+export function tensorHead({
   shape,
   dtype,
   device,
@@ -53,7 +63,7 @@ function statistics(summary: TensorSummary): HTMLElement | null {
   if (summary.numel === 0 && summary.note === null) {
     return element("p", "gw-small", "This tensor is empty: it holds no values.");
   }
-  if (summary.numel < 2 && !summary.nan && !summary.inf) return null;
+  if (summary.numel <= SEEN_AT_ONCE && summary.values !== null && !summary.truncated) return null;
   const float = isFloat(summary.dtype);
   const numbers: [string, JsonNumber | null][] = [
     ["min", summary.min],

@@ -23,12 +23,12 @@ function sceneOf(
   graph: GraphModel,
   change: (folding: Folding, tree: ReturnType<typeof groupedGraph>["tree"]) => Folding = (f) => f,
   direction: Direction = "down",
-  aspect?: number,
+  room?: { width: number; height: number },
 ): Scene {
   const grouped = groupedGraph(graph);
   const folding = change(firstFolding(grouped.tree), grouped.tree);
   return makeScene(graph, foldedPlan(grouped, folding), direction, estimate, {
-    aspect,
+    room,
   });
 }
 
@@ -82,8 +82,8 @@ describe("a picture with groups", () => {
       const scene = sceneOf(perceptron, (f, tree) => toDepth(tree, f, depth), direction);
       expect(faults(scene, perceptron)).toEqual([]);
     }
-    for (const aspect of [undefined, 1.8]) {
-      const scene = sceneOf(transformer, (f, tree) => toDepth(tree, f, 3), direction, aspect);
+    for (const room of [undefined, { width: 1200, height: 600 }]) {
+      const scene = sceneOf(transformer, (f, tree) => toDepth(tree, f, 3), direction, room);
       expect(faults(scene, transformer)).toEqual([]);
     }
   });

@@ -4,36 +4,47 @@ import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
 import { boxWords } from "./box_words";
+import { cardSize } from "./card";
 import { moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
 import { classOf } from "./module_class";
+import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
-import type { Plan } from "./plan";
+import type { ClosedGroup, Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
+import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
-import { type BoxSize, type NodeShape, shapeOf } from "./shape";
+import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
+import type { Size } from "./views";
 
 interface SceneOptions {
-  /** Wanted width over height of a picture that would be far too long otherwise; left out, it is drawn as long as it comes. */
-  aspect?: number | undefined;
+  /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
+  room?: Size | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
   shapes?: readonly NodeShape[];
+  /** Whether small graphs are drawn as cards. */
+  cards?: boolean;
 }
+
+/** Between cards, px: there is room for a number on an arrow. */
+const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
 
 /** Between the border of a frame and what lies in it, px. */
-const PADDING = 18;
+const PADDING = 12;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
+/** The same on a board, where a leaf adds its shares up in rows. */
+const MOST_USES_ON_BOARD = 8;
 
 /** Lays a picture of a graph out and works out everything there is to draw. Does not touch the DOM. */
 export function makeScene(
@@ -44,11 +55,15 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const horizontal = isHorizontal(direction);
+  const { cards = true } = options;
+  const card = cards ? cardIn(graph, plan) : null;
+  // On a board the arrows are not labelled: which operand is which is told by hovering.
+  if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
-  const times = timesDrawn(graph, plan);
+  const times = timesDrawn(graph, plan, cards);
   const flags = flagsIn(graph, plan);
-  const { shapes = shapesOf(graph, plan, direction, measure, times) } = options;
-  const placed = place(plan, shapes, times, direction, measure, options);
+  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
+  const placed = place(plan, shapes, times, direction, measure, options, card);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
     const { id, group } = nodes[owner];
@@ -77,6 +92,7 @@ export function makeScene(
     frames: sceneFrames(plan, placed, direction, measure),
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
+  nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   return scene;
@@ -97,10 +113,12 @@ function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolea
 }
 
 /** Per node of the plan, how often it is drawn: a leaf that many use, once per use. */
-export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan): Int32Array {
+export function timesDrawn(graph: GraphModel, { nodes, edges }: Plan, cards = true): Int32Array {
   const uses = new Int32Array(nodes.length);
   for (const edge of edges) uses[edge.target]++;
-  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > MOST_USES_OF_ONE ? used : 1));
+  const isBoard = cards && cardIn(graph, { nodes }) !== null;
+  const most = isBoard ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
+  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
 }
 
 /** The boxes and words of all nodes of the picture; each box at least as large as the given one, if any. */
@@ -111,15 +129,51 @@ export function shapesOf(
   measure: Measure,
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
+  cards = true,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
+  const card = cards ? cardIn(graph, plan) : null;
+  const hasBoxes = plan.nodes.some(({ group }) => group);
+  const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
-      ? boxWords(group, classOf(graph, group.paths[0]), flags[i], measure)
-      : wordsOf(graph.nodes[id], flags[i], times[i], measure);
-    return shapeOf(words, isLeaf(graph, node), isHorizontal(direction), measure, least[i]);
+      ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
+      : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    // Between boxes an operation is but a sign.
+    const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
+    if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
+    return shapeOf(
+      words,
+      isLeaf(graph, node),
+      isHorizontal(direction),
+      measure,
+      least[i],
+      group || isSign ? null : card,
+    );
   });
+}
+
+/** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */
+function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | null {
+  const size = cardSize(nodes.length, graph.static);
+  return size && nodes.some(({ group }) => group) ? "near" : size;
+}
+
+/** The shapes of the parameters in a closed box. */
+function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
+  return members.flatMap((v) => {
+    const { kind, shape } = graph.nodes[v];
+    return kind === "leaf" && shape ? [shape] : [];
+  });
+}
+
+/** Per node of the plan, how many gradients are added up at it. */
+function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
+  const shares = new Int32Array(plan.nodes.length);
+  for (const { target, edges } of plan.edges)
+    if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;
+  return shares;
 }
 
 /** Per node of the plan, what the flags of the outputs in it say. */
@@ -139,7 +193,8 @@ function place(
   times: Int32Array,
   direction: Direction,
   measure: Measure,
-  { aspect, cache }: SceneOptions,
+  { room, cache }: SceneOptions,
+  card: CardSize | null,
 ): Layout {
   const horizontal = isHorizontal(direction);
   const widest = edges.reduce(
@@ -155,23 +210,37 @@ function place(
     shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
   };
   const gaps = {
-    nodeGap: horizontal ? 18 : 26,
-    rankGap: horizontal ? Math.max(52, Math.min(96, widest + 34)) : 50,
-    ...(aspect === undefined ? {} : { aspect: horizontal ? 1 / aspect : aspect }),
+    nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
+    rankGap: card
+      ? CARD_GAPS[card].rank
+      : horizontal
+        ? Math.max(52, Math.min(96, widest + 34))
+        : 50,
+    ...(room && wrapIn(room, direction)),
   };
   // A picture without boxes may take all the effort there is: nothing will open in it.
   if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
   const boxes = {
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => (horizontal ? 0 : titleWidth(path, measure))),
+    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
   };
-  // Where the layout is turned, its top is not the drawing's: there is room for the title on every side then.
-  const room =
-    direction === "down"
-      ? { header: HEADER + 8, padding: PADDING }
-      : { header: HEADER + 4, padding: HEADER + 4 };
-  return layout({ ...input, boxes }, { ...gaps, ...room, ...(cache && { cache }) });
+  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
+  const title = HEADER + 4;
+  const border = horizontal
+    ? { header: PADDING, padding: PADDING, side: title - PADDING }
+    : { header: title, padding: direction === "down" ? PADDING : title };
+  return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
+}
+
+/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
+function wrapIn({ width, height }: Size, direction: Direction) {
+  const horizontal = isHorizontal(direction);
+  return {
+    aspect: horizontal ? height / width : width / height,
+    long: horizontal ? width : height,
+    reversed: direction === "left" || direction === "up",
+  };
 }
 
 function sceneFrames(
@@ -224,12 +293,16 @@ function sceneEdges(
     },
     (edge) => labelSize(edge, horizontal, measure),
   );
+  const rows = rowsOf(routes, edges, placed, shapes, horizontal);
   const curveOf = (e: number) => {
     const route = routes[e];
     if (placed.backward[e]) return smoothUp(route);
     const centre = placed.x[placed.edgeTarget[e]];
     const [end] = route[route.length - 1];
-    const arrive = centre + (end - centre) * share[edges[e].target];
+    const row = rows.get(e);
+    const cell = shapes[edges[e].target].card?.rows[row ?? -1];
+    const arrive =
+      cell && horizontal ? centre + cell.y : centre + (end - centre) * share[edges[e].target];
     return smooth(moveEnds(route, leave[e], arrive));
   };
   return edges.map(({ source, edges: parts, folded, count }, index): SceneEdge => {
@@ -243,11 +316,38 @@ function sceneEdges(
       bounds: boundsOf(curve),
       label: null,
       backward: placed.backward[index] === 1,
+      ...(rows.has(index) && { row: rows.get(index) as number }),
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
       ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
       ...edgePart(kindOfMerged(graph, parts)),
     };
   });
+}
+
+/** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */
+function rowsOf(
+  routes: readonly (readonly [number, number][])[],
+  edges: Plan["edges"],
+  placed: Layout,
+  shapes: readonly NodeShape[],
+  horizontal: boolean,
+): Map<number, number> {
+  const into = new Map<number, number[]>();
+  edges.forEach(({ target }, e) => {
+    if (!shapes[target].card?.rows.length || placed.backward[e]) return;
+    into.set(target, [...(into.get(target) ?? []), e]);
+  });
+  // From above where they come from the side: by where each was before its last bend.
+  const before = (e: number) => routes[e][Math.max(0, routes[e].length - 2)][0];
+  const end = (e: number) => routes[e][routes[e].length - 1][0];
+  const rows = new Map<number, number>();
+  for (const arriving of into.values()) {
+    if (horizontal) arriving.sort((a, b) => end(a) - end(b) || before(a) - before(b) || a - b);
+    arriving.forEach((e, row) => {
+      rows.set(e, row);
+    });
+  }
+  return rows;
 }
 
 function boundsOf(curve: Float64Array): [number, number, number, number] {

@@ -1,4 +1,4 @@
-import { compactValues } from "../text/gradient";
+import { boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
@@ -17,6 +17,12 @@ export interface NodeWords {
   flag: string | null;
   /** One line per operand that needs no gradient, or one for all when there are many. */
   stubs: Stub[];
+  /** What the operation is called on a board. */
+  sign?: string | null;
+  /** What it holds or gave, when that fits. */
+  value?: string | null;
+  /** How many gradients are added up at it. */
+  shares?: number;
   /** Drawn small: what no gradient flows through. */
   quiet?: boolean;
 }
@@ -32,6 +38,7 @@ const NAME_ROOM = 130;
 const SHAPE_ROOM = 170;
 const ARGUMENT_ROOM = 90;
 const QUIET_ROOM = 150;
+const VALUE_ROOM = 90;
 const MANY_STUBS = 5;
 
 export function wordsOf(
@@ -57,7 +64,16 @@ export function wordsOf(
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
+    sign: node.sign,
+    value: fittingValue(node, measure),
   };
+}
+
+/** The value of a node as it stands in a card; null when it is not known or too long. */
+function fittingValue({ value }: NodeModel, measure: Measure): string | null {
+  if (value === null) return null;
+  const text = boardValues(value);
+  return measure(text, "digits") <= VALUE_ROOM ? text : null;
 }
 
 /** What a leaf of a static graph is, "parameter"; null of anything else. */
@@ -79,6 +95,7 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
     uses: null,
     flag: null,
     stubs: [],
+    value: fittingValue(node, measure),
     quiet: true,
   };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
 import { DIRECTIONS, type Direction, flow, isHorizontal } from "../layout/direction";
 import { graphs, MODELS } from "../testing/graphs";
-import { sceneOf } from "../testing/scenes";
+import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
@@ -150,7 +150,7 @@ describe("makeScene", () => {
     }
   });
 
-  it("draws a leaf once up to three uses and once per use beyond", () => {
+  it("draws a leaf once up to three uses, on a board up to eight, and once per use beyond", () => {
     const used = (times: number): GraphModel => ({
       static: false,
       modules: NO_MODULES,
@@ -174,13 +174,15 @@ describe("makeScene", () => {
       roots: [{ node: 0, output_nr: 0, name: "y" }],
     });
     expect(sceneOf(used(MOST_USES_OF_ONE)).drawn[MOST_USES_OF_ONE]).toHaveLength(1);
-    const many = sceneOf(used(7));
+    expect(sceneOf(used(8)).drawn[8]).toHaveLength(1);
+    expect(sceneOf(used(9)).drawn[9]).toHaveLength(9);
+    const many = plainSceneOf(used(7));
     expect(many.drawn[7]).toHaveLength(7);
     expect(many.nodes[7].shape.texts.map(({ text }) => text)).toContain("×7");
   });
 
   it("labels both edges of a square and writes stubs", () => {
-    const scene = sceneOf(MODELS["x used three times"]());
+    const scene = plainSceneOf(MODELS["x used three times"]());
     expect(scene.edges.map(({ label }) => label?.text)).toEqual([
       "self",
       "other",

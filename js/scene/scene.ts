@@ -1,8 +1,8 @@
 import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
+import type { NodeShape } from "./node_shape";
 import type { ClosedGroup } from "./plan";
-import type { NodeShape } from "./shape";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
 export interface Scene {
@@ -40,6 +40,8 @@ export interface SceneNode {
   shape: NodeShape;
   /** What it is when it is no node of autograd's. */
   quiet?: QuietKind;
+  /** What stands in the rows of a leaf that adds up: the operation that used it. */
+  rows?: readonly string[];
   /** What a closed box stands for; its id is that of the first node in it. */
   group?: ClosedGroup;
 }
@@ -62,6 +64,8 @@ export interface SceneEdge {
   quiet?: Exclude<EdgeModel["kind"], "gradient">;
   /** What of the graph it stands for, in a picture with folded groups or plumbing. */
   merged?: MergedEdges;
+  /** Of an edge into a leaf that adds up in rows, which is its own. */
+  row?: number;
   /** Whether it runs against the flow, as lines between boxes do that feed each other. */
   backward: boolean;
 }

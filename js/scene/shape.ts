@@ -1,41 +1,7 @@
 import type { Measure, Style } from "../text/measure";
+import { cardOf } from "./card";
+import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
-
-/** A text at its start (or middle), relative to the centre of its node. */
-interface Text {
-  text: string;
-  style: Style;
-  x: number;
-  /** Baseline. */
-  y: number;
-  anchor: "start" | "middle";
-}
-
-/** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
-interface StubShape {
-  line: [number, number, number, number];
-  x: number;
-  y: number;
-  argument: string;
-  rest: string;
-  text: { x: number; y: number };
-}
-
-/** Everything about a node that does not depend on where it stands. */
-export interface NodeShape {
-  /** The box that is seen. */
-  width: number;
-  height: number;
-  /** The room kept free for it: the box and, on both sides alike, its stubs. */
-  outerWidth: number;
-  outerHeight: number;
-  /** Distance of an output's second outline from its box, 0 for others. */
-  outline: number;
-  /** Height of the flag at the top of an output, 0 for others. */
-  flagHeight: number;
-  texts: Text[];
-  stubs: StubShape[];
-}
 
 /** Sizes of a box, px. */
 export type BoxSize = Pick<NodeShape, "width" | "height">;
@@ -55,14 +21,71 @@ const STUB_MARK = 3.5;
 const STUB_ROW = 13;
 const OUTLINE = 4;
 
-/** Sizes a node from its words. Stubs hang on the side that no edge uses: right of the box, or below when flow is horizontal. */
+/**
+ * Sizes a node from its words, as a card of the given size or as a plain box. Stubs hang on the side that no edge uses:
+ * right of the box, or below when flow is horizontal.
+ */
 export function shapeOf(
   words: NodeWords,
   leaf: boolean,
   horizontal: boolean,
   measure: Measure,
   least: BoxSize = { width: 0, height: 0 },
+  card: CardSize | null = null,
 ): NodeShape {
+  const stubRows = words.stubs.length;
+  const stubWidth = stubWidthOf(words, measure);
+  const box = card
+    ? cardOf(words, card, leaf, measure, stubRows > 0 && horizontal ? stubWidth + 34 : 0)
+    : boxOf(words, leaf, horizontal, measure, least);
+  const { width, height } = box;
+  const stubs = words.stubs.map((stub, i): StubShape => {
+    if (horizontal) {
+      const left = -width / 2 + 16;
+      const markY = height / 2 + 11 + i * STUB_ROW;
+      const from = i === 0 ? height / 2 : markY - STUB_ROW + STUB_MARK;
+      return {
+        ...stub,
+        line: [left, from, left, markY - STUB_MARK],
+        x: left,
+        y: markY,
+        text: { x: left + STUB_MARK + 5, y: markY + 3.5 },
+      };
+    }
+    const y = (i - (stubRows - 1) / 2) * STUB_ROW;
+    const markX = width / 2 + STUB_LINE + STUB_MARK;
+    return {
+      ...stub,
+      line: [width / 2, y, markX - STUB_MARK, y],
+      x: markX,
+      y,
+      text: { x: markX + STUB_MARK + 4, y: y + 3.5 },
+    };
+  });
+  const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
+  const outline = words.flag === null || card ? 0 : OUTLINE;
+  const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
+  return {
+    ...box,
+    outerWidth: width + 2 * Math.max(side, outline),
+    outerHeight: height + 2 * Math.max(below, outline),
+    outline,
+    stubs,
+  };
+}
+
+function stubWidthOf({ stubs }: NodeWords, measure: Measure): number {
+  return Math.max(0, ...stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+}
+
+/** Sizes a plain box from its words. */
+function boxOf(
+  words: NodeWords,
+  leaf: boolean,
+  horizontal: boolean,
+  measure: Measure,
+  least: BoxSize,
+): Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> {
   const { quiet = false } = words;
   const titleStyle = quiet ? "name" : "title";
   const pad = quiet ? QUIET_PAD : leaf ? PILL_PAD : PAD;
@@ -76,8 +99,7 @@ export function shapeOf(
     second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
     GAP * Math.max(0, second.length - 1);
   const flagHeight = words.flag === null ? 0 : FLAG;
-  const stubWidth =
-    Math.max(0, ...words.stubs.map((s) => measure(s.argument + s.rest, "stub"))) + 3;
+  const stubWidth = stubWidthOf(words, measure);
   const stubRows = words.stubs.length;
 
   let width = Math.max(
@@ -111,43 +133,7 @@ export function shapeOf(
       anchor: "middle",
     });
   }
-
-  const stubs = words.stubs.map((stub, i): StubShape => {
-    if (horizontal) {
-      const left = -width / 2 + 16;
-      const markY = height / 2 + 11 + i * STUB_ROW;
-      const from = i === 0 ? height / 2 : markY - STUB_ROW + STUB_MARK;
-      return {
-        ...stub,
-        line: [left, from, left, markY - STUB_MARK],
-        x: left,
-        y: markY,
-        text: { x: left + STUB_MARK + 5, y: markY + 3.5 },
-      };
-    }
-    const y = (i - (stubRows - 1) / 2) * STUB_ROW;
-    const markX = width / 2 + STUB_LINE + STUB_MARK;
-    return {
-      ...stub,
-      line: [width / 2, y, markX - STUB_MARK, y],
-      x: markX,
-      y,
-      text: { x: markX + STUB_MARK + 4, y: y + 3.5 },
-    };
-  });
-  const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
-  const outline = words.flag === null ? 0 : OUTLINE;
-  const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
-  return {
-    width,
-    height,
-    outerWidth: width + 2 * Math.max(side, outline),
-    outerHeight: height + 2 * Math.max(below, outline),
-    outline,
-    flagHeight,
-    texts,
-    stubs,
-  };
+  return { width, height, flagHeight, texts };
 }
 
 /** Radius of the dot at the end of a stub. */

@@ -19,7 +19,7 @@ export const LARGEST_FIT = 1.2;
 /** Below this nobody can read a label: a first view shows the outputs' end instead of everything. */
 export const READABLE = 0.55;
 export const FIRST_SCALE = 0.85;
-export const MARGIN = 28;
+export const MARGIN = 16;
 
 /** The whole scene, centred. */
 export function fitView(scene: Size, stage: Size): View {
@@ -36,10 +36,11 @@ export function fitView(scene: Size, stage: Size): View {
   };
 }
 
-/** What to show first: everything if it can be read, else the end where the outputs are; of a static graph, the inputs. */
+/** What to show first: everything if it can be read or was folded to be, else the end where the outputs are; of a static graph, the inputs. */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);
-  if (fit.k >= READABLE) return fit;
+  // What is folded was folded so that it is read as a whole, and a board is seen as one.
+  if (fit.k >= READABLE || scene.nodes.some(({ group, shape }) => group || shape.card)) return fit;
   const k = FIRST_SCALE;
   const horizontal = isHorizontal(scene.direction);
   const length = horizontal ? scene.width : scene.height;

@@ -57,10 +57,12 @@ describe("a recording", () => {
       graph.edges[edge].target === x ? [run.values[i]] : [],
     );
     expect(into.sort()).toEqual([-4, 8]);
-    expect(run.grads).toEqual([{ node: x, values: 4, norm: 4 }]);
+    expect(run.grads).toEqual([{ node: x, values: 4, norm: 4, before: null }]);
     const recording = recordingOf(graph, steps, run);
-    expect(positionText(recording, 5)).toBe("step 5 of 5: AccumulateGrad, x.grad grows");
-    expect(positionText(recording, 0)).toBe("before step 1 of 5: press > to run PowBackward0");
+    const at = (cursor: number) => positionText({ recording, cursor }, graph);
+    expect(at(3)).toBe("step 3 of 5: MulBackward0 y2, passes 8 to x");
+    expect(at(5)).toBe("backward done · 5 steps, x.grad None → 4");
+    expect(at(0)).toBe("before step 1 of 5: press > to run PowBackward0");
     expect(describeState({ recording, cursor: 1 }, x)).toBe(
       "waiting for gradients: it runs in step 5 of 5",
     );

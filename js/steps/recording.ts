@@ -1,4 +1,12 @@
-import type { GraphModel, MarkModel, NodeState, RunModel, StepModel } from "../wire";
+import type {
+  FewModel,
+  GraphModel,
+  GrownModel,
+  MarkModel,
+  NodeState,
+  RunModel,
+  StepModel,
+} from "../wire";
 
 /** A recorded backward pass, looked up by node and by edge. */
 export interface Recording {
@@ -10,6 +18,14 @@ export interface Recording {
   ready: Int32Array;
   /** Per edge, after how many steps it has carried its gradient; 0 for never. */
   flows: Int32Array;
+  /** Per node, what it passes on: places in the edges of the run. */
+  passed: ReadonlyMap<number, readonly number[]>;
+  /** The gradients of the nodes with one output, all shares added up. */
+  gradients: ReadonlyMap<number, FewModel>;
+  /** What the `.grad` of leaves, and of what retains it, held after their steps. */
+  stored: ReadonlyMap<number, GrownModel>;
+  /** Edges whose gradient is all that arrives at their end. */
+  alone: ReadonlySet<number>;
   /** Nodes with an error or where NaN or Inf is born. */
   marks: ReadonlyMap<number, readonly MarkModel[]>;
 }
@@ -33,11 +49,49 @@ export function recordingOf(
     step[one.node] = one.step;
     ready[one.node] = one.ready;
   }
-  for (const edge of run?.edges ?? []) flows[edge] = step[graph.edges[edge].source];
+  const passed = new Map<number, number[]>();
+  run?.edges.forEach((edge, i) => {
+    const { source } = graph.edges[edge];
+    flows[edge] = step[source];
+    const others = passed.get(source);
+    if (others) others.push(i);
+    else passed.set(source, [i]);
+  });
+  const stored = new Map((run?.grads ?? []).map((grad) => [grad.node, grad] as const));
   const marks = new Map<number, MarkModel[]>();
   for (const mark of run?.marks ?? [])
     marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
-  return { steps, run, step, ready, flows, marks };
+  return { steps, run, step, ready, flows, passed, ...gradientsIn(graph, run), stored, marks };
+}
+
+/** What arrives at each node, and along which edges alone. */
+function gradientsIn(graph: GraphModel, run: RunModel | null) {
+  const gradients = new Map<number, FewModel>();
+  const alone = new Set<number>();
+  const outputs = new Map<number, number>();
+  const uses = new Int32Array(graph.nodes.length);
+  const several = new Set<number>();
+  for (const { target, output_nr, kind } of graph.edges) {
+    if (kind !== "gradient") continue;
+    uses[target]++;
+    if ((outputs.get(target) ?? output_nr) !== output_nr) several.add(target);
+    outputs.set(target, output_nr);
+  }
+  const seeded = new Set<number>();
+  for (const seed of run?.seeds ?? []) {
+    seeded.add(seed.node);
+    if (uses[seed.node] === 0) gradients.set(seed.node, seed);
+  }
+  run?.edges.forEach((edge, i) => {
+    const { target } = graph.edges[edge];
+    if (uses[target] !== 1 || seeded.has(target)) return;
+    alone.add(edge);
+    gradients.set(target, { values: run.values[i], norm: run.norms[i] });
+  });
+  for (const one of run?.arrived ?? []) {
+    if (!several.has(one.node)) gradients.set(one.node, one);
+  }
+  return { gradients, alone };
 }
 
 /** Where a node stands when `cursor` steps have run. */
@@ -51,6 +105,12 @@ export function stateAt({ step, ready }: Recording, node: number, cursor: number
 /** Whether an edge has carried its gradient when `cursor` steps have run. */
 export function flowedAt({ flows }: Recording, edge: number, cursor: number): boolean {
   return flows[edge] > 0 && flows[edge] <= cursor;
+}
+
+/** Whether the pass has come to its end, where nothing runs any more. */
+export function isOver({ recording, cursor }: Progress): boolean {
+  const { steps, run } = recording;
+  return steps.length > 0 && cursor === steps.length && run?.ended !== "stopped";
 }
 
 /** The node that the last of `cursor` steps ran; null before the first. */

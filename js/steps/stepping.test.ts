@@ -53,7 +53,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
       one,
       button: (label: string) => one<HTMLButtonElement>(`.gw-bar [aria-label="${label}"]`),
       slider: () => one<HTMLInputElement>('.gw-bar [aria-label="Step"]'),
-      text: () => one(".gw-bar-text").textContent ?? "",
+      text: () => (one(".gw-bar-text").textContent ?? "").replace(/\s+/g, " ").trim(),
       node: (id: number) => one<SVGGElement>(`.gw-node[data-node="${id}"]`),
       press(key: string, target: Element) {
         const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
@@ -119,11 +119,11 @@ describe("the bar without a run", () => {
   });
 
   it("says why none can be started", () => {
-    const { button, one, sent, press, slider } = shown({
+    const { button, text, sent, press, slider } = shown({
       transport: { owned: false, note: null, blocked: `${EVIL} is not a scalar.` },
     });
     for (const label of ["One step", "To the end"]) expect(button(label).disabled).toBe(true);
-    expect(one(".gw-bar-notes").textContent).toBe(`${EVIL} is not a scalar.`);
+    expect(text()).toBe(`${EVIL} is not a scalar.`);
     press("ArrowRight", slider());
     expect(sent).toEqual([]);
   });
@@ -134,12 +134,14 @@ describe("the bar with a run", () => {
 
   it("moves by buttons and keys, and stops at both ends", async () => {
     const { channel, button, text, press, slider } = shown(ran);
-    expect(text()).toBe("step 2 of 5: SubBackward0");
+    expect(text()).toBe(
+      "step 2 of 5 SubBackward0 passes \u22124 on to AddBackward0 y1, and 4 on to MulBackward0 y2",
+    );
     button("One step").click();
     await nextFrame();
     expect(channel.get("cursor")).toBe(3);
     button("To the end").click();
-    expect(text()).toBe("step 5 of 5: AccumulateGradx.grad grows");
+    expect(text()).toBe("backward done · 5 steps x.grad None → 4");
     expect(button("One step").disabled).toBe(true);
     expect(press("ArrowRight", slider())).toBe(true);
     expect(press("Home", slider())).toBe(true);
@@ -170,7 +172,7 @@ describe("the bar with a run", () => {
     await nextFrame();
     const set = vi.spyOn(channel, "set");
     for (const value of [0, 1, 3, 4]) drag(value);
-    expect(text()).toContain("step 4 of 5: AddBackward0");
+    expect(text()).toContain("step 4 of 5 AddBackward0 y1 passes \u22124 to x");
     expect(set).not.toHaveBeenCalled();
     await nextFrame();
     expect(set.mock.calls).toEqual([["cursor", 4]]);
@@ -195,9 +197,8 @@ describe("the bar with a run", () => {
     channel.change("cursor", 5);
     await nextFrame();
     expect(one('[data-source="2"][data-target="4"]').classList).toContain("is-flowed");
-    expect(labels()).toEqual(expect.arrayContaining(["seed 1", "-4", "8", "grad 4"]));
-    expect(one('[data-section="state"]').textContent).toBe("running: step 5 of 5");
-    expect(one(".gw-legend").textContent).toContain("done, with its step");
+    expect(labels()).toEqual(expect.arrayContaining(["grad1", "grad\u22124", ".grad= 4"]));
+    expect(one('[data-section="state"]').textContent).toBe("done: it ran in step 5 of 5");
     channel.change("steps", []);
     channel.change("run", null);
     await nextFrame();
@@ -217,7 +218,7 @@ describe("the bar with a run", () => {
     expect(text()).toContain("step 4");
     button("Play").click();
     vi.advanceTimersByTime(5000);
-    expect(text()).toContain("step 5");
+    expect(text()).toContain("backward done");
     expect(button("Pause")).toBeNull();
     button("Play").click();
     expect(text()).toContain("before step 1");
@@ -248,12 +249,12 @@ describe("the bar with a run", () => {
     a.button("One step").click();
     await nextFrame();
     expect(b.text()).toBe(a.text());
-    b.drag(5);
+    b.drag(4);
     await nextFrame();
     await nextFrame();
-    expect(a.text()).toContain("step 5 of 5");
-    expect(a.node(4).classList).toContain("is-running");
-    expect(b.node(4).classList).toContain("is-running");
+    expect(a.text()).toContain("step 4 of 5");
+    expect(a.node(2).classList).toContain("is-running");
+    expect(b.node(2).classList).toContain("is-running");
   });
 
   it("says whose .grad it is, what went wrong and where", async () => {
@@ -266,7 +267,8 @@ describe("the bar with a run", () => {
     });
     await nextFrame();
     expect(one(".gw-bar-owner").textContent).toBe("view only");
-    expect(one(".gw-bar-notes").textContent).toBe(`Stopped in ${EVIL}.showWatched: ${EVIL}.`);
+    expect(one(".gw-bar-owner").title).toBe(`Watched: ${EVIL}.`);
+    expect(one(".gw-bar-notes").textContent).toBe(`Stopped in ${EVIL}.show`);
     expect(one(".gw-bar img")).toBeNull();
     expect(one(".gw-beacons .gw-mark-error")).not.toBeNull();
     expect(one(".gw-bar-text").textContent).toContain("backward stopped here");
@@ -275,23 +277,24 @@ describe("the bar with a run", () => {
     expect(channel.get("selected")).toBe(id);
     expect(node(id).classList).toContain("is-unreached");
     channel.change("transport", FREE);
-    expect(one(".gw-bar-owner").textContent).toBe("moves .grad");
+    expect(one(".gw-bar-owner").hidden).toBe(true);
     expect(button("Play")).not.toBeNull();
   });
 
   it("shows names and operations as text", () => {
     const { one } = shown({
       ...ran,
+      graph: { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: EVIL, name: null })) },
       steps: steps.map((step) => ({ ...step, op: EVIL, name: EVIL })),
     });
-    expect(one(".gw-bar-text").textContent).toBe(`step 2 of 5: ${EVIL}${EVIL}`);
+    expect(one(".gw-bar-text").textContent).toContain(EVIL);
     expect(one(".gw-bar img")).toBeNull();
   });
 
   it("marks everything that takes the keyboard for Jupyter", () => {
     const { hosts } = shown({ ...ran, ...fakeRun(graph, "nan") });
     const focusable = hosts[0].querySelectorAll(".gw-bar :is(button, input)");
-    expect(focusable.length).toBeGreaterThan(7);
+    expect(focusable.length).toBeGreaterThan(6);
     for (const one of focusable)
       expect(one.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
   });

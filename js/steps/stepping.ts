@@ -2,7 +2,7 @@ import type { Channel } from "../channel";
 import type { GraphModel } from "../wire";
 import { type Progress, type Recording, recordingOf } from "./recording";
 
-/** Between two steps while playing. */
+/** Between two steps while playing at speed 1. */
 const PLAY_MS = 700;
 /** A start that Python has not answered for so long may have been lost: it can be asked for again. */
 const PATIENCE_MS = 10_000;
@@ -18,6 +18,8 @@ export interface Stepping {
 
 /** Moves the cursor here at once and in Python at most once per frame. */
 export class Stepper {
+  /** How fast it plays; 1 unless the reader asks for another. */
+  speed = 1;
   state: Stepping = { progress: null, playing: false, starting: false };
   private graph: GraphModel | null = null;
   private request = 0;
@@ -30,6 +32,8 @@ export class Stepper {
   constructor(
     private readonly channel: Pick<Channel, "get" | "set" | "send">,
     private readonly changed: (state: Stepping) => void,
+    /** What a node belongs to that is played in one go; null for nothing. */
+    private readonly moduleOf: (node: number) => string | null = () => null,
   ) {}
 
   /** Reads the run anew: the graph, the steps or what flowed in them changed. */
@@ -93,7 +97,7 @@ export class Stepper {
     }
     this.update({ playing: true });
     if (progress.cursor >= progress.recording.steps.length) this.move(0);
-    this.playTimer = window.setTimeout(() => this.tick(), PLAY_MS);
+    this.tickLater();
   }
 
   destroy(): void {
@@ -110,9 +114,23 @@ export class Stepper {
   private tick(): void {
     const { progress } = this.state;
     if (!progress) return;
-    this.move(progress.cursor + 1);
-    if (progress.cursor + 1 >= progress.recording.steps.length) this.pause();
-    else this.playTimer = window.setTimeout(() => this.tick(), PLAY_MS);
+    const next = this.nextStop(progress);
+    this.move(next);
+    if (next >= progress.recording.steps.length) this.pause();
+    else this.tickLater();
+  }
+
+  private tickLater(): void {
+    this.playTimer = window.setTimeout(() => this.tick(), PLAY_MS / this.speed);
+  }
+
+  /** After the next step, and after those behind it that are in the same module. */
+  private nextStop({ recording: { steps }, cursor }: Progress): number {
+    const module = steps[cursor] ? this.moduleOf(steps[cursor].node) : null;
+    let next = cursor + 1;
+    while (module !== null && next < steps.length && this.moduleOf(steps[next].node) === module)
+      next++;
+    return next;
   }
 
   private pause(): void {

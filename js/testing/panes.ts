@@ -106,6 +106,7 @@ export function passOf(graph: GraphModel, order: readonly number[] | null): Pass
             edges: [],
             values: [],
             norms: [],
+            arrived: [],
             grads: [],
             marks: [],
           },

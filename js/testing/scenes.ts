@@ -9,3 +9,8 @@ import type { GraphModel } from "../wire";
 export function sceneOf(graph: GraphModel, direction: Direction = "down"): Scene {
   return makeScene(graph, flatPlan(graph), direction, estimate);
 }
+
+/** The same without cards, as larger graphs are drawn. */
+export function plainSceneOf(graph: GraphModel, direction: Direction = "down"): Scene {
+  return makeScene(graph, flatPlan(graph), direction, estimate, { cards: false });
+}

@@ -1,4 +1,4 @@
-import type { JsonNumber, Values } from "../wire";
+import type { FewModel, JsonNumber, Values } from "../wire";
 
 /** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
 export function compactNumber(value: JsonNumber | boolean): string {
@@ -11,6 +11,32 @@ export function compactNumber(value: JsonNumber | boolean): string {
     return size >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3)));
   const [digits, exponent] = value.toExponential(2).split("e");
   return `${Number(digits)}e${exponent.replace("+", "")}`;
+}
+
+/** A number as on a board: four digits, no zeros at the end, a true minus sign; 0 for -0. */
+export function boardNumber(value: JsonNumber | boolean): string {
+  if (typeof value !== "number") return compactNumber(value);
+  const size = Math.abs(value);
+  let text = String(size);
+  if (!Number.isInteger(size) || size >= 1e6) {
+    const isPlain = size >= 1e-3 && size < 1e5;
+    const [digits, exponent] = size.toExponential(3).split("e");
+    text = isPlain
+      ? String(Number(size.toPrecision(4)))
+      : `${Number(digits)}e${exponent.replace("+", "")}`;
+  }
+  return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
+}
+
+/** The same of few numbers: "[2, −1]". */
+export function boardValues(values: Values): string {
+  return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
+}
+
+/** A gradient in short: its numbers when they are few, else its norm, "\u20160.304\u2016". */
+export function fewText({ values, norm }: FewModel): string {
+  if (values !== null) return boardValues(values);
+  return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
 }
 
 /** Nested values on one line: "-4", "[2, 1]". */

@@ -4,7 +4,21 @@ export const SANS =
 export const MONO =
   'ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace';
 
-export type Style = "title" | "name" | "shape" | "flag" | "edge" | "stub" | "gradient";
+export type Style =
+  | "title"
+  | "name"
+  | "shape"
+  | "flag"
+  | "edge"
+  | "stub"
+  | "gradient"
+  // On cards: the sign of an operation, a name, a label; numbers, large and small.
+  | "sign"
+  | "card"
+  | "cell"
+  | "label"
+  | "number"
+  | "digits";
 
 export const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
   title: { size: 12.5, weight: 600, family: SANS },
@@ -14,6 +28,12 @@ export const FONTS: Record<Style, { size: number; weight: number; family: string
   edge: { size: 10, weight: 400, family: SANS },
   stub: { size: 10, weight: 400, family: SANS },
   gradient: { size: 10.5, weight: 600, family: SANS },
+  sign: { size: 25, weight: 600, family: SANS },
+  card: { size: 16, weight: 700, family: SANS },
+  cell: { size: 11, weight: 400, family: SANS },
+  label: { size: 12.5, weight: 700, family: SANS },
+  number: { size: 22, weight: 600, family: SANS },
+  digits: { size: 13, weight: 600, family: SANS },
 };
 
 /** Whether the style is set in a font whose characters are all as wide. */

@@ -7,11 +7,35 @@ export const PLUMBING = ["AliasBackward0", "AsStridedBackward0", "CloneBackward0
 /** Which way gradients flow in the drawing. */
 export type Direction = "down" | "right" | "up" | "left";
 
+/** The same, or whichever shows most of the graph at once. */
+export type DirectionChoice = "auto" | "down" | "right" | "up" | "left";
+
+/** A whole number from 0. */
+export type Count = number;
+
+/** A node: its place in `nodes`. */
+export type NodeId = number;
+
+/** One of the autograd nodes, which come first. */
+export type AutogradNodeId = number;
+
+/** An edge: its place in `edges`. */
+export type EdgePlace = number;
+
+/** One of the edges along which gradients can flow, which come first. */
+export type GradientEdgePlace = number;
+
 /** A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings. */
 export type JsonNumber = number | string;
 
+/** The same, never a complex one. */
+export type RealNumber = number | string;
+
 /** Values of a tensor: nested lists, one level per dimension, a bare value for a 0-dim tensor. */
 export type Values = JsonNumber | boolean | Values[];
+
+/** A number, flag, text, nothing, or lists of them. */
+export type Plain = unknown;
 
 /** What a node stands for; only the first two are autograd nodes. */
 export type Kind = "leaf" | "op" | "constant" | "cut" | "outside";
@@ -22,14 +46,14 @@ export type NodeState = "waiting" | "ready" | "running" | "done" | "not reached"
 
 /** An operand that needs no gradient: a `None` in `next_functions`. */
 export interface NoGradInput {
-  input_nr: number;
+  input_nr: Count;
   argument: string | null;
 }
 
 /** One node, as much of it as the drawing needs. The autograd nodes come first. */
 export interface NodeModel {
   /** Position in `nodes`; breadth-first from the outputs. */
-  id: number;
+  id: NodeId;
   /**
    * The first two are autograd nodes, and come first. A constant is an operand that needs no grad; a
    * cut is one that lost its gradient on the way; outside is the tensor of another graph that a cut
@@ -41,17 +65,19 @@ export interface NodeModel {
    * it was made, "x.detach()". User text.
    */
   op: string;
+  /** What the operation is called on a board, "+", "x²", "conv2d 3×3"; null for what is none. */
+  sign: string | null;
   /** What to write on the node: its name if it has one, else its op. User text. */
   label: string;
   /** The name the user's program gives the tensor(s) this node made, or null. User text. */
   name: string | null;
   /** Shape of the first output (op) or of the tensor (leaf); null when torch does not tell. */
-  shape: number[] | null;
+  shape: Count[] | null;
   /** Operands that need no gradient: a `None` in `next_functions`. */
   no_grad_inputs: NoGradInput[];
   /**
-   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, null where it was
-   * not watched.
+   * The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what came
+   * from outside of all modules; null where it is not known: it is drawn with what takes it.
    */
   namespace: string | null;
   /**
@@ -71,14 +97,14 @@ export interface NodeModel {
  * gradients can flow come first. Of the others `input_nr` may be null.
  */
 export interface EdgeModel {
-  source: number;
-  target: number;
+  source: NodeId;
+  target: NodeId;
   /** Which forward input of the source this is, "self", "mat2"; null when torch does not tell. */
   argument: string | null;
   /** null where it is not known, which can be on an edge of another kind than "gradient". */
-  input_nr: number | null;
+  input_nr: Count | null;
   /** Which output of the target was that input. */
-  output_nr: number;
+  output_nr: Count;
   /**
    * No gradient flows along the other two: from an operation to a constant, and from a cut to its
    * source.
@@ -88,15 +114,15 @@ export interface EdgeModel {
 
 /** One tensor handed to the widget. */
 export interface RootModel {
-  node: number;
-  output_nr: number;
+  node: NodeId;
+  output_nr: Count;
   name: string | null;
 }
 
 /** The classes of modules; `classes` has, per namespace, a place in `names`. */
 export interface ModulesModel {
   namespaces: string[];
-  classes: number[];
+  classes: Count[];
   names: string[];
 }
 
@@ -121,40 +147,53 @@ export interface DtypesModel {
 /** What the widget has seen of backward. Changes while the graph stays. */
 export interface StateModel {
   /** How many backward passes through this graph have been seen. */
-  runs: number;
+  runs: Count;
   /** Nodes that a gradient flowed into in the last of them. */
-  reached: number[];
+  reached: AutogradNodeId[];
   /** Places in `edges` of those that a gradient was passed along then. */
-  flowed: number[];
+  flowed: GradientEdgePlace[];
   /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
-  freed: number[];
+  freed: AutogradNodeId[];
   /** One sentence for the status line. */
   note: string;
 }
 
 /** One node's backward, in the engine's order. The trait `steps` is a list of these. */
 export interface StepModel {
-  step: number;
-  node: number;
+  step: Count;
+  node: AutogradNodeId;
   op: string;
   /** User text. */
   name: string | null;
   /** What this step adds to, "x.grad"; null when it stores nothing. User text. */
   accumulated: string | null;
   /** After how many steps all gradients of this node had arrived. */
-  ready: number;
+  ready: Count;
 }
 
 /** The gradient that backward started from at one output. */
 export interface SeedModel {
-  node: number;
-  output_nr: number;
+  node: AutogradNodeId;
+  output_nr: Count;
+  values: Values | null;
+  norm: JsonNumber | null;
+}
+
+/** A gradient in few numbers: its values if it has at most four, and its norm. */
+export interface FewModel {
   values: Values | null;
   norm: JsonNumber | null;
 }
 
 /** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
-export interface GrownModel {
+export interface GrownModel extends FewModel {
+  node: AutogradNodeId;
+  /** What it held before the pass; null when it was null. */
+  before: FewModel | null;
+}
+
+/** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
+export interface ArrivedModel {
   node: number;
   values: Values | null;
   norm: JsonNumber | null;
@@ -162,7 +201,7 @@ export interface GrownModel {
 
 /** A node where something went wrong, and the sentence that says what. */
 export interface MarkModel {
-  node: number;
+  node: AutogradNodeId;
   kind: "error" | "nan";
   note: string;
 }
@@ -173,14 +212,16 @@ export interface MarkModel {
  * gradients of at most four, null of larger ones.
  */
 export interface RunModel {
-  run: number;
+  run: Count;
   ended: "done" | "stopped";
   seeds: SeedModel[];
   /** Places in `edges` of the graph. */
-  edges: number[];
+  edges: GradientEdgePlace[];
   /** Numbers of gradients of at most four, null of larger ones. */
   values: (Values | null)[];
   norms: (JsonNumber | null)[];
+  /** Of nodes that several edges lead to, or at which a hook changed what had arrived. */
+  arrived: ArrivedModel[];
   grads: GrownModel[];
   marks: MarkModel[];
 }
@@ -215,12 +256,6 @@ export interface MergedStepModel {
   passes: number[];
 }
 
-/** A gradient in few numbers: its values if it has at most four, and its norm. */
-export interface FewModel {
-  values: Values | null;
-  norm: JsonNumber | null;
-}
-
 /** A leaf in one of the graphs; `node` is a place in `members`, null where it is not. */
 export interface LeafCellModel {
   node: number | null;
@@ -246,23 +281,23 @@ export interface LeafTableModel {
 
 /** A tensor in at most 64 numbers and its statistics. */
 export interface TensorSummary {
-  shape: number[];
+  shape: Count[];
   dtype: string;
   device: string;
-  numel: number;
+  numel: Count;
   /** At most 64 numbers, an evenly spread slice when the tensor has more; null when it holds none. */
   values: Values | null;
   truncated: boolean;
   /** Which positions `values` shows along each dimension, when truncated. */
-  indices: number[][] | null;
+  indices: Count[][] | null;
   min: JsonNumber | null;
   max: JsonNumber | null;
   mean: JsonNumber | null;
   norm: JsonNumber | null;
   /** Counts. */
-  nan: number | null;
-  inf: number | null;
-  zeros: number | null;
+  nan: Count | null;
+  inf: Count | null;
+  zeros: Count | null;
   /** A sentence when something about this tensor needs saying (meta, sparse, not kept ...). */
   note: string | null;
 }
@@ -274,9 +309,9 @@ export interface ValueModel extends TensorSummary {
 
 /** One output of the forward operation behind a node. */
 export interface OutputModel {
-  output_nr: number;
+  output_nr: Count;
   name: string | null;
-  shape: number[] | null;
+  shape: Count[] | null;
   dtype: string | null;
   device: string | null;
   /** Whether this tensor is one of those handed to the widget. */
@@ -285,20 +320,20 @@ export interface OutputModel {
 
 /** One edge out of a node, seen from that node. */
 export interface InputModel {
-  input_nr: number;
+  input_nr: Count;
   argument: string | null;
-  node: number;
-  output_nr: number;
+  node: NodeId;
+  output_nr: Count;
   label: string;
-  shape: number[] | null;
+  shape: Count[] | null;
 }
 
 /** One edge into a node, seen from that node. */
 export interface ConsumerModel {
-  node: number;
-  input_nr: number | null;
+  node: NodeId;
+  input_nr: Count | null;
   argument: string | null;
-  output_nr: number;
+  output_nr: Count;
   label: string;
 }
 
@@ -307,27 +342,27 @@ export interface SavedModel {
   name: string;
   summary: TensorSummary | null;
   /** A number, flag, text or list that is not a tensor. */
-  scalar: unknown;
+  scalar: Plain;
   freed: boolean;
   note: string | null;
 }
 
 /** One consumer's share of the gradient that arrives at a node, and the sum so far. */
 export interface ContributionModel {
-  step: number;
+  step: Count;
   /** null for the gradient that backward started from. */
-  consumer: number | null;
+  consumer: NodeId | null;
   label: string;
-  input_nr: number | null;
+  input_nr: Count | null;
   argument: string | null;
-  output_nr: number;
+  output_nr: Count;
   grad: TensorSummary | null;
   total: TensorSummary | null;
 }
 
 /** The derivative with respect to one input, as code; `source` says whose words they are. */
 export interface FormulaModel {
-  input_nr: number;
+  input_nr: Count;
   argument: string | null;
   code: string;
   /** The same with the numbers put in. */
@@ -338,9 +373,9 @@ export interface FormulaModel {
 
 /** One edge of a path from an output to a leaf, and the derivative along it. */
 export interface FactorModel {
-  edge: number;
-  node: number;
-  target: number;
+  edge: EdgePlace;
+  node: NodeId;
+  target: NodeId;
   code: string;
   value: Values | null;
   note: string | null;
@@ -372,25 +407,25 @@ export interface GradNotes {
 /** A line of the user's program. */
 export interface SourceModel {
   file: string;
-  line: number;
+  line: Count;
   text: string;
   function: string;
 }
 
 /** An operand that needs no grad and is drawn, seen from the node that takes it. */
 export interface ConstantModel {
-  node: number;
+  node: NodeId;
   argument: string | null;
-  input_nr: number | null;
+  input_nr: Count | null;
   label: string;
-  shape: number[] | null;
+  shape: Count[] | null;
 }
 
 /** Where gradient was lost on the way to an operand, and the node of the tensor before it. */
 export interface CutModel {
   /** Such as "detach", "no_grad" or "integer cast". */
   how: string;
-  node: number;
+  node: NodeId;
   label: string;
   line: SourceModel | null;
   /** Where grad mode had been switched off. */
@@ -408,7 +443,7 @@ export interface FailedModel {
  * of all. `input_count` is that of `inputs`, `no_grad_inputs` and `constants` together.
  */
 export interface DetailsModel {
-  id: number;
+  id: NodeId;
   kind: Kind;
   op: string;
   name: string | null;
@@ -416,22 +451,22 @@ export interface DetailsModel {
   about: string;
   /** The forward signature behind the node, as the installed torch declares it. */
   forward: string | null;
-  shape: number[] | null;
+  shape: Count[] | null;
   dtype: string | null;
   device: string | null;
   /** These two null where they are not known, in a static graph. */
   requires_grad: boolean | null;
   is_leaf: boolean | null;
   outputs: OutputModel[];
-  output_count: number;
+  output_count: Count;
   saved: SavedModel[];
-  saved_count: number;
+  saved_count: Count;
   inputs: InputModel[];
-  input_count: number;
+  input_count: Count;
   no_grad_inputs: NoGradInput[];
   /** The first 100. */
   consumers: ConsumerModel[];
-  consumer_count: number;
+  consumer_count: Count;
   /** What the operation gave, or what the leaf or constant holds. */
   value: ValueModel | null;
   /** Why no value is known, where that needs saying. */
@@ -445,7 +480,7 @@ export interface DetailsModel {
   state: NodeState;
   /** Each consumer's share of what arrives here, the first 100; null when no run is shown. */
   contributions: ContributionModel[] | null;
-  contribution_count: number;
+  contribution_count: Count;
   formula: FormulaModel[];
   /** For a leaf. */
   chain: ChainModel | null;
@@ -471,7 +506,7 @@ export interface DetailsModel {
 
 /** What of a node's details changes when the cursor gets to `from_step`, and stays so. */
 export interface StageModel {
-  from_step: number;
+  from_step: Count;
   /** Some of the fields of its `DetailsModel`. */
   fields: Record<string, unknown>;
 }
@@ -480,7 +515,7 @@ export interface StageModel {
 export interface FindingModel {
   kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
   severity: "error" | "warning" | "info";
-  nodes: number[];
+  nodes: NodeId[];
   /** Whole sentences, with the numbers they rest on. */
   message: string;
   numbers: NumberModel[];
@@ -489,7 +524,7 @@ export interface FindingModel {
 /** A number that a finding rests on, and what it is. */
 export interface NumberModel {
   name: string;
-  value: JsonNumber;
+  value: RealNumber;
 }
 
 /**
@@ -498,15 +533,15 @@ export interface NumberModel {
  * directly in a namespace. `unknown` is how many tensors have an unknown size.
  */
 export interface MemoryModel {
-  nodes: number[];
+  nodes: AutogradNodeId[];
   /** One per entry of `nodes`. */
-  bytes: number[];
+  bytes: Count[];
   namespaces: string[];
   /** One per entry of `namespaces`: of the nodes directly in it. */
-  namespace_bytes: number[];
-  total: number;
+  namespace_bytes: Count[];
+  total: Count;
   /** How many tensors have an unknown size. */
-  unknown: number;
+  unknown: Count;
 }
 
 /** What takes a while on a large graph; null or left out while it is not known. */
@@ -522,7 +557,7 @@ export interface SharedTraits {
   _fault: string | null;
   /** A node; in a comparison a place in `members`. */
   selected: number | null;
-  direction: Direction;
+  direction: DirectionChoice;
   /** Whether operands that need no grad, and cuts, are drawn. */
   constants: boolean;
   /** How many steps of the recorded backward have run in what is shown. */
@@ -532,7 +567,7 @@ export interface SharedTraits {
 /** Those of a graph. */
 export interface Traits extends SharedTraits, AskedTraits {
   graph: GraphModel;
-  /** Of the selected node. */
+  /** Of the selected node; while none is, of the node that runs. */
   details: DetailsModel | null;
   state: StateModel;
   steps: StepModel[];
@@ -566,16 +601,57 @@ export interface AskMessage {
 
 /** One output of a saved node. */
 export interface SavedOutput {
-  output_nr: number;
+  output_nr: Count;
   name: string | null;
-  shape: number[] | null;
+  shape: Count[] | null;
   dtype: string | null;
   device: string | null;
 }
 
+/** A number that is written into a static program in place of an operand. */
+export interface SavedNumber {
+  input_nr: Count;
+  argument: string | null;
+  value: string;
+}
+
+/** What the captured graph says of every node, beyond what is drawn. */
+export interface SavedEveryNode {
+  dtype: string | null;
+  device: string | null;
+  requires_grad: boolean | null;
+  is_leaf: boolean;
+  outputs: SavedOutput[];
+}
+
+/** What it says of some nodes: of those that were watched, inferred, or are of a program. */
+export interface SavedNode extends SavedEveryNode {
+  sequence_nr?: number | null;
+  source?: string | null;
+  namespace?: string | null;
+  call?: string | null;
+  how?: string | null;
+  value?: string | null;
+  inplace?: boolean;
+  inferred?: boolean;
+  fx_name?: string;
+  called?: string | null;
+  numbers?: SavedNumber[];
+}
+
+/** What the captured graph says of every edge, beyond what is drawn. */
+export interface SavedEveryEdge {
+  key: Count;
+}
+
+/** What it says of some edges. */
+export interface SavedEdge extends SavedEveryEdge {
+  how?: string | null;
+}
+
 /** What the graph as a whole says. */
 export interface SavedRoot {
-  roots: number[][];
+  roots: Count[][];
   torch_version: string;
 }
 
@@ -586,14 +662,11 @@ export interface SavedStaticRoot extends SavedRoot {
   made_by: "torch.export" | "torch.fx";
 }
 
-/**
- * What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`. Nodes and
- * edges are checked one by one.
- */
+/** What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`. */
 export interface SavedNetwork {
   graph: SavedStaticRoot | SavedRoot;
-  nodes: Record<string, unknown>[];
-  edges: Record<string, unknown>[];
+  nodes: SavedNode[];
+  edges: SavedEdge[];
 }
 
 /** Everything in the file. */
@@ -606,10 +679,10 @@ export interface SavedGraph {
   watched: boolean;
   memory: MemoryModel;
   findings: FindingModel[];
-  direction: Direction;
+  direction: DirectionChoice;
   constants: boolean;
-  selected: number | null;
-  cursor: number;
+  selected: NodeId | null;
+  cursor: Count;
   state: StateModel;
   steps: StepModel[];
   run: RunModel | null;

@@ -1,5 +1,6 @@
 import type { Folding } from "../fold/folding";
 import type { Direction } from "../layout/direction";
+import type { Size } from "../scene/views";
 import type { GraphModel, Travelled } from "../wire";
 import type { ScenePiece, SceneRest } from "./pieces";
 
@@ -13,8 +14,8 @@ export interface GraphSource {
 export interface SceneOrder {
   folding: Folding;
   direction: Direction;
-  /** Whether the picture is wrapped in any case, because the one before it was. */
-  wraps: boolean;
+  /** The window that it is to fill. */
+  room: Size;
 }
 
 /** What the page tells the worker: the graph once, then a request for each picture. */
@@ -23,14 +24,14 @@ export type Request =
   | { kind: "scene"; request: number; constants: boolean; order: SceneOrder };
 
 /** What the worker is doing. */
-export type Doing = "layout" | "wrapping" | "drawing";
+export type Doing = "layout" | "drawing";
 
 /** What the worker tells the page; a scene comes after its pieces. `widths` are those of a sample in each style: its fonts must be the page's. */
 export type Answer =
   | { kind: "hello"; widths: number[] }
   | { kind: "doing"; request: number; doing: Doing }
   | { kind: "piece"; request: number; piece: ScenePiece }
-  | { kind: "scene"; request: number; rest: SceneRest; wraps: boolean }
+  | { kind: "scene"; request: number; rest: SceneRest }
   | { kind: "fault"; request: number; message: string };
 
 /** One end of the line between the page and the worker. */

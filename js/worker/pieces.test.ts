@@ -29,8 +29,10 @@ function scenesOf(graph: GraphModel): Scene[] {
   const first = firstFolding(grouped.tree);
   const open = setPlumbing(toDepth(grouped.tree, first, deepest(grouped.tree)), false);
   return [first, open, setRepeats(toDepth(grouped.tree, first, 1), true)].flatMap((folding, i) =>
-    [false, true].map(
-      (wraps) => foldedScene(grouped, folding, DIRECTIONS[i], estimate, { wraps }).scene,
+    [1000, 100_000].map((side) =>
+      foldedScene(grouped, folding, DIRECTIONS[i], estimate, {
+        room: { width: side, height: side },
+      }),
     ),
   );
 }

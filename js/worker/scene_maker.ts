@@ -15,7 +15,7 @@ export type StartWorker = () => SceneWorker | null;
 
 export interface SceneAnswers {
   doing(doing: Doing): void;
-  made(scene: Scene, wraps: boolean): void;
+  made(scene: Scene): void;
   /** The worker says what is wrong, in a sentence. */
   failed(error: Error): void;
   /** There is no worker on this page: the scene has to be made here. */
@@ -188,7 +188,7 @@ export class SceneMaker {
       busy.answers.failed(new Error(answer.message));
     } else {
       this.latest = null;
-      busy.answers.made(joined(this.pieces.splice(0), answer.rest), answer.wraps);
+      busy.answers.made(joined(this.pieces.splice(0), answer.rest));
     }
   }
 

@@ -32,21 +32,14 @@ export function serve(port: Port, measure: Measure): void {
     }
     const { request, constants, order } = data;
     try {
-      const { scene, wraps } = foldedScene(
-        groupedBy(constants),
-        order.folding,
-        order.direction,
-        measure,
-        {
-          cache,
-          wraps: order.wraps,
-          report: (doing) => answer({ kind: "doing", request, doing }),
-        },
-      );
+      const scene = foldedScene(groupedBy(constants), order.folding, order.direction, measure, {
+        cache,
+        room: order.room,
+      });
       answer({ kind: "doing", request, doing: "drawing" });
       for (const [piece, points] of piecesOf(scene))
         answer({ kind: "piece", request, piece }, [points]);
-      answer({ kind: "scene", request, rest: restOf(scene), wraps });
+      answer({ kind: "scene", request, rest: restOf(scene) });
     } catch (error) {
       answer({ kind: "fault", request, message: messageOf(error) });
     }

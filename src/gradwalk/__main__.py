@@ -40,7 +40,7 @@ def _run(given: argparse.Namespace) -> str | None:
     widget = load(given.file)
     try:
         if given.html is not None:
-            widget.to_html(given.html, title=given.title)
+            widget.to_html(given.html, title=given.title, source=not given.no_source)
         if given.svg is not None:
             widget.to_svg(given.svg, theme=given.theme, whole=given.whole)
         if given.text or (given.html is None and given.svg is None):
@@ -64,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--svg", metavar="OUT", help="write a picture (needs gradwalk[export])")
     parser.add_argument("--text", action="store_true", help="print the graph as a tree")
     parser.add_argument("--title", help="what to call the page")
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave lines of the program out of the page"
+    )
     parser.add_argument(
         "--theme",
         choices=("light", "dark", "auto"),

@@ -65,6 +65,7 @@ def test_the_graphs_are_drawn_and_what_only_one_has_is_marked(watched: Watched, 
         expect(node(page, nth, "MulBackward0")).to_be_visible()
     expect(node(page, 0, "x")).to_be_visible()
     expect(pane(page, 0).locator(".gw-only-tag")).to_have_text(["only here"])
+    page.get_by_role("button", name="Legend and keys").click()
     expect(page.locator(".gw-legend")).to_contain_text("what other graphs lack")
     for words in ("SumBackward0", "AddBackward0", "MulBackward0"):
         boxes = [box_in_pane(page, nth, words) for nth in (0, 1)]
@@ -129,7 +130,7 @@ def test_one_button_steps_through_both(watched: Watched, lab: Lab) -> None:
     page.get_by_role("button", name="One step", exact=True).click()
     page.get_by_role("button", name="One step", exact=True).click()
     expect(page.locator(".gw-bar-text")).to_contain_text("step 3 of")
-    expect(page.locator(".gw-bar-text")).to_contain_text("b.grad grows")
+    expect(page.locator(".gw-bar-text")).to_contain_text("adds to b.grad")
     expect(page.locator(".gw-leaves thead")).to_contain_text("at step 3")
     run_cell(page, 1)
     assert output_text(page, 1).strip() == "3 tensor([1., 1.]) None"

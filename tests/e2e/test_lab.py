@@ -67,16 +67,17 @@ def test_a_click_explains_a_node_and_backward_updates_it(watched: Watched, lab: 
     expect(panel.locator(".gw-title").first).to_have_text("w")
     expect(panel).to_contain_text("leaf")
     expect(panel).to_contain_text("No backward pass through this graph has been seen yet")
-    expect(widget(page).locator(".gw-status")).to_contain_text("No backward pass")
+    expect(widget(page).locator(".gw-bar-text")).to_contain_text("No backward yet")
 
     run_cell(page, 1)  # the widget above updates by itself
     expect(panel).not_to_contain_text("No backward pass through this graph has been seen yet")
-    expect(widget(page).locator(".gw-status")).to_contain_text("gradients reached 5 of 5 nodes")
+    expect(widget(page).locator(".gw-bar-text")).to_contain_text("backward done · 5 steps")
     run_cell(page, 2)
     grad, selected = output_text(page, 2).split()
     assert selected == "3"
     section = panel.locator("[data-section='grad']")
     expect(section).to_contain_text(grad)
+    expect(panel.locator(".gw-cell.is-stored")).to_contain_text(f"{float(grad):g}")
 
 
 def test_selecting_from_python_and_by_click_are_the_same(watched: Watched, lab: Lab) -> None:
@@ -101,6 +102,7 @@ def test_the_keyboard_walks_the_graph_and_the_notebook_does_not_notice(
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     expect(widget(page).locator(".gw-title").first).not_to_have_text("Autograd graph")
+    expect(widget(page).locator(".gw-title").first).to_be_visible()
     for key in ("a", "b", "d", "d", "x", "f"):  # in Lab's command mode these change the notebook
         page.keyboard.press(key)
     page.keyboard.press("/")
@@ -116,8 +118,8 @@ def test_the_keyboard_walks_the_graph_and_the_notebook_does_not_notice(
 
 def test_tab_reaches_the_graph_with_a_visible_focus(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "tab", LINEAR)
-    widget(page).locator(".gw-search-field").click()
-    for _ in range(12):
+    widget(page).get_by_role("button", name="Find", exact=True).click()
+    for _ in range(16):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.classList.contains('gw-canvas')"):
             break
@@ -131,6 +133,7 @@ def test_tab_reaches_the_graph_with_a_visible_focus(watched: Watched, lab: Lab) 
 
 def test_search_counts_and_highlights(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "search", LINEAR)
+    widget(page).get_by_role("button", name="Find", exact=True).click()
     search = widget(page).locator(".gw-search-field")
     search.fill("backward")
     expect(widget(page)).to_contain_text("of 2")
@@ -261,11 +264,12 @@ def test_bad_input_is_a_sentence_under_the_cell(watched: Watched, lab: Lab) -> N
 
 def test_every_direction_is_drawn_and_can_be_chosen(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "directions", LINEAR, "print(g.direction)")
+    widget(page).get_by_role("button", name="Legend and keys").click()
     for direction, axis, sign in (
         *(("up", "y", -1), ("right", "x", 1)),
         *(("left", "x", -1), ("down", "y", 1)),
     ):
-        widget(page).get_by_role("combobox").select_option(direction)
+        widget(page).locator(".gw-direction-choice").select_option(direction)
 
         def goes_there(axis: str = axis, sign: int = sign) -> bool:
             top, bottom = node(page, 0).bounding_box(), node(page, 1).bounding_box()

@@ -70,7 +70,7 @@ def test_a_backward_that_cannot_start_says_why(
     run_cell(page, 1)
     if name == "vector":
         assert output_text(page, 1).strip() == "[2.0, 4.0, 6.0]"
-        at_step(page, "step 2 of 2")
+        at_step(page, "backward done")
     else:
         assert "RuntimeError: Backward cannot run again" in output_text(page, 1)
 
@@ -89,13 +89,13 @@ def test_a_backward_that_raises_is_drawn_and_marked(watched: Watched, lab: Lab) 
     press(page, "One step")
     expect(widget(page).locator(".gw-fault")).to_contain_text("ValueError: no gradient today")
     expect(widget(page).locator(".gw-fault")).to_contain_text("Backward stopped at CustomBackward")
-    expect(bar(page).locator(".is-alarming")).to_contain_text("CustomBackward")
+    expect(widget(page).locator(".gw-bar-note.is-alarming")).to_contain_text("CustomBackward")
     expect(drawn(page, ".gw-mark-error")).to_have_count(1)
     run_cell(page, 2)
     assert output_text(page, 2).strip() == "None 7.0"
 
     run_cell(page, 3)  # mended, the same graph runs
-    at_step(page, "step 4 of 4")
+    at_step(page, "backward done")
     expect(drawn(page, ".gw-mark-error")).to_have_count(0)
     expect(widget(page).locator(".gw-fault")).to_have_count(0)
     prints(page, 2, "tensor(9.) 13.0")
@@ -130,11 +130,11 @@ def test_an_interrupted_backward_puts_every_grad_back(watched: Watched, lab: Lab
             }"""
         )
     interrupt(page, lab.folder / f"began-{by}")
-    expect(bar(page)).to_contain_text("This backward pass stopped, so every .grad was put back")
+    expect(widget(page)).to_contain_text("This backward pass stopped, so every .grad was put back")
     prints(page, 2, "None 7.0 [1]")
     run_cell(page, 3)
     run_cell(page, 4)
-    at_step(page, "step 4 of 4")
+    at_step(page, "backward done")
     prints(page, 2, "tensor(9.) 13.0 [1]")
 
 
@@ -149,12 +149,12 @@ def test_where_nan_is_born_is_marked(watched: Watched, lab: Lab) -> None:
         "print(x.grad.isnan().item(), g.run['marks'][0]['node'])",
     )
     press(page, "To the end")
-    expect(bar(page)).to_contain_text("NaN is born here")
+    expect(widget(page)).to_contain_text("NaN is born here")
     expect(drawn(page, ".gw-mark-nan")).to_have_count(1)
     run_cell(page, 1)
     nan, node = output_text(page, 1).split()
     assert nan == "True"
-    bar(page).get_by_role("button", name="Show root").click()
+    widget(page).get_by_role("button", name="Show root").click()
     expect(widget(page).locator(".gw-title").first).to_have_text("root")
     expect(widget(page).locator(f".gw-node[data-node='{node}']")).to_have_class(
         re.compile("is-selected")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -42,27 +43,29 @@ def test_buttons_walk_through_the_example(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "example", EXAMPLE, POSITION, ENGINE)
     at_step(page, "No backward yet")
     press(page, "One step")
-    at_step(page, "step 1 of 5: PowBackward0")
+    at_step(page, "step 1 of 5")
     prints(page, 1, "1 None")  # mid-way, in another cell
     expect(drawn(page, ".gw-node.is-running")).to_have_attribute("data-node", "0")
 
-    for number, op in enumerate(("SubBackward0", "MulBackward0", "AddBackward0"), 2):
+    passed = ("passes \u22124 on to + y1, and 4 on to × y2", "passes 8 to x", "passes \u22124 to x")
+    for number, words in enumerate(passed, 2):
         press(page, "One step")
-        at_step(page, f"step {number} of 5: {op}")
+        at_step(page, f"step {number} of 5")
+        at_step(page, words)
         prints(page, 1, f"{number} None")
     press(page, "One step")
-    at_step(page, "step 5 of 5: AccumulateGrad")
-    at_step(page, "x.grad grows")
+    at_step(page, "backward done · 5 steps")
+    at_step(page, "x.grad None → 4")
     prints(page, 1, "5 4.0")
     written = gradients(page)
-    assert "-4" in written
+    assert "\u22124" in written
     assert "8" in written
     run_cell(page, 2)
     assert output_text(page, 2).strip() == "True True 4.0"
     expect(bar(page).get_by_role("button", name="One step", exact=True)).to_be_disabled()
 
     press(page, "One step back")
-    at_step(page, "step 4 of 5: AddBackward0")
+    at_step(page, "step 4 of 5")
     prints(page, 1, "4 None")
     press(page, "To the start")
     at_step(page, "before step 1 of 5")
@@ -74,9 +77,9 @@ def test_buttons_walk_through_the_example(watched: Watched, lab: Lab) -> None:
 def test_the_end_button_runs_a_fresh_graph_to_its_end(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "end", EXAMPLE, POSITION)
     press(page, "To the end")
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     prints(page, 1, "5 4.0")
-    expect(bar(page).locator(".gw-bar-owner")).to_have_text("moves .grad")
+    expect(bar(page).locator(".gw-bar-owner")).to_be_hidden()
 
 
 def test_keys_on_the_bar_leave_the_notebook_alone(watched: Watched, lab: Lab) -> None:
@@ -89,7 +92,7 @@ def test_keys_on_the_bar_leave_the_notebook_alone(watched: Watched, lab: Lab) ->
         ("ArrowRight", "step 1 of 5"),
         ("ArrowRight", "step 2 of 5"),
         ("ArrowLeft", "step 1 of 5"),
-        ("End", "step 5 of 5"),
+        ("End", "backward done"),
         ("Home", "before step 1 of 5"),
     ):
         page.keyboard.press(key)
@@ -97,9 +100,9 @@ def test_keys_on_the_bar_leave_the_notebook_alone(watched: Watched, lab: Lab) ->
     slider = bar(page).get_by_role("slider")
     slider.focus()
     for key, place in (
-        ("End", "step 5 of 5"),
+        ("End", "backward done"),
         ("ArrowLeft", "step 4 of 5"),
-        ("ArrowRight", "step 5 of 5"),
+        ("ArrowRight", "backward done"),
         ("Home", "before step 1 of 5"),
         ("ArrowRight", "step 1 of 5"),
     ):
@@ -114,7 +117,7 @@ def test_keys_on_the_bar_leave_the_notebook_alone(watched: Watched, lab: Lab) ->
 def test_the_slider_can_be_dragged(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "slider", EXAMPLE, POSITION)
     press(page, "To the end")
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     slider = bar(page).get_by_role("slider")
     slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
@@ -125,7 +128,7 @@ def test_the_slider_can_be_dragged(watched: Watched, lab: Lab) -> None:
     for share in (0.8, 0.6, 0.41):
         page.mouse.move(box["x"] + box["width"] * share, middle, steps=4)
     page.mouse.up()
-    at_step(page, "step 2 of 5: SubBackward0")
+    at_step(page, "step 2 of 5")
     prints(page, 1, "2 None")
 
 
@@ -140,7 +143,7 @@ def test_play_and_pause(watched: Watched, lab: Lab) -> None:
     page.wait_for_timeout(1500)  # nothing is to happen
     assert bar(page).locator(".gw-bar-text").inner_text() == text
     press(page, "Play")
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     expect(bar(page).get_by_role("button", name="Play", exact=True)).to_be_visible()
     prints(page, 1, "5 4.0")
 
@@ -148,13 +151,15 @@ def test_play_and_pause(watched: Watched, lab: Lab) -> None:
 def test_the_users_own_backward_is_only_watched(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "watched", EXAMPLE, "loss.backward()", POSITION)
     run_cell(page, 1)
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     expect(bar(page).locator(".gw-bar-owner")).to_have_text("view only")
-    expect(bar(page)).to_contain_text("Your program ran this backward pass")
+    expect(bar(page).locator(".gw-bar-owner")).to_have_attribute(
+        "title", re.compile("Your program ran this backward pass")
+    )
     press(page, "To the start")
     prints(page, 2, "0 4.0")
     press(page, "One step")
-    at_step(page, "step 1 of 5: PowBackward0")
+    at_step(page, "step 1 of 5")
     prints(page, 2, "1 4.0")
 
 
@@ -166,26 +171,26 @@ def test_after_a_restart_the_old_picture_says_that_it_moves_nothing(
     press(page, "One step")
     at_step(page, "step 1 of 5")
     owner = bar(page).locator(".gw-bar-owner")
-    expect(owner).to_have_text("moves .grad")
+    expect(owner).to_be_hidden()
     run_command(page, "kernelmenu:restart")
     page.get_by_role("button", name="Confirm Kernel Restart").click()
     expect(owner).to_have_text("view only", timeout=60_000)
-    expect(bar(page)).to_contain_text("The kernel that made this picture has gone")
+    expect(widget(page)).to_contain_text("The kernel that made this picture has gone")
     press(page, "One step")
     at_step(page, "step 2 of 5")
     run_command(page, "notebook:run-cell")  # it has number 1 once more
     expect(bar(page)).to_contain_text("No backward yet", timeout=60_000)
     press(page, "One step")
-    expect(owner).to_have_text("moves .grad")
+    expect(owner).to_be_hidden()
 
 
 def test_a_grad_that_something_else_changed_is_left_alone(watched: Watched, lab: Lab) -> None:
     page = start(watched, lab, "lost", EXAMPLE, "x.grad.zero_()", POSITION)
     press(page, "To the end")
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     run_cell(page, 1)
     press(page, "One step back")
-    expect(bar(page)).to_contain_text("x.grad was changed by something else")
+    expect(widget(page)).to_contain_text("x.grad was changed by something else")
     expect(bar(page).locator(".gw-bar-owner")).to_have_text("view only")
     prints(page, 2, "4 0.0")
     press(page, "To the start")
@@ -197,10 +202,10 @@ def test_two_widgets_step_in_turn(watched: Watched, lab: Lab) -> None:
     run_cell(page, 1)
     expect(page.locator(".gradwalk")).to_have_count(2)
     press(page, "To the end", 0)
-    at_step(page, "step 5 of 5", 0)
+    at_step(page, "backward done", 0)
     prints(page, 2, "5 4.0")
     # The other has watched the pass of the first, and moves nothing.
-    at_step(page, "step 5 of 5", 1)
+    at_step(page, "backward done", 1)
     expect(bar(page, 1).locator(".gw-bar-owner")).to_have_text("view only")
     press(page, "To the start", 1)
     at_step(page, "before step 1", 1)
@@ -242,7 +247,7 @@ def test_two_views_move_together(watched: Watched, lab: Lab) -> None:
     for nth in (0, 1):
         at_step(page, "step 1 of 5", nth)
     press(page, "To the end", 0)
-    at_step(page, "step 5 of 5", 1)
+    at_step(page, "backward done", 1)
     press(page, "One step back", 1)
     at_step(page, "step 4 of 5", 0)
     prints(page, 2, "4 None")
@@ -260,7 +265,7 @@ def test_python_and_the_bar_move_the_same_cursor(watched: Watched, lab: Lab) -> 
     run_cell(page, 2)
     at_step(page, "before step 1 of 5")
     run_cell(page, 3)
-    at_step(page, "step 5 of 5")
+    at_step(page, "backward done")
     prints(page, 4, "5 4.0")
 
 
@@ -269,7 +274,7 @@ def test_the_panel_follows_the_cursor(watched: Watched, lab: Lab) -> None:
     press(page, "One step")
     at_step(page, "step 1 of 5")
     panel = widget(page).locator(".gw-panel")
-    bar(page).get_by_role("button", name="PowBackward0").click()
+    bar(page).locator(".gw-link").click()
     expect(panel.locator(".gw-title").first).to_have_text("loss")
     expect(panel.locator(".gw-state")).to_contain_text("running")
     expect(panel).to_contain_text("grad")
@@ -278,11 +283,11 @@ def test_the_panel_follows_the_cursor(watched: Watched, lab: Lab) -> None:
     expect(panel.locator(".gw-title").first).to_have_text("x")
     expect(panel.locator(".gw-state")).to_contain_text("waiting")
     press(page, "To the end")
-    expect(panel.locator(".gw-state")).to_contain_text("running")
+    expect(panel.locator(".gw-state")).to_contain_text("done")
     shares = panel.locator(".gw-shares tbody tr")
     expect(shares).to_have_count(2)
     expect(shares.nth(0)).to_contain_text("8")
-    expect(shares.nth(1)).to_contain_text("-4")
+    expect(shares.nth(1)).to_contain_text("\u22124")
 
 
 def test_the_node_that_runs_is_brought_into_view(watched: Watched, lab: Lab) -> None:
@@ -311,7 +316,7 @@ def test_the_node_that_runs_is_brought_into_view(watched: Watched, lab: Lab) -> 
     wait_until_at_rest(page)
     assert is_seen()
     press(page, "To the end")
-    at_step(page, "step 41 of 41")
+    at_step(page, "backward done")
     press(page, "To the start")
     press(page, "One step")
     at_step(page, "step 1 of 41")

@@ -16,10 +16,14 @@ import { type Nesting, nest, type Passages, passages } from "./passages";
 interface BoxFrame {
   header: number;
   padding: number;
+  side: number;
 }
 
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
 const NOMINAL_WIDTH = 120;
+
+/** How long the content of a box may be before it is wrapped, as a share of what the whole picture may. */
+const INNER = 0.75;
 
 /** Between a border's room and the first or last row, px. */
 const LEAST_GAP = 12;
@@ -131,6 +135,8 @@ function placeBoxes(
   };
   const portX = new Float64Array(ways.portBox.length);
   const local = new Int32Array(items + portX.length);
+  // What lies in a box shares the length of the picture with what lies beside it.
+  const inner = { ...gaps, long: INNER * gaps.long };
   const inwards = Array.from({ length: count }, (_, b) => b).sort(
     (a, b) => depth[n + b] - depth[n + a] || a - b,
   );
@@ -142,7 +148,7 @@ function placeBoxes(
     portsOf[b].forEach((port, i) => {
       local[items + port] = own.length + i;
     });
-    const laid = layoutCached(describe(b, own), gaps, cache);
+    const laid = layoutCached(describe(b, own), b < count - 1 ? inner : gaps, cache);
     settle(b, own, laid);
   }
   return placed;
@@ -176,10 +182,11 @@ function placeBoxes(
     const isRoot = b === count - 1;
     const padding = isRoot ? 0 : frame.padding;
     const header = isRoot ? 0 : frame.header;
+    const side = isRoot ? 0 : frame.side;
     const least = isRoot ? 0 : (frame.titleWidth?.[b] ?? 0);
-    placed.width[b] = Math.max(least, laid.width + 2 * padding);
-    placed.height[b] = header + laid.height + padding;
-    const right = Math.round(placed.width[b] - laid.width) / 2;
+    placed.width[b] = Math.max(side > 0 ? 0 : least, laid.width + 2 * padding + side);
+    placed.height[b] = Math.max(side > 0 ? least : 0, header + laid.height + padding);
+    const right = side + Math.round(placed.width[b] - laid.width - side) / 2;
     own.forEach((item, i) => {
       placed.x[item] = laid.x[i] + right;
       placed.y[item] = laid.y[i] + header;

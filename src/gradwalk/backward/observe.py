@@ -69,8 +69,8 @@ class Observer:
         self._nodes = nodes
         self._roots = roots
         self._max_bytes = max_bytes
-        self._on_end = _weakly(on_end)
-        self._on_begin = _weakly(on_begin or _nothing)
+        self._on_end = weakly(on_end)
+        self._on_begin = weakly(on_begin or _nothing)
         self._paused = False
         self._running: dict[int, Run] = {}
         self._own: Run | None = None  # the pass that gradwalk is running now
@@ -235,7 +235,7 @@ class Observer:
             )
 
 
-def _weakly(call: Callable[[], None]) -> Callable[[], Callable[[], None] | None]:
+def weakly(call: Callable[[], None]) -> Callable[[], Callable[[], None] | None]:
     """Gives a callback, a bound method for as long as its object lives."""
     return weakref.WeakMethod(call) if hasattr(call, "__self__") else lambda: call
 

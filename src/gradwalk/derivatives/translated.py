@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..graph.signatures import signature
+from ..graph.signatures import schema_of, signature
 from .case import Case
 
 _NAMED = re.compile(r"/\*\s*(\w+)\s*=\s*\*/\s*")  # the name of an argument, before its value
@@ -172,9 +172,9 @@ class _Translator(ast.NodeTransformer):
         if not name.startswith("_") and callable(_found(torch, in_torch)):
             return ast.Call(_dotted(f"torch.{in_torch}"), call.args, call.keywords)
         operator = _found(torch.ops.aten, f"{name}.default")
-        if operator is None or operator._schema.is_mutable:
+        if operator is None or schema_of(operator).is_mutable:
             raise _OnlyInCError
-        taken = operator._schema.arguments
+        taken = schema_of(operator).arguments
         if len(taken) < len(call.args):
             raise _OnlyInCError
         args: list[ast.expr] = []
@@ -185,7 +185,7 @@ class _Translator(ast.NodeTransformer):
             else:
                 args.append(given)
         made: ast.expr = ast.Call(_dotted(f"torch.ops.aten.{name}"), args, keywords)
-        if len(operator._schema.returns) > 1:
+        if len(schema_of(operator).returns) > 1:
             made = ast.Subscript(made, ast.Constant(self.place))
         return made
 

@@ -18,6 +18,7 @@ from ..graph.nodes import leaf_tensor, node_class, saved_names
 from ..graph.release import free_without_recursion
 from ..graph.saved import packed_value, saved_value
 from ..graph.tensors import base_of
+from ..wire.characters import well_formed
 
 if TYPE_CHECKING:
     import graphviz
@@ -32,6 +33,7 @@ _NODE_STYLE = {
     "height": "0.2",
     "fontname": "monospace",
 }
+_LONGEST = 4_000  # characters of a label; Graphviz reads no text of more than 16,384 bytes
 _INCHES_PER_STATEMENT, _LEAST_INCHES = 0.15, 12
 
 
@@ -194,7 +196,7 @@ class _Drawing:
         if leaf is not None:
             self._draw_tensor(leaf, _LEAF)
             self.dot.edge(self._key(leaf), self._key(node))
-        self.dot.node(self._key(node), self._node_label(node))
+        self.dot.node(self._key(node), _readable(self._node_label(node)))
         for child, _ in node.next_functions:
             if child is not None:
                 self.dot.edge(self._key(child), self._key(node))
@@ -216,7 +218,8 @@ class _Drawing:
     def _draw_saved_tensor(self, node: Node, value: Any, name: str) -> None:
         if isinstance(value, (torch.Tensor, _Lost)):
             self.dot.edge(self._key(node), self._key(value), dir="none")
-            self.dot.node(self._key(value), _tensor_text(name, value), fillcolor=_SAVED)
+            label = _readable(_tensor_text(name, value))
+            self.dot.node(self._key(value), label, fillcolor=_SAVED)
 
     def _draw_saved_by_function(self, node: Any) -> None:
         saved = _unless_lost(lambda: node.saved_tensors)
@@ -228,7 +231,7 @@ class _Drawing:
 
     def _draw_tensor(self, tensor: torch.Tensor | _Lost, color: str) -> None:
         self.drawn.add(id(tensor))
-        label = _tensor_text(self.names.get(id(tensor), ""), tensor)
+        label = _readable(_tensor_text(self.names.get(id(tensor), ""), tensor))
         self.dot.node(self._key(tensor), label, fillcolor=color)
 
     def _key(self, drawn: object) -> str:
@@ -264,6 +267,11 @@ def _unless_lost(read: Callable[[], Any]) -> Any:
         if "modified by an inplace operation" in str(error):
             return _Lost("changed in place")
         return _Lost("freed" if "second time" in str(error) else "not unpacked")
+
+
+def _readable(label: str) -> str:
+    """A label that can be encoded, and is not longer than Graphviz reads."""
+    return str(well_formed(label if len(label) <= _LONGEST else f"{label[:_LONGEST]}…"))
 
 
 def _tensor_text(name: str, value: torch.Tensor | _Lost) -> str:

@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeVar
 
 from ..subject.shown import Showing, Shown
 from ..wire import GraphModel
+from ..wire.characters import escaped
 from ..wire.graph_json import graph_to_data
 from . import still
+from .disk import read_path, write_file
 from .plain_dot import dot_text
-from .write_file import read_path, write_file
 
 Theme = Literal["light", "dark", "auto"]
 THEMES = ("light", "dark", "auto")
@@ -119,12 +120,13 @@ def to_pdf(
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
-def to_json(widget: Showing, path: Any = None) -> str:
+def to_json(widget: Showing, path: Any = None, *, source: bool = True) -> str:
     """The graph as JSON that networkx reads.
 
     Args:
         widget: Whose graph, constants and cuts included.
         path: Where to write it; None not to write it.
+        source: Whether each node says which line of the program made it, as far as is known.
 
     Returns:
         The text of the file. ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the
@@ -134,7 +136,12 @@ def to_json(widget: Showing, path: Any = None) -> str:
         ValueError: The widget is closed.
         OSError: The file cannot be written.
     """
-    text = json.dumps(graph_to_data(widget._shown().subject.drawn), ensure_ascii=False)
+    data = graph_to_data(widget._shown().subject.drawn)
+    if not source:
+        for node in data["nodes"]:
+            node.pop("source", None)
+    # What is no character is written as JSON escapes it: the name comes back as it was.
+    text = escaped(json.dumps(data, ensure_ascii=False))
     return _deliver(text, path, "to_json")
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from ..bundle import bundle
 from ..subject.shown import Showing
+from ..wire.characters import well_formed
 from ..wire.columns import encode
+from .disk import read_path, write_file
 from .save import saved_graph
 from .text import text_tree, values_in
-from .write_file import read_path, write_file
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
 
@@ -47,7 +48,9 @@ _PAGE = """<!doctype html>
 """
 
 
-def to_html(widget: Showing, path: Any = None, *, title: str | None = None) -> str:
+def to_html(
+    widget: Showing, path: Any = None, *, title: str | None = None, source: bool = True
+) -> str:
     """The widget as one HTML file that works offline: it zooms, selects, shows details and steps.
 
     Args:
@@ -55,6 +58,7 @@ def to_html(widget: Showing, path: Any = None, *, title: str | None = None) -> s
             at the cursor, and of more than 2,000 those of the first 2,000 nodes.
         path: Where to write it; None not to write it.
         title: What to call the page; by default the size of the graph.
+        source: Whether lines of the program go along, as for `gradwalk.save`.
 
     Returns:
         The text of the file. It asks nothing of any server, and its own policy forbids it to.
@@ -75,10 +79,10 @@ def to_html(widget: Showing, path: Any = None, *, title: str | None = None) -> s
     text = _PAGE.format(
         policy=f"default-src 'none'; img-src data:; script-src {_digest(script)}; "
         "worker-src blob:; style-src 'unsafe-inline'",
-        title=html.escape(title or f"{kind} graph of {counts}"),
+        title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
         text=html.escape(text_tree(graph, _MOST_LINES, values_in(shown.subject.model))),
-        model=base64.b64encode(encode(saved_graph(shown))).decode("ascii"),
+        model=base64.b64encode(encode(saved_graph(shown, source))).decode("ascii"),
         script=script,
     )
     if path is not None:

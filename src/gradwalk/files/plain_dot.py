@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..wire import GraphModel, NodeModel
 
+_LONGEST = 1_000  # characters of a row; Graphviz reads no text of more than 16,384 bytes
+
 _SHAPES = {"leaf": "box", "op": "box", "constant": "box", "cut": "plain", "outside": "box"}
 
 
@@ -18,7 +20,7 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
         One ``digraph``: leaves are rounded, outputs have two outlines, edges carry the names of
         the arguments. Nodes are called by their ids.
     """
-    ranks = {"down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
+    ranks = {"auto": "TB", "down": "TB", "right": "LR", "up": "BT", "left": "RL"}[direction]
     roots = {root["node"] for root in graph["roots"]}
     lines = [
         "digraph gradwalk {",
@@ -38,7 +40,7 @@ def dot_text(graph: GraphModel, direction: str = "down") -> str:
             attributes["peripheries"] = "2"
         lines.append(f"  {node['id']} [{_written(attributes)}];")
     for edge in graph["edges"]:
-        attributes = {} if edge["argument"] is None else {"label": edge["argument"]}
+        attributes = {} if edge["argument"] is None else {"label": _shortened(edge["argument"])}
         if edge["kind"] != "gradient":
             attributes |= {"style": "dashed", "arrowhead": "none", "arrowtail": "none"}
         lines.append(f"  {edge['source']} -> {edge['target']} [{_written(attributes)}];")
@@ -53,7 +55,11 @@ def _label(node: NodeModel) -> str:
         rows.append(node["name"])
     if shape is not None:
         rows.append("scalar" if not shape else str(tuple(shape)))
-    return "\n".join(rows)
+    return "\n".join(map(_shortened, rows))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _written(attributes: dict[str, str]) -> str:

@@ -21,7 +21,8 @@ from ..wire import StageModel
 from ..wire.columns import encode
 from ..wire.graph_json import beyond_drawn, graph_to_data
 from ..wire.saved_graph import FORMAT, VERSION, SavedGraph
-from .write_file import read_path, write_file
+from .disk import read_path, write_file
+from .without_source import without_source
 
 MOST_AT_EVERY_CURSOR = 500
 """Nodes of a graph whose details are saved at every cursor; of a larger one, at its own only."""
@@ -34,6 +35,7 @@ def save(
     *outputs: Any,
     path: Any = None,
     names: Mapping[str, Any] | torch.nn.Module | None = None,
+    source: bool = True,
 ) -> Path:
     """Save a graph, and what a widget has recorded of it, to a file.
 
@@ -49,6 +51,8 @@ def save(
             The last one is the path, unless ``path`` has it.
         path: Where to, such as "run.gw"; an existing file is replaced, with a warning.
         names: What to call tensors, as for `GraphWidget`; not with a widget, which has its names.
+        source: Whether lines of the program go along, with their text and their places in it, as
+            far as they were watched. False leaves them out, of sentences as well.
 
     Returns:
         The path. `gradwalk.load` opens it.
@@ -84,7 +88,7 @@ def save(
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, encode(saved_graph(given[0]._shown())), "save")
+        return write_file(path, encode(saved_graph(given[0]._shown(), source)), "save")
     called = (
         names_among(notebook.caller_variables(sys._getframe(1)))
         if names is None
@@ -93,16 +97,17 @@ def save(
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
         shown = Shown(subject, subject.direction, len(subject.drawn) <= MOST_SHOWN)
-        return write_file(path, encode(saved_graph(shown)), "save")
+        return write_file(path, encode(saved_graph(shown, source)), "save")
     finally:
         subject.close()
 
 
-def saved_graph(shown: Shown) -> SavedGraph:
+def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:
     """Everything that goes into the file.
 
     Args:
         shown: What to save.
+        source: Whether lines of the program go along.
 
     Returns:
         Plain values.
@@ -114,7 +119,7 @@ def saved_graph(shown: Shown) -> SavedGraph:
     findings = shown.findings
     if findings is None:
         findings = finding_models(subject.findings(Names()))
-    return {
+    saved: SavedGraph = {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
         "graph": subject.model,
@@ -135,6 +140,7 @@ def saved_graph(shown: Shown) -> SavedGraph:
         "undetailed": undetailed(subject.drawn, len(details)) if len(details) < total else None,
         "all_cursors": every,
     }
+    return saved if source else without_source(saved)
 
 
 def stages(subject: Subject, node: int, every: bool) -> list[StageModel]:

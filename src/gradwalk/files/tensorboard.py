@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..subject.capture import capture
+from ..wire.characters import well_formed
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -80,7 +81,7 @@ def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") 
     blob = tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING)
     blob.tensor_shape.dim.add(size=1)
     blob.string_val.append(run.SerializeToString())
-    value = summary_pb2.Summary.Value(tag=tag, metadata=metadata, tensor=blob)
+    value = summary_pb2.Summary.Value(tag=well_formed(tag), metadata=metadata, tensor=blob)
     file = writer._get_file_writer()  # type: ignore[no-untyped-call]
     file.add_summary(summary_pb2.Summary(value=[value]), 0)
 
@@ -182,7 +183,7 @@ def _node_def(graph: nx.MultiDiGraph, node: int, names: dict[int, str]) -> NodeD
         attributes["no_grad_inputs"] = _text(_listed(without_grad))
     return NodeDef(
         name=names[node],
-        op=data["op"],
+        op=well_formed(data["op"]),
         input=[names[to] + (f":{output_nr}" if output_nr else "") for _, to, output_nr, _ in edges],
         device=_device(data["device"]),
         attr=attributes,
@@ -196,7 +197,7 @@ def _listed(arguments: Iterable[tuple[int, str | None]]) -> str:
 def _text(value: str) -> AttrValue:
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue  # noqa: PLC0415
 
-    return AttrValue(s=value.encode())
+    return AttrValue(s=well_formed(value).encode())
 
 
 def _shapes(shapes: list[tuple[Any, ...] | None]) -> AttrValue:

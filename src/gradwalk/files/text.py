@@ -143,7 +143,8 @@ class _Tree:
             for target, between in self.graph.adj[place.node].items()
             for edge in between.values()
         ]
-        edges.sort(key=lambda each: each[1]["input_nr"])
+        # Of a constant it is not always known which input it was.
+        edges.sort(key=lambda each: (each[1]["input_nr"] is None, each[1]["input_nr"] or 0))
         if not edges:
             return []
         main = max(range(len(edges)), key=lambda i: self.heights[edges[i][0]])
@@ -201,7 +202,8 @@ def _heights(graph: nx.MultiDiGraph) -> dict[int, int]:
 
 
 def _argument(edge: dict[str, Any]) -> str:
-    return _visible(edge["argument"] or f"input {edge['input_nr']}")
+    nr = "" if edge["input_nr"] is None else f" {edge['input_nr']}"
+    return _visible(edge["argument"] or f"input{nr}")
 
 
 def _describe(data: dict[str, Any], place: _Place, value: Values | None) -> str:

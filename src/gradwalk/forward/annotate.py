@@ -9,7 +9,7 @@ import torch
 
 from ..graph.capture import Capture
 from ..graph.names import Names
-from ..graph.nodes import op_name
+from ..graph.nodes import leaf_tensor, op_name
 from ..graph.words import short_value
 from .annotations import Annotation, find_source
 from .cut_words import ALIAS, how_made
@@ -106,6 +106,10 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     nx.set_edge_attributes(graph, "gradient", "kind")
     for node, data in graph.nodes(data=True):
         data.update(_seen(annotations.get(node)))
+        if data["kind"] == "leaf" and not isinstance(
+            leaf_tensor(captured.nodes[node]), torch.nn.Parameter
+        ):
+            data["namespace"] = ""  # it was made outside of the modules that take it
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
@@ -260,6 +264,8 @@ class _Builder:
 
     def _append(self, data: dict[str, Any], extra: Extra) -> int:
         node = len(self._graph)
+        if data["kind"] != "constant":
+            data["namespace"] = ""  # no module is known to have made it, least of all its user
         self._graph.add_node(node, **data)
         self.extras.append(extra)
         return node

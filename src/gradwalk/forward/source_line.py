@@ -91,8 +91,35 @@ def is_installed(file: str) -> bool:
 
 
 def shown_file(file: str) -> str:
-    """What to call a file: "Cell In[3]" when the running notebook made it up for a cell."""
+    """What to call a file: "Cell In[3]" when the running notebook made it up for a cell.
+
+    Every other one is called by its place in the project: from the working folder, or from the
+    folder that Python found it in. What stands above that is nobody's business.
+    """
     ipython = sys.modules.get("IPython")  # not imported yet means not running
     shell = ipython.get_ipython() if ipython is not None else None
     label = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    return " ".join(label(file) or (file,)) if label is not None else file
+    cell = label(file) if label is not None else None
+    if cell:
+        return " ".join(cell)
+    try:
+        working = str(Path.cwd())
+    except OSError:  # it was removed
+        working = ""
+    return _in_project(file, working, tuple(sys.path))
+
+
+@functools.lru_cache(4096)
+def _in_project(file: str, working: str, found_in: tuple[str, ...]) -> str:
+    """A path without what stands above the project; of a file outside of any, its name alone."""
+    if not Path(file).is_absolute():
+        return file
+    home = str(Path("~").expanduser())
+    folders = [] if is_installed(file) else [working]
+    for folder in [*folders, *sorted(filter(None, found_in), key=len, reverse=True), working]:
+        inside = folder.rstrip("/\\")
+        if inside and file.startswith((f"{inside}/", f"{inside}\\")):
+            is_too_high = f"{home}/".startswith(f"{inside}/") and inside != home
+            if not is_too_high:
+                return file[len(inside) + 1 :]
+    return Path(file).name

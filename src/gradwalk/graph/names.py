@@ -36,7 +36,7 @@ class Names:
         tensors: (node, output_nr) -> the intermediate tensor itself, while it lives.
         known: ``id`` of a leaf, or of a tensor that needs no grad -> its name, and the tensor
             itself while it lives.
-        modules: Dotted path of a module -> the class whose ``forward`` it runs.
+        modules: Dotted path of a module -> the module, while it lives.
         classes: Dotted path of a module -> the name of its class.
         places: ``id`` of a module -> itself while it lives, the variable that it was found by, and
             its dotted path there. The first place given to a module stays.
@@ -47,7 +47,7 @@ class Names:
     edges: dict[Edge, str] = field(default_factory=dict)
     tensors: dict[Edge, weakref.ref[torch.Tensor]] = field(default_factory=dict)
     known: dict[int, tuple[str, weakref.ref[torch.Tensor]]] = field(default_factory=dict)
-    modules: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, weakref.ref[torch.nn.Module]] = field(default_factory=dict)
     classes: dict[str, str] = field(default_factory=dict)
     places: dict[int, tuple[weakref.ref[torch.nn.Module], str, str]] = field(default_factory=dict)
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -177,9 +177,8 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
-    for path, kind in module_classes({prefix: module}).items():
-        found.modules.setdefault(path, kind)
     for path, below in modules_by_path({prefix: module}):
+        found.modules.setdefault(path, weakref.ref(below))
         found.classes.setdefault(path, type(below).__name__)
         if id(below) not in found.places:
             found.places[id(below)] = weakref.ref(below), prefix, path
@@ -195,36 +194,9 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
             found.add(f"{prefix}.{name}" if prefix else name, tensor)
 
 
-def module_classes(modules: torch.nn.Module | Mapping[str, Any]) -> dict[str, str]:
-    """The classes of modules, by their dotted paths.
-
-    Args:
-        modules: A module, or a mapping from names to modules and other things, as for the
-            ``names`` of `gradwalk.capture`.
-
-    Returns:
-        Path -> the full name of the class whose ``forward`` the module runs. A module that stands
-        in several places has several paths.
-
-    Example::
-
-        >>> nn = torch.nn
-        >>> module_classes(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))["1"]
-        'torch.nn.modules.activation.ReLU'
-    """
-    if isinstance(modules, torch.nn.Module):
-        modules = {"": modules}
-    return {path: _forward_class(module) for path, module in modules_by_path(modules)}
-
-
 def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, torch.nn.Module]]:
     """(dotted path, module) of the modules among some values, and of those in them."""
     for name, module in modules.items():
         if isinstance(module, torch.nn.Module):
             for path, below in module.named_modules(remove_duplicate=False):
                 yield ".".join(filter(None, (name, path))), below
-
-
-def _forward_class(module: torch.nn.Module) -> str:
-    owner = next(cls for cls in type(module).__mro__ if "forward" in vars(cls))
-    return f"{owner.__module__}.{owner.__qualname__}"

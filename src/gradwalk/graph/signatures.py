@@ -98,9 +98,14 @@ Operator = torch._ops.OpOverload
 """The class of torch's own operators, as programs written down call them."""
 
 
+def schema_of(operator: Operator) -> torch.FunctionSchema:
+    """What an operator takes and gives, as torch declares it."""
+    return operator._schema
+
+
 def declared_arguments(operator: Operator) -> dict[str, bool]:
     """The names of an operator's arguments, and whether each is a tensor."""
-    declared = operator._schema.arguments
+    declared = schema_of(operator).arguments
     return {each.name: isinstance(each.type, torch.TensorType) for each in declared}
 
 

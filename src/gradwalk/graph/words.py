@@ -21,7 +21,7 @@ def described(graph: nx.MultiDiGraph, node: int) -> str:
 def label(data: dict[str, Any]) -> str:
     """What to write on a node: its name if it has one, else its op; of a constant its value."""
     if data["kind"] == "constant":
-        return str(data["name"] or data["value"] or data["op"])
+        return str(data["name"] or data.get("value") or data["op"])
     if data["kind"] == "outside":
         return str(data["name"] or "unnamed tensor")
     return str(data["name"] or data["op"])

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import bisect
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..graph.adjacency import attributes, successors
-from .module_tree import ancestors, is_standard_op
+from .module_code import ModuleCode, is_parametrization
+from .paths import ancestors, common_ancestor
 from .plumbing import is_plumbing
 
 if TYPE_CHECKING:
     import networkx as nx
 
-_DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)*|\d+(\.\w+)+")
-_PARAMETRIZED = re.compile(r"\.parametrizations(\.\w+)*$|^parametrizations(\.\w+)*$")
+_RESHAPES = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,7 @@ class Program:
         operands: The places of the operations whose outputs it takes.
         users: The places of the operations that take its outputs, ascending.
         constants: Whether it has an operand that needs no grad.
-        leaves: The leaves it takes.
-        owners: The dotted path of the module whose parameters it consumes; None for the others.
-        parameters: Leaf -> the dotted name of a parameter.
+        parameters: The parameters that it takes: of each, its dotted names.
     """
 
     nodes: list[int]
@@ -41,30 +37,29 @@ class Program:
     operands: list[list[int]]
     users: list[list[int]]
     constants: list[bool]
-    leaves: list[list[int]]
-    owners: list[str | None]
-    parameters: dict[int, str]
-
-    def is_used_within(self, place: int, first: int, last: int) -> bool:
-        """Whether an operation between two places, inclusive, takes what one gives."""
-        users = self.users[place]
-        at = bisect.bisect_left(users, first)
-        return at < len(users) and users[at] <= last
-
-    def ops_by_owner(self) -> dict[str, set[str]]:
-        """The class names of the operations that consume each module's parameters."""
-        found: dict[str, set[str]] = {}
-        for op, owner in zip(self.ops, self.owners, strict=True):
-            if owner is not None:
-                found.setdefault(owner, set()).add(op)
-        return found
+    parameters: list[list[list[str]]]
 
 
-def read_program(graph: nx.MultiDiGraph) -> Program:
+class Anchor(NamedTuple):
+    """An operation of which the module is certain.
+
+    Attributes:
+        place: Where it stands in the program.
+        path: The module.
+        parameters: The parameters that it takes; none where it takes what was made of them.
+    """
+
+    place: int
+    path: str
+    parameters: tuple[str, ...]
+
+
+def read_program(graph: nx.MultiDiGraph, parameters: Mapping[int, list[str]]) -> Program:
     """Put the operations of a captured graph in their order.
 
     Args:
         graph: As `gradwalk.capture` gives it.
+        parameters: The dotted names of each leaf that is a parameter.
 
     Returns:
         Its operations. torch numbers them as they are made, so the order is the program's own; of
@@ -74,88 +69,99 @@ def read_program(graph: nx.MultiDiGraph) -> Program:
     nodes = [node for node, each in data.items() if each["kind"] == "op"]
     nodes.sort(key=lambda node: (data[node]["sequence_nr"], -node))
     places = {node: place for place, node in enumerate(nodes)}
-    parameters = {
-        node: each["name"]
-        for node, each in data.items()
-        if each["kind"] == "leaf" and each["name"] and _DOTTED.fullmatch(each["name"])
-    }
-    operands: list[list[int]] = []
-    leaves: list[list[int]] = []
+    operands = [[places[t] for t in following[node] if t in places] for node in nodes]
     users: list[list[int]] = [[] for _ in nodes]
-    for place, node in enumerate(nodes):
-        targets = following[node]
-        operands.append([places[target] for target in targets if target in places])
-        leaves.append([target for target in targets if data[target]["kind"] == "leaf"])
-        for operand in operands[-1]:
+    for place, taken in enumerate(operands):
+        for operand in taken:
             users[operand].append(place)
-    ops = [data[node]["op"] for node in nodes]
     return Program(
         nodes=nodes,
-        ops=ops,
+        ops=[data[node]["op"] for node in nodes],
         shapes=[data[node]["shape"] for node in nodes],
         operands=operands,
         users=users,
         constants=[bool(data[node]["no_grad_inputs"]) for node in nodes],
-        leaves=leaves,
-        owners=_owners(ops, operands, leaves, parameters),
-        parameters=parameters,
+        parameters=[[parameters[t] for t in following[node] if t in parameters] for node in nodes],
     )
 
 
-def module_of(parameter: str, names: Iterable[str]) -> str:
-    """The module whose forward consumes a parameter: the one it belongs to, but for one case.
-
-    ``nn.MultiheadAttention`` never calls its ``out_proj`` and uses its parameters itself.
-
-    Args:
-        parameter: Its dotted name.
-        names: The dotted names of all parameters, in a container that is quick to search.
-    """
-    path = parameter.rpartition(".")[0]
-    around, _, last = path.rpartition(".")
-    prefix = f"{around}." if around else ""
-    attention = ("in_proj_weight", "q_proj_weight")
-    if last == "out_proj" and any(prefix + name in names for name in attention):
-        return around
-    return path
-
-
-def _owners(
-    ops: list[str],
-    operands: list[list[int]],
-    leaves: list[list[int]],
-    parameters: dict[int, str],
-) -> list[str | None]:
-    names = set(parameters.values())
-    owner_of = {leaf: module_of(name, names) for leaf, name in parameters.items() if "." in name}
-    owner_of |= {leaf: "" for leaf, name in parameters.items() if "." not in name}
-    owners: list[str | None] = []
-    derived: list[str | None] = []  # of a parameter that was only transposed, cast, ... so far
-    for place, op in enumerate(ops):
-        direct = {owner_of[leaf] for leaf in leaves[place] if leaf in owner_of}
-        earlier = [derived[operand] if operand < place else None for operand in operands[place]]
-        indirect = {_PARAMETRIZED.sub("", owner) for owner in earlier if owner is not None}
-        owner = _one(direct | indirect)
-        only = bool(direct | indirect) and None not in earlier
-        given = {each for each in earlier if each is not None} | direct
-        source = _one(given) if only and len(given) == 1 else None
-        parametrized = source is not None and _PARAMETRIZED.search(source) is not None
-        if parametrized and (direct or not is_standard_op(op)):
-            derived.append(source)
-            owners.append(f"{source}.0")  # the list of them only calls the first
-        else:
-            derived.append(owner if only and is_plumbing(op) else None)
-            owners.append(owner)
-    return owners
+def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
+    """The operations that take a module's parameters, or what was only rearranged of one."""
+    found: dict[int, Anchor] = {}
+    derived: dict[int, str] = {}  # what is still a parameter: transposed, cast, computed anew
+    last = ""
+    for place, op in enumerate(program.ops):
+        names = [_name(names, op, last, code) for names in program.parameters[place]]
+        direct = {name: code.user(name.rpartition(".")[0]) for name in names}
+        earlier = [derived.get(operand) for operand in program.operands[place]]
+        given = {each for each in earlier if each is not None} | set(direct.values())
+        if not given:
+            continue
+        only = None not in earlier
+        path = _innermost(
+            {*direct.values(), *(_having(each) for each in earlier if each is not None)}
+        )
+        source = next(iter(given))
+        if only and len(given) == 1 and is_parametrization(source):
+            if direct or not code.makes(_having(source), op):
+                derived[place] = source
+                path = f"{source}.0"  # the list of them only calls the first
+        elif only and is_plumbing(op):
+            derived[place] = path
+        own = tuple(name for name, user in direct.items() if user == path)
+        found[place] = Anchor(place, path, own)
+        last = path
+    for place, anchor in list(found.items()):
+        for reshaping in _reshapings(program, place):
+            found.setdefault(reshaping, Anchor(reshaping, anchor.path, ()))
+    return [found[place] for place in sorted(found)]
 
 
-def _one(paths: set[str]) -> str | None:
+def _name(names: list[str], op: str, last: str, code: ModuleCode) -> str:
+    """Of the names of a parameter that several modules share, that of the one that runs."""
+    if len(names) == 1:
+        return names[0]
+
+    def fit(name: str) -> tuple[bool, bool, int]:
+        path = name.rpartition(".")[0]
+        return code.makes(path, op), code.is_called(path), len(common_ancestor([last, path]))
+
+    return max(names, key=fit)
+
+
+def _having(path: str) -> str:
+    """The module that has a parametrized parameter; any other itself."""
+    return path.partition(".parametrizations")[0] if is_parametrization(path) else path
+
+
+def _innermost(paths: set[str]) -> str:
     """The innermost of some modules inside each other; else the module around all of them."""
-    if not paths:
-        return None
     deepest = max(paths, key=len)
     around = ancestors(deepest)
-    if all(path in around for path in paths):
-        return deepest
-    shared = set.intersection(*(set(ancestors(path)) for path in paths))
-    return max(shared, key=len)
+    return deepest if all(path in around for path in paths) else common_ancestor(paths)
+
+
+def _reshapings(program: Program, place: int) -> list[int]:
+    """What a linear layer reshapes its input to rows with, and its result back."""
+    ops, shapes, users = program.ops, program.shapes, program.users
+    if not ops[place].startswith(("Addmm", "Mm")):
+        return []
+    found: list[int] = []
+    rows, given = shapes[place], None
+    for operand in program.operands[place]:
+        before = program.operands[operand]
+        if ops[operand] not in _RESHAPES or users[operand] != [place] or not before:
+            continue
+        shape = shapes[before[0]]
+        if shape is not None and len(shape) > 2:
+            given = shape
+            found.append(operand)
+            if ops[before[0]] == "CloneBackward0" and users[before[0]] == [operand]:
+                found += before if ops[operand] == "UnsafeViewBackward0" else []
+    after = users[place][0] if users[place] else place
+    result = shapes[after]
+    if after == place + 1 and ops[after] in _RESHAPES and result is not None and rows is not None:
+        same_rows = given[:-1] == result[:-1] if given is not None else program.constants[place]
+        if same_rows and len(result) > 2 and result[-1] == rows[-1]:
+            return [*found, after]
+    return []

@@ -28,6 +28,7 @@ from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
+from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..reasons import why
@@ -45,6 +46,7 @@ from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
+from .stored import Stored
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,7 +62,7 @@ class Live:
     """
 
     runs_backward = True
-    direction = "down"
+    direction = "auto"
 
     def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
         """Look at a graph; `follow` watches it.
@@ -81,6 +83,7 @@ class Live:
         self._seen: Run | None = None
         self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
+        self._stored = Stored(captured)
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -107,7 +110,9 @@ class Live:
     def model(self) -> GraphModel:
         """What is drawn."""
         modules = modules_model(self._classes)
-        return graph_model(self.drawn, self._inferred, modules, self._values)
+        nodes = self.captured.nodes
+        signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
+        return graph_model(self.drawn, self._inferred, modules, self._values, signs)
 
     @functools.cached_property
     def _values(self) -> dict[int, Values]:
@@ -133,7 +138,11 @@ class Live:
         """What flowed in the recording."""
         if self._run[0] is not self.recording:
             shown = self.recording
-            self._run = shown, None if shown is None else run_model(shown)
+            model = None if shown is None else run_model(shown)
+            # What a pass of the program's own left in `.grad` is known of the last one alone.
+            if shown is not None and model and not model["grads"] and shown.run is self._seen:
+                model["grads"] = self._stored.grown
+            self._run = shown, model
         return self._run[1]
 
     @property
@@ -153,12 +162,13 @@ class Live:
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Put a hook on every node."""
+        self._stored.tell(changed, begun)
         self._observer = Observer(
             self.captured.nodes,
-            changed,
+            self._stored.end,
             {node for node, _ in self.captured.roots},
             self._max_bytes,
-            on_begin=begun,
+            on_begin=self._stored.begin,
         )
 
     def close(self) -> None:

@@ -11,12 +11,14 @@ from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
-from ..graph.adjacency import successors
+from ..graph.adjacency import predecessors, successors
+from ..graph.signs import sign_at
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
     DtypesModel,
     EdgeModel,
+    FewModel,
     GraphModel,
     JsonNumber,
     ModulesModel,
@@ -38,6 +40,7 @@ def graph_model(
     namespaces: Mapping[int, str] | None = None,
     modules: ModulesModel | None = None,
     values: Mapping[int, Values] | None = None,
+    signs: Sequence[str | None] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -46,6 +49,8 @@ def graph_model(
         namespaces: The modules of its nodes as far as they are inferred.
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
+        signs: What the operations are called on a board, by node; None for what their names alone
+            say.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -58,6 +63,7 @@ def graph_model(
             "id": node,
             "kind": data["kind"],
             "op": data["op"],
+            "sign": signs[node] if signs and node < len(signs) else sign_at(graph, node),
             "label": label(data),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
@@ -173,7 +179,13 @@ def run_model(recording: RecordedPass) -> RunModel:
         for nr, seed in seeds_at(graph, run, node)
     ]
     grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
+    first = {t.node: as_kept(t.moments[0]) for t in _changed(run) if t.moments[0].grad is not None}
+    before: dict[int, FewModel] = {
+        node: {"values": values, "norm": norm}
+        for node, (values, norm) in zip(first, few(list(first.values())), strict=True)
+    }
     flowed = few([kept for _, kept in flows])
+    added = list(_added_up(graph, run))
     return {
         "run": run.number,
         "ended": "stopped" if run.state == "stopped" else "done",
@@ -186,14 +198,41 @@ def run_model(recording: RecordedPass) -> RunModel:
         "edges": [place for place, _ in flows],
         "values": [values for values, _ in flowed],
         "norms": [norm for _, norm in flowed],
-        "grads": [
+        "arrived": [
             {"node": node, "values": values, "norm": norm}
+            for (node, _), (values, norm) in zip(
+                added, few([kept for _, kept in added]), strict=True
+            )
+        ],
+        "grads": [
+            {
+                "node": node,
+                "values": values,
+                "norm": norm,
+                "before": before.get(node),
+            }
             for (node, _), (values, norm) in zip(
                 grown, few([kept for _, kept in grown]), strict=True
             )
         ],
         "marks": recording.marks,
     }
+
+
+def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
+    """What arrived at the nodes with one output, where that is not one edge's gradient alone."""
+    takers = predecessors(graph)
+    for node, step in run.steps.items():
+        edges = [(source, key) for source, between in takers[node].items() for key in between]
+        came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
+        if came is None or not edges:
+            continue
+        if len(edges) == 1:
+            source, key = edges[0]
+            passed = run.steps[source].grad_inputs[key] if source in run.steps else None
+            if passed is None or passed.tensor is None or passed.tensor is came.tensor:
+                continue
+        yield node, came
 
 
 def _changed(run: Run) -> Iterator[Timeline]:

@@ -55,7 +55,8 @@ class GraphWidget(SteppingWidget[Subject]):
     Attributes:
         graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows of the selected node (see `gradwalk.wire.DetailsModel`), or
+        details: What the panel shows of the selected node, and while none is of the one that the
+            last step ran before the end (see `gradwalk.wire.DetailsModel`), or
             None. Up to date whenever it is read. Read-only.
         state: What has been seen of backward (see `gradwalk.wire.StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
@@ -64,7 +65,8 @@ class GraphWidget(SteppingWidget[Subject]):
         run: What flowed in that pass, in few numbers (see `gradwalk.wire.RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
             `gradwalk.wire.TransportModel`). Read-only.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
@@ -129,8 +131,9 @@ class GraphWidget(SteppingWidget[Subject]):
                 ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
             names: What to call tensors: a mapping from names to tensors or modules, or one module.
                 By default names are looked up among the caller's variables.
-            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
-                None is down; for a static graph up, so that its data flows down.
+            direction: Which way gradients flow in the drawing: "down", "right", "up" or "left";
+                "auto" chooses the one that shows most. None is "auto"; for a static graph "up", so
+                that its data flows down.
             max_bytes: Bytes of gradients to keep of each backward pass; beyond that only their
                 statistics are kept.
             constants: Whether to draw operands that need no grad, and cuts: those that
@@ -383,7 +386,10 @@ class GraphWidget(SteppingWidget[Subject]):
 
     def _describe(self, subject: Subject) -> None:
         def details() -> DetailsModel | None:
-            return None if self.selected is None else subject.details(self.selected)
+            node = self.selected
+            if node is None and 0 < self.cursor < len(self.steps):
+                node = self.steps[self.cursor - 1]["node"]  # the panel follows what runs
+            return None if node is None else subject.details(node)
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
 

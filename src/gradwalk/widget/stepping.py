@@ -17,6 +17,7 @@ from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.guarded import Guarded, could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
+from ..wire.characters import well_formed
 from .traits import Cursor, Direction
 
 
@@ -52,7 +53,8 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     Attributes:
         selected: What is selected, or None.
         cursor: After how many of the steps we stand.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut.
     """
 
@@ -159,7 +161,8 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
             key: Which, a name or several; None for all.
             drop_defaults: Ignored: in a page without a kernel nobody knows the defaults.
         """
-        state: dict[str, Any] = super().get_state(key)
+        # Names are whatever users chose, and messages are UTF-8.
+        state: dict[str, Any] = well_formed(super().get_state(key))
         return state
 
     def send_state(self, key: Any = None) -> None:

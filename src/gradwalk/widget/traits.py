@@ -6,7 +6,7 @@ from typing import Any
 
 import traitlets
 
-from ..wire import DIRECTIONS
+from ..wire import DIRECTION_CHOICES
 from ..wire.columns import decode, encode
 
 
@@ -59,14 +59,13 @@ class Cursor(traitlets.Any):
 
 
 class Direction(traitlets.Any):
-    """One of `DIRECTIONS`."""
+    """One of `DIRECTION_CHOICES`."""
 
     allow_none = False
 
     def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
         """The direction, checked."""
-        if value not in DIRECTIONS:
-            raise ValueError(
-                f"direction was given {value!r}; it is one of {', '.join(map(repr, DIRECTIONS))}."
-            )
+        if value not in DIRECTION_CHOICES:
+            choices = ", ".join(map(repr, DIRECTION_CHOICES))
+            raise ValueError(f"direction was given {value!r}; it is one of {choices}.")
         return str(value)

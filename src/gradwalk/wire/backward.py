@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from .values import JsonNumber, Values
+from .values import AutogradNodeId, Count, GradientEdgePlace, JsonNumber, Values
 
 
 class StateModel(TypedDict):
     """What the widget has seen of backward. Changes while the graph stays."""
 
-    runs: int
+    runs: Count
     """How many backward passes through this graph have been seen."""
-    reached: list[int]
+    reached: list[AutogradNodeId]
     """Nodes that a gradient flowed into in the last of them."""
-    flowed: list[int]
+    flowed: list[GradientEdgePlace]
     """Places in ``edges`` of those that a gradient was passed along then."""
-    freed: list[int]
+    freed: list[AutogradNodeId]
     """Nodes whose saved tensors torch has freed: a second backward through them fails."""
     note: str
     """One sentence for the status line."""
@@ -25,28 +25,43 @@ class StateModel(TypedDict):
 class StepModel(TypedDict):
     """One node's backward, in the engine's order. The trait ``steps`` is a list of these."""
 
-    step: int
-    node: int
+    step: Count
+    node: AutogradNodeId
     op: str
     name: str | None
     """User text."""
     accumulated: str | None
     """What this step adds to, "x.grad"; None when it stores nothing. User text."""
-    ready: int
+    ready: Count
     """After how many steps all gradients of this node had arrived."""
 
 
 class SeedModel(TypedDict):
     """The gradient that backward started from at one output."""
 
-    node: int
-    output_nr: int
+    node: AutogradNodeId
+    output_nr: Count
     values: Values | None
     norm: JsonNumber | None
 
 
-class GrownModel(TypedDict):
+class FewModel(TypedDict):
+    """A gradient in few numbers: its values if it has at most four, and its norm."""
+
+    values: Values | None
+    norm: JsonNumber | None
+
+
+class GrownModel(FewModel):
     """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+
+    node: AutogradNodeId
+    before: FewModel | None
+    """What it held before the pass; None when it was None."""
+
+
+class ArrivedModel(TypedDict):
+    """The gradient of a node's output, all shares added up, where that is not one edge's alone."""
 
     node: int
     values: Values | None
@@ -56,7 +71,7 @@ class GrownModel(TypedDict):
 class MarkModel(TypedDict):
     """A node where something went wrong, and the sentence that says what."""
 
-    node: int
+    node: AutogradNodeId
     kind: Literal["error", "nan"]
     note: str
 
@@ -68,14 +83,16 @@ class RunModel(TypedDict):
     ``values`` has the numbers of gradients of at most four, None of larger ones.
     """
 
-    run: int
+    run: Count
     ended: Literal["done", "stopped"]
     seeds: list[SeedModel]
-    edges: list[int]
+    edges: list[GradientEdgePlace]
     """Places in ``edges`` of the graph."""
     values: list[Values | None]
     """Numbers of gradients of at most four, None of larger ones."""
     norms: list[JsonNumber | None]
+    arrived: list[ArrivedModel]
+    """Of nodes that several edges lead to, or at which a hook changed what had arrived."""
     grads: list[GrownModel]
     marks: list[MarkModel]
 

@@ -10,11 +10,17 @@ the records is written as its first number. No field is named here, so a new one
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from typing import Any
 
 _GZIP = 31  # zlib's word for a gzip header and trailer; there is no time in it
 _NESTED = {list, dict}
+_RECORD = 4  # so many values take the memory of a record of their own
+
+
+class TooLargeError(ValueError):
+    """What was encoded is whole, as far as was looked, but larger than it may be."""
 
 
 def encode(value: Any) -> bytes:
@@ -39,15 +45,20 @@ def encode(value: Any) -> bytes:
     return packer.compress(text.encode("ascii")) + packer.flush()
 
 
-def decode(data: bytes | memoryview, most: int | None = None) -> Any:
+def decode(
+    data: bytes | memoryview, most: int | None = None, most_values: int | None = None
+) -> Any:
     """The values again.
 
     Args:
         data: What `encode` gave.
         most: Bytes of text to accept at most: a hostile file could be blown up to fill the memory.
+        most_values: Values to accept at most, for the same reason: an empty list is three bytes of
+            text, and takes twenty times as much memory. A record counts as four.
 
     Raises:
-        ValueError: It is damaged, cut off or too large; the message says which, in a few words.
+        TooLargeError: It has more than that.
+        ValueError: It is damaged or cut off; the message says which, in a few words.
     """
     unpacker = zlib.decompressobj(_GZIP)
     try:
@@ -55,13 +66,16 @@ def decode(data: bytes | memoryview, most: int | None = None) -> Any:
     except zlib.error:
         raise ValueError("it is not compressed as such a file is") from None
     if most is not None and len(text) > most:
-        raise ValueError(
-            f"it holds more than {most // 2**20} MiB of text, more than gradwalk ever writes"
-        )
+        raise TooLargeError(f"it holds more than {most // 2**20} MiB of text")
     if not unpacker.eof:
         raise ValueError("it is cut off: its end is missing")
+    # Each value but the first has a comma or an opening bracket before it; text may have more.
+    values = text.count(b",") + text.count(b"[") + text.count(b"{")
+    rows = _Rows(None if most_values is None else most_values - values)
     try:
-        return _rows(json.loads(text, parse_constant=_refuse))
+        return rows.of(json.loads(text, parse_constant=_refuse, parse_float=_finite))
+    except TooLargeError:
+        raise
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its text cannot be read ({str(error)[:80]})") from None
 
@@ -82,25 +96,50 @@ def _columns(value: Any) -> Any:
     return [_columns(each) for each in value] if kinds & _NESTED else value
 
 
-def _rows(value: Any) -> Any:
-    """The columns in a value turned into records again."""
-    if isinstance(value, list):
-        return [_rows(each) for each in value] if {*map(type, value)} & _NESTED else value
-    if not isinstance(value, dict):
-        return value
-    if "" not in value:
-        return {name: _rows(inner) for name, inner in value.items()}
-    table = value[""]
-    if not isinstance(table, dict) or not table:
-        raise ValueError("a table has no columns")
-    first, *others = map(_rows, table.values())
-    if type(first) is int and others and isinstance(others[0], list):
-        first = [*range(first, first + len(others[0]))]
-    columns = [first, *others]
-    if not all(isinstance(column, list) and len(column) == len(first) for column in columns):
-        raise ValueError("the columns of a table are not lists of one length")
-    return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+class _Rows:
+    """Turns the columns in a value into records again.
+
+    Attributes:
+        left: How many more values there may be; None for any number.
+    """
+
+    def __init__(self, left: int | None) -> None:
+        self.left = left
+        self._spend(0)
+
+    def of(self, value: Any) -> Any:
+        """The value with records, at every depth."""
+        if isinstance(value, list):
+            return [self.of(each) for each in value] if {*map(type, value)} & _NESTED else value
+        if not isinstance(value, dict):
+            return value
+        if "" not in value:
+            return {name: self.of(inner) for name, inner in value.items()}
+        table = value[""]
+        if not isinstance(table, dict) or not table:
+            raise ValueError("a table has no columns")
+        first, *others = map(self.of, table.values())
+        if type(first) is int and others and isinstance(others[0], list):
+            first = [*range(first, first + len(others[0]))]
+        columns = [first, *others]
+        if not all(isinstance(column, list) and len(column) == len(first) for column in columns):
+            raise ValueError("the columns of a table are not lists of one length")
+        self._spend(len(first) * _RECORD)
+        return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _spend(self, values: int) -> None:
+        if self.left is not None:
+            self.left -= values
+            if self.left < 0:
+                raise TooLargeError("it holds more values than a graph of its size would")
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is no JSON")
+
+
+def _finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word[:20]} is too large a number")
+    return number

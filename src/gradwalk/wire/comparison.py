@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .backward import RunModel, StateModel, StepModel, TransportModel
+from .backward import FewModel, RunModel, StateModel, StepModel, TransportModel
 from .graph import GraphModel
-from .values import JsonNumber, Values
 
 
 class PaneModel(TypedDict):
@@ -32,13 +31,6 @@ class MergedStepModel(TypedDict):
     node: int
     passes: list[int]
     """The passes that run it in this step."""
-
-
-class FewModel(TypedDict):
-    """A gradient in few numbers: its values if it has at most four, and its norm."""
-
-    values: Values | None
-    norm: JsonNumber | None
 
 
 class LeafCellModel(TypedDict):

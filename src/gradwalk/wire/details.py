@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from .graph import NoGradInput
-from .values import JsonNumber, Kind, NodeState, Values
+from .values import Count, EdgePlace, JsonNumber, Kind, NodeId, NodeState, Plain, SomeOf, Values
 
 
 class TensorSummary(TypedDict):
     """A tensor in at most 64 numbers and its statistics."""
 
-    shape: list[int]
+    shape: list[Count]
     dtype: str
     device: str
-    numel: int
+    numel: Count
     values: Values | None
     """At most 64 numbers, an evenly spread slice when the tensor has more; None when it holds
     none."""
     truncated: bool
-    indices: list[list[int]] | None
+    indices: list[list[Count]] | None
     """Which positions ``values`` shows along each dimension, when truncated."""
     min: JsonNumber | None
     max: JsonNumber | None
     mean: JsonNumber | None
     norm: JsonNumber | None
-    nan: int | None
+    nan: Count | None
     """Counts."""
-    inf: int | None
-    zeros: int | None
+    inf: Count | None
+    zeros: Count | None
     note: str | None
     """A sentence when something about this tensor needs saying (meta, sparse, not kept ...)."""
 
@@ -42,9 +42,9 @@ class ValueModel(TensorSummary):
 class OutputModel(TypedDict):
     """One output of the forward operation behind a node."""
 
-    output_nr: int
+    output_nr: Count
     name: str | None
-    shape: list[int] | None
+    shape: list[Count] | None
     dtype: str | None
     device: str | None
     is_root: bool
@@ -54,21 +54,21 @@ class OutputModel(TypedDict):
 class InputModel(TypedDict):
     """One edge out of a node, seen from that node."""
 
-    input_nr: int
+    input_nr: Count
     argument: str | None
-    node: int
-    output_nr: int
+    node: NodeId
+    output_nr: Count
     label: str
-    shape: list[int] | None
+    shape: list[Count] | None
 
 
 class ConsumerModel(TypedDict):
     """One edge into a node, seen from that node."""
 
-    node: int
-    input_nr: int | None
+    node: NodeId
+    input_nr: Count | None
     argument: str | None
-    output_nr: int
+    output_nr: Count
     label: str
 
 
@@ -77,7 +77,7 @@ class SavedModel(TypedDict):
 
     name: str
     summary: TensorSummary | None
-    scalar: Any
+    scalar: Plain
     """A number, flag, text or list that is not a tensor."""
     freed: bool
     note: str | None
@@ -86,13 +86,13 @@ class SavedModel(TypedDict):
 class ContributionModel(TypedDict):
     """One consumer's share of the gradient that arrives at a node, and the sum so far."""
 
-    step: int
-    consumer: int | None
+    step: Count
+    consumer: NodeId | None
     """None for the gradient that backward started from."""
     label: str
-    input_nr: int | None
+    input_nr: Count | None
     argument: str | None
-    output_nr: int
+    output_nr: Count
     grad: TensorSummary | None
     total: TensorSummary | None
 
@@ -100,7 +100,7 @@ class ContributionModel(TypedDict):
 class FormulaModel(TypedDict):
     """The derivative with respect to one input, as code; ``source`` says whose words they are."""
 
-    input_nr: int
+    input_nr: Count
     argument: str | None
     code: str
     numbers: str | None
@@ -112,9 +112,9 @@ class FormulaModel(TypedDict):
 class FactorModel(TypedDict):
     """One edge of a path from an output to a leaf, and the derivative along it."""
 
-    edge: int
-    node: int
-    target: int
+    edge: EdgePlace
+    node: NodeId
+    target: NodeId
     code: str
     value: Values | None
     note: str | None
@@ -150,7 +150,7 @@ class SourceModel(TypedDict):
     """A line of the user's program."""
 
     file: str
-    line: int
+    line: Count
     text: str
     function: str
 
@@ -158,11 +158,11 @@ class SourceModel(TypedDict):
 class ConstantModel(TypedDict):
     """An operand that needs no grad and is drawn, seen from the node that takes it."""
 
-    node: int
+    node: NodeId
     argument: str | None
-    input_nr: int | None
+    input_nr: Count | None
     label: str
-    shape: list[int] | None
+    shape: list[Count] | None
 
 
 class CutModel(TypedDict):
@@ -170,7 +170,7 @@ class CutModel(TypedDict):
 
     how: str
     """Such as "detach", "no_grad" or "integer cast"."""
-    node: int
+    node: NodeId
     label: str
     line: SourceModel | None
     region: SourceModel | None
@@ -191,7 +191,7 @@ class DetailsModel(TypedDict):
     ``no_grad_inputs`` and ``constants`` together.
     """
 
-    id: int
+    id: NodeId
     kind: Kind
     op: str
     name: str | None
@@ -199,22 +199,22 @@ class DetailsModel(TypedDict):
     """A sentence or two: what this node is."""
     forward: str | None
     """The forward signature behind the node, as the installed torch declares it."""
-    shape: list[int] | None
+    shape: list[Count] | None
     dtype: str | None
     device: str | None
     requires_grad: bool | None
     """These two None where they are not known, in a static graph."""
     is_leaf: bool | None
     outputs: list[OutputModel]
-    output_count: int
+    output_count: Count
     saved: list[SavedModel]
-    saved_count: int
+    saved_count: Count
     inputs: list[InputModel]
-    input_count: int
+    input_count: Count
     no_grad_inputs: list[NoGradInput]
     consumers: list[ConsumerModel]
     """The first 100."""
-    consumer_count: int
+    consumer_count: Count
     value: ValueModel | None
     """What the operation gave, or what the leaf or constant holds."""
     value_note: str | None
@@ -228,7 +228,7 @@ class DetailsModel(TypedDict):
     state: NodeState
     contributions: list[ContributionModel] | None
     """Each consumer's share of what arrives here, the first 100; None when no run is shown."""
-    contribution_count: int
+    contribution_count: Count
     formula: list[FormulaModel]
     chain: ChainModel | None
     """For a leaf."""
@@ -253,6 +253,6 @@ class DetailsModel(TypedDict):
 class StageModel(TypedDict):
     """What of a node's details changes when the cursor gets to ``from_step``, and stays so."""
 
-    from_step: int
-    fields: dict[str, Any]
+    from_step: Count
+    fields: Annotated[dict[str, Any], SomeOf(DetailsModel)]
     """Some of the fields of its `DetailsModel`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from .values import JsonNumber
+from .values import AutogradNodeId, Count, NodeId, RealNumber
 
 
 class FindingModel(TypedDict):
@@ -38,7 +38,7 @@ class FindingModel(TypedDict):
         "passes",
     ]
     severity: Literal["error", "warning", "info"]
-    nodes: list[int]
+    nodes: list[NodeId]
     message: str
     """Whole sentences, with the numbers they rest on."""
     numbers: list[NumberModel]
@@ -48,7 +48,7 @@ class NumberModel(TypedDict):
     """A number that a finding rests on, and what it is."""
 
     name: str
-    value: JsonNumber
+    value: RealNumber
 
 
 class MemoryModel(TypedDict):
@@ -58,12 +58,12 @@ class MemoryModel(TypedDict):
     counts the nodes directly in a namespace. ``unknown`` is how many tensors have an unknown size.
     """
 
-    nodes: list[int]
-    bytes: list[int]
+    nodes: list[AutogradNodeId]
+    bytes: list[Count]
     """One per entry of ``nodes``."""
     namespaces: list[str]
-    namespace_bytes: list[int]
+    namespace_bytes: list[Count]
     """One per entry of ``namespaces``: of the nodes directly in it."""
-    total: int
-    unknown: int
+    total: Count
+    unknown: Count
     """How many tensors have an unknown size."""

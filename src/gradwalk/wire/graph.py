@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .values import EdgeKind, Kind, Values
+from .values import Count, EdgeKind, Kind, NodeId, Values
 
 
 class NoGradInput(TypedDict):
     """An operand that needs no gradient: a ``None`` in ``next_functions``."""
 
-    input_nr: int
+    input_nr: Count
     argument: str | None
 
 
 class NodeModel(TypedDict):
     """One node, as much of it as the drawing needs. The autograd nodes come first."""
 
-    id: int
+    id: NodeId
     """Position in ``nodes``; breadth-first from the outputs."""
     kind: Kind
     """The first two are autograd nodes, and come first. A constant is an operand that needs no
@@ -26,17 +26,19 @@ class NodeModel(TypedDict):
     op: str
     """The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut,
     how it was made, "x.detach()". User text."""
+    sign: str | None
+    """What the operation is called on a board, "+", "x²", "conv2d 3×3"; None for what is none."""
     label: str
     """What to write on the node: its name if it has one, else its op. User text."""
     name: str | None
     """The name the user's program gives the tensor(s) this node made, or None. User text."""
-    shape: list[int] | None
+    shape: list[Count] | None
     """Shape of the first output (op) or of the tensor (leaf); None when torch does not tell."""
     no_grad_inputs: list[NoGradInput]
     """Operands that need no gradient: a ``None`` in ``next_functions``."""
     namespace: str | None
-    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, None where it
-    was not watched."""
+    """The module that ran the operation, "encoder/layers/0"; "" for the outermost, and for what
+    came from outside of all modules; None where it is not known: it is drawn with what takes it."""
     value: Values | None
     """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
     number as it is written in the program."""
@@ -51,13 +53,13 @@ class EdgeModel(TypedDict):
     Those along which gradients can flow come first. Of the others ``input_nr`` may be None.
     """
 
-    source: int
-    target: int
+    source: NodeId
+    target: NodeId
     argument: str | None
     """Which forward input of the source this is, "self", "mat2"; None when torch does not tell."""
-    input_nr: int | None
+    input_nr: Count | None
     """None where it is not known, which can be on an edge of another kind than "gradient"."""
-    output_nr: int
+    output_nr: Count
     """Which output of the target was that input."""
     kind: EdgeKind
     """No gradient flows along the other two: from an operation to a constant, and from a cut to its
@@ -67,8 +69,8 @@ class EdgeModel(TypedDict):
 class RootModel(TypedDict):
     """One tensor handed to the widget."""
 
-    node: int
-    output_nr: int
+    node: NodeId
+    output_nr: Count
     name: str | None
 
 
@@ -76,7 +78,7 @@ class ModulesModel(TypedDict):
     """The classes of modules; ``classes`` has, per namespace, a place in ``names``."""
 
     namespaces: list[str]
-    classes: list[int]
+    classes: list[Count]
     names: list[str]
 
 

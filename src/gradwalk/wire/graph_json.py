@@ -57,10 +57,11 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
         attributes["outputs"] = [
             {**output, "shape": _shape(output["shape"])} for output in attributes["outputs"]
         ]
-        graph.add_node(node["id"], **attributes)
+        graph.add_node(node["id"])
+        graph.nodes[node["id"]].update(attributes)  # not as keywords: they may be called anything
     for edge in data["edges"]:
         attributes = {k: v for k, v in edge.items() if k not in {"source", "target", "key"}}
-        graph.add_edge(edge["source"], edge["target"], key=edge["key"], **attributes)
+        graph.add_edges_from([(edge["source"], edge["target"], edge["key"], attributes)])
     return graph
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Literal, TypedDict
+from itertools import pairwise
+from typing import Any, Literal, TypedDict, cast
 
 from . import (
     DetailsModel,
-    Direction,
+    DirectionChoice,
     DtypesModel,
     EdgeModel,
     FindingModel,
@@ -21,8 +21,8 @@ from . import (
     TransportModel,
 )
 from .check import check
-from .columns import decode
-from .graph_json import DRAWN_EDGE, DRAWN_NODE
+from .columns import TooLargeError, decode
+from .values import Count, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 4
@@ -31,23 +31,78 @@ MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
 
 
+def most_values(file_bytes: int, max_nodes: int) -> int:
+    """How many values a file may hold: an empty list in it takes twenty times its own memory.
+
+    Of what `gradwalk.save` writes the details of the first nodes are up to some millions, the rest
+    about 90 a node; each byte stands for 10 at most, and a small file for few in all.
+    """
+    return min(10_000_000 + 150 * max_nodes, 2_000_000 + 50 * file_bytes)
+
+
 _OLDER = "Open it with the gradwalk that wrote it, or save the graph again with this one."
 
 
 class SavedOutput(TypedDict):
     """One output of a saved node."""
 
-    output_nr: int
+    output_nr: Count
     name: str | None
-    shape: list[int] | None
+    shape: list[Count] | None
     dtype: str | None
     device: str | None
+
+
+class SavedNumber(TypedDict):
+    """A number that is written into a static program in place of an operand."""
+
+    input_nr: Count
+    argument: str | None
+    value: str
+
+
+class SavedEveryNode(TypedDict):
+    """What the captured graph says of every node, beyond what is drawn."""
+
+    dtype: str | None
+    device: str | None
+    requires_grad: bool | None
+    is_leaf: bool
+    outputs: list[SavedOutput]
+
+
+class SavedNode(SavedEveryNode, total=False):
+    """What it says of some nodes: of those that were watched, inferred, or are of a program."""
+
+    sequence_nr: int | None
+    source: str | None
+    namespace: str | None
+    call: str | None
+    how: str | None
+    value: str | None
+    inplace: bool
+    inferred: bool
+    fx_name: str
+    called: str | None
+    numbers: list[SavedNumber]
+
+
+class SavedEveryEdge(TypedDict):
+    """What the captured graph says of every edge, beyond what is drawn."""
+
+    key: Count
+
+
+class SavedEdge(SavedEveryEdge, total=False):
+    """What it says of some edges."""
+
+    how: str | None
 
 
 class SavedRoot(TypedDict):
     """What the graph as a whole says."""
 
-    roots: list[list[int]]
+    roots: list[list[Count]]
     torch_version: str
 
 
@@ -60,14 +115,11 @@ class SavedStaticRoot(SavedRoot):
 
 
 class SavedNetwork(TypedDict):
-    """What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`.
-
-    Nodes and edges are checked one by one.
-    """
+    """What the captured graph has beyond what is drawn: see `gradwalk.wire.graph_json`."""
 
     graph: SavedStaticRoot | SavedRoot
-    nodes: list[dict[str, Any]]
-    edges: list[dict[str, Any]]
+    nodes: list[SavedNode]
+    edges: list[SavedEdge]
 
 
 class SavedGraph(TypedDict):
@@ -81,10 +133,10 @@ class SavedGraph(TypedDict):
     watched: bool
     memory: MemoryModel
     findings: list[FindingModel]
-    direction: Direction
+    direction: DirectionChoice
     constants: bool
-    selected: int | None
-    cursor: int
+    selected: NodeId | None
+    cursor: Count
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
@@ -97,33 +149,13 @@ class SavedGraph(TypedDict):
     """Whether the details are true at every cursor, or only at the one saved."""
 
 
-class _NodeFields(TypedDict):
-    dtype: str | None
-    device: str | None
-    requires_grad: bool | None
-    is_leaf: bool
-    outputs: list[SavedOutput]
-
-
-_NODE_FIELDS = _NodeFields.__annotations__.keys()
-_MORE_NODE_FIELDS: dict[str, Any] = {
-    "sequence_nr": int | None,
-    "source": str | None,
-    "namespace": str | None,
-    "call": str | None,
-    "how": str | None,
-    "value": str | None,
-    "inplace": bool,
-    "inferred": bool,
-}
-
-
-def unpack(data: bytes, name: str) -> SavedGraph:
+def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraph:
     """What a file holds, checked.
 
     Args:
         data: Its contents.
         name: Its name, for errors.
+        max_nodes: Of the largest graph to open; None for any size.
 
     Returns:
         The saved graph.
@@ -133,7 +165,15 @@ def unpack(data: bytes, name: str) -> SavedGraph:
             does not hold together. Nothing of it is run.
     """
     try:
-        value = decode(data, MOST_BYTES)
+        if max_nodes is None:
+            value = decode(data)
+        else:
+            value = decode(data, MOST_BYTES, most_values(len(data), max_nodes))
+    except TooLargeError as error:
+        raise ValueError(
+            f"{name!r} is not opened, because {error}. If you trust it, "
+            "load(path, max_nodes=None) opens it, whatever memory that takes."
+        ) from None
     except ValueError as error:
         raise ValueError(
             f"{name!r} is damaged or not a graph that gradwalk saved: {error}. Copy the file "
@@ -151,7 +191,7 @@ def unpack(data: bytes, name: str) -> SavedGraph:
             f"{VERSION}. " + ("Update gradwalk to open it." if newer else _OLDER)
         )
     try:
-        check(value, SavedGraph, "the file")
+        check(value, SavedGraph, "the file", _sizes(value.get("graph")))
         _check_graph(value["graph"], value["network"])
         _check_rest(value)
     except ValueError as error:
@@ -161,88 +201,64 @@ def unpack(data: bytes, name: str) -> SavedGraph:
     return value  # type: ignore[return-value]
 
 
-def read_saved(path: Any) -> SavedGraph:
-    """Read a file that `gradwalk.save` wrote.
-
-    Raises:
-        TypeError: ``path`` is no path.
-        OSError: The file cannot be read.
-        ValueError: It holds no graph of ours; see `unpack`.
-    """
-    try:
-        file = Path(path).expanduser()
-    except TypeError:
-        raise TypeError(
-            f"load() was given {path!r}, of type {type(path).__name__}. Give the name of a file "
-            "that gradwalk.save() wrote."
-        ) from None
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise type(error)(
-            f"{str(file)!r} cannot be read: {error.strerror or error}. Give the name of a file "
-            "that gradwalk.save() wrote."
-        ) from error
-    return unpack(data, str(file))
+def _sizes(graph: Any) -> dict[str, int]:
+    """How many there are of what the file points at, before anything is known to be right."""
+    lists = graph if isinstance(graph, dict) else {}
+    nodes, edges = (
+        [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        for found in (lists.get("nodes"), lists.get("edges"))
+    )
+    return {
+        "nodes": len(nodes),
+        "autograd nodes": sum(each.get("kind") in ("op", "leaf") for each in nodes),
+        "edges": len(edges),
+        "edges with gradients": sum(each.get("kind") == "gradient" for each in edges),
+    }
 
 
-def _check_graph(graph: GraphModel, network: dict[str, Any]) -> None:
-    """Nodes carry their places as ids, edges join them, and all is said of each of them."""
+def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
+    """Nodes carry their places as ids, the autograd ones come first, and all is said of each."""
     nodes, edges = graph["nodes"], graph["edges"]
     for i, node in enumerate(nodes):
         _same(node["id"], i, f"node {i}.id")
         if i and is_autograd(node) and not is_autograd(nodes[i - 1]):
             raise ValueError(f"node {i} is an autograd node after one that is none")
     for i, edge in enumerate(edges):
-        _within(edge["source"], len(nodes), f"edge {i}.source")
-        _within(edge["target"], len(nodes), f"edge {i}.target")
         if i and _flows(edge) and not _flows(edges[i - 1]):
             raise ValueError(f"edge {i} carries a gradient after one that carries none")
-    for root in graph["roots"]:
-        _within(root["node"], len(nodes), "an output")
+        if _flows(edge) and edge["input_nr"] is None:
+            raise ValueError(f"edge {i} carries a gradient of no input")
     modules = graph["modules"]
     _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
     for place in modules["classes"]:
         _within(place, len(modules["names"]), "modules.classes")
-    _check_network(network, len(nodes), len(edges))
-
-
-def _check_network(network: dict[str, Any], nodes: int, edges: int) -> None:
-    _same(len(network["nodes"]), nodes, "the number of network.nodes")
-    _same(len(network["edges"]), edges, "the number of network.edges")
-    for i, node in enumerate(network["nodes"]):
-        where = f"node {i}"
-        check({name: node[name] for name in _NODE_FIELDS if name in node}, _NodeFields, where)
-        for name in node.keys() - _NODE_FIELDS:
-            check(node[name], _MORE_NODE_FIELDS.get(name, Any), f"{where}.{name}")
-            if name in DRAWN_NODE:
-                raise ValueError(f"{where} has {name!r} twice")
-    for i, edge in enumerate(network["edges"]):
-        check(edge.get("key"), int, f"edge {i}.key")
-        check(edge, Any, f"edge {i}")
-        if not edge.keys().isdisjoint(DRAWN_EDGE):
-            raise ValueError(f"edge {i} says twice what it is")
-    for root in network["graph"]["roots"]:
+    _same(len(network["nodes"]), len(nodes), "the number of network.nodes")
+    _same(len(network["edges"]), len(edges), "the number of network.edges")
+    keys = {
+        (edge["source"], edge["target"], more["key"])
+        for edge, more in zip(edges, network["edges"], strict=True)
+    }
+    _same(len(keys), len(edges), "the number of edges that differ")
+    roots = network["graph"]["roots"]
+    for root in roots:
         if len(root) != 2:
             raise ValueError("an output is not a node and a number")
-        _within(root[0], nodes, "an output")
+        _within(root[0], len(nodes), "an output")
+    _same(len(cast(Any, network["graph"]).get("root_names", roots)), len(roots), "root_names")
 
 
 def _check_rest(saved: dict[str, Any]) -> None:
-    """Everything else that speaks of nodes and edges speaks of those that are there."""
-    nodes, edges = saved["graph"]["nodes"], saved["graph"]["edges"]
-    own, flowing = sum(map(is_autograd, nodes)), sum(map(_flows, edges))
-    _check_steps(saved["steps"], own)
+    """What stands in one list belongs to what stands in another."""
+    nodes = saved["graph"]["nodes"]
+    _check_steps(saved["steps"])
     _within(saved["cursor"], len(saved["steps"]) + 1, "the cursor")
-    if saved["selected"] is not None:
-        _within(saved["selected"], len(nodes), "the selection")
-    for name, limit in (("reached", own), ("freed", own), ("flowed", flowing)):
-        for each in saved["state"][name]:
-            _within(each, limit, f"state.{name}")
-    if saved["run"] is not None:
-        _check_run(saved["run"], own, flowing)
-    _check_memory(saved["memory"], own)
-    _check_findings(saved["findings"], len(nodes))
+    run = saved["run"]
+    if run is not None and not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
+        raise ValueError("the run does not have one gradient for each of its edges")
+    memory = saved["memory"]
+    _same(len(memory["bytes"]), len(memory["nodes"]), "the number of memory.bytes")
+    spaces = len(memory["namespaces"])
+    _same(len(memory["namespace_bytes"]), spaces, "the number of memory.namespace_bytes")
     _same(len(saved["dtypes"]["nodes"]), len(nodes), "the number of dtypes.nodes")
     for place in saved["dtypes"]["nodes"]:
         _within(place + 1, len(saved["dtypes"]["names"]) + 1, "dtypes.nodes")
@@ -252,52 +268,29 @@ def _check_rest(saved: dict[str, Any]) -> None:
             _check_stages(stages, i)
 
 
-def _check_steps(steps: list[StepModel], own: int) -> None:
+def _check_steps(steps: list[StepModel]) -> None:
     seen: set[int] = set()
     for i, step in enumerate(steps):
         _same(step["step"], i + 1, f"steps[{i}].step")
-        _within(step["node"], own, f"steps[{i}].node")
         _within(step["ready"], i + 1, f"steps[{i}].ready")
         if step["node"] in seen:
             raise ValueError(f"steps[{i}] runs a node again")
         seen.add(step["node"])
 
 
-def _check_run(run: RunModel, own: int, flowing: int) -> None:
-    if not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
-        raise ValueError("the run does not have one gradient for each of its edges")
-    for edge in run["edges"]:
-        _within(edge, flowing, "run.edges")
-    for name, parts in (("seeds", run["seeds"]), ("grads", run["grads"]), ("marks", run["marks"])):
-        for part in parts:
-            _within(part["node"], own, f"run.{name}")
-
-
-def _check_memory(memory: MemoryModel, own: int) -> None:
-    for node in memory["nodes"]:
-        _within(node, own, "memory.nodes")
-    _same(len(memory["bytes"]), len(memory["nodes"]), "the number of memory.bytes")
-    spaces = len(memory["namespaces"])
-    _same(len(memory["namespace_bytes"]), spaces, "the number of memory.namespace_bytes")
-
-
-def _check_findings(findings: list[FindingModel], total: int) -> None:
-    for finding in findings:
-        for node in finding["nodes"]:
-            _within(node, total, "findings.nodes")
-        for number in finding["numbers"]:
-            float(number["value"])
-
-
 def _check_stages(stages: list[StageModel], node: int) -> None:
+    """The first has everything, and each that follows begins later; all are of this node."""
     where = f"the details of node {node}"
     if not stages or stages[0]["from_step"] != 0:
         raise ValueError(f"{where} do not begin at the start")
-    fields: dict[str, Any] = {}
+    missing = sorted(DetailsModel.__annotations__.keys() - stages[0]["fields"].keys())
+    if missing:
+        raise ValueError(f"{where} lack {missing[0]!r}")
+    for before, stage in pairwise(stages):
+        if stage["from_step"] <= before["from_step"]:
+            raise ValueError(f"{where} do not follow one another")
     for stage in stages:
-        fields = {**fields, **stage["fields"]}
-        check(fields, DetailsModel, where)
-        _same(fields["id"], node, f"{where}: their id")
+        _same(stage["fields"].get("id", node), node, f"{where}: their id")
 
 
 def is_autograd(node: NodeModel) -> bool:

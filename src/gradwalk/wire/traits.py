@@ -9,7 +9,7 @@ from .comparison import LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
-from .values import Direction
+from .values import DirectionChoice
 
 
 class AskedTraits(TypedDict, total=False):
@@ -27,7 +27,7 @@ class SharedTraits(TypedDict):
     """A sentence from Python to be shown as an error."""
     selected: int | None
     """A node; in a comparison a place in ``members``."""
-    direction: Direction
+    direction: DirectionChoice
     constants: bool
     """Whether operands that need no grad, and cuts, are drawn."""
     cursor: int
@@ -39,7 +39,7 @@ class Traits(SharedTraits, AskedTraits):
 
     graph: GraphModel
     details: DetailsModel | None
-    """Of the selected node."""
+    """Of the selected node; while none is, of the node that runs."""
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None

@@ -1,0 +1,65 @@
+import { element, KEEP_KEYS } from "../dom/element";
+import { DIRECTIONS } from "../layout/direction";
+import type { DirectionChoice } from "../wire";
+
+const ARROW = { down: "↓", right: "→", up: "↑", left: "←" };
+
+interface Help {
+  element: HTMLElement;
+  /** `isStatic`: the words are about data, which flows the other way. */
+  setDirection(direction: DirectionChoice, isStatic: boolean): void;
+}
+
+/** All that is hidden until somebody asks: what the signs mean, what the keys do, which way gradients flow. */
+export function createHelp(
+  legend: HTMLElement,
+  note: HTMLElement,
+  choose: (direction: DirectionChoice) => void,
+): Help {
+  const select = element(
+    "select",
+    { class: "gw-select gw-direction-choice", ...KEEP_KEYS },
+    element("option", { value: "auto" }, "as it fits best"),
+    ...DIRECTIONS.map((value) => element("option", { value })),
+  );
+  const flowing = element("span", {});
+  select.addEventListener("change", () => choose(select.value as DirectionChoice));
+  const key = (keys: string[], text: string) =>
+    element(
+      "li",
+      {},
+      element("span", "gw-keys", ...keys.map((name) => element("kbd", {}, name))),
+      text,
+    );
+  return {
+    element: element(
+      "div",
+      "gw-help",
+      legend,
+      element("label", "gw-direction", flowing, select),
+      element(
+        "ul",
+        "gw-key-list",
+        key(["←", "↑", "↓", "→"], "walk along edges"),
+        key(["Enter"], "select, open a box"),
+        key(["Space"], "select"),
+        key(["+", "−"], "open or close a box, or zoom"),
+        key(["/"], "find"),
+        key(["f"], "fit"),
+        key(["?"], "this help"),
+        key(["Esc"], "leave"),
+      ),
+      note,
+    ),
+    setDirection(direction, isStatic) {
+      const what = isStatic ? "Data flows" : "Gradients flow";
+      flowing.textContent = what;
+      select.ariaLabel = `${what} this way in the drawing`;
+      DIRECTIONS.forEach((_, i) => {
+        const way = DIRECTIONS[(i + (isStatic ? 2 : 0)) % 4];
+        select.options[i + 1].text = `${ARROW[way]} ${way}`;
+      });
+      select.value = direction;
+    },
+  };
+}

@@ -1,0 +1,148 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { localChannel, type Traits } from "../channel";
+import { Builder } from "../demo/build_graph";
+import { fakeRun } from "../demo/fake_run";
+import { fakeBrowser, nextFrame } from "../testing/browser";
+import { MODELS } from "../testing/graphs";
+import { freshTraits } from "../testing/traits";
+import { createView } from "../view";
+import { choices } from "./choices";
+
+const FRESH = { ...choices };
+const removes: (() => void)[] = [];
+
+beforeEach(() => {
+  fakeBrowser();
+  Object.assign(choices, FRESH);
+});
+afterEach(() => {
+  for (const remove of removes.splice(0)) remove();
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const SMALL = MODELS["(x + 1 - 2 * x) ** 2"]();
+
+function view(change: Partial<Traits> = {}, graph = SMALL) {
+  const channel = localChannel(freshTraits(graph, change));
+  const host = document.body.appendChild(document.createElement("div"));
+  removes.push(createView(host, channel));
+  const one = <E extends Element = HTMLElement>(selector: string) =>
+    host.querySelector<E>(selector) as E;
+  const press = (key: string) =>
+    one(".gw-canvas").dispatchEvent(
+      new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }),
+    );
+  return { channel, host, one, press, panel: () => one(".gw-panel") };
+}
+
+describe("at rest", () => {
+  it("there are one row of tools, the picture and the bar, and what is drawn is said", () => {
+    const { one, panel } = view();
+    expect(one(".gw-crumb").textContent).toBe("loss");
+    expect(one(".gw-counts").textContent).toBe("5 nodes");
+    expect(panel().hidden).toBe(true);
+    expect(one(".gw-state-key")).toBeNull();
+    expect(one(".gw-search").classList).not.toContain("is-open");
+    expect(one(".gw-view").hidden).toBe(true);
+  });
+
+  it("the search is open where there are many nodes", () => {
+    const { one } = view({}, MODELS.LeNet());
+    expect(one(".gw-search").classList).toContain("is-open");
+  });
+
+  it("a finished pass leaves the panel closed", () => {
+    const { steps, run } = fakeRun(SMALL, "fine");
+    expect(view({ steps, run, cursor: steps.length }).panel().hidden).toBe(true);
+  });
+});
+
+describe("the panel", () => {
+  const { steps, run } = fakeRun(SMALL, "fine");
+
+  it("follows the running node, and closes at the end", async () => {
+    const { channel, one, panel } = view({ steps, run, cursor: 0 });
+    for (const { node } of steps.slice(0, -1)) {
+      one<HTMLElement>('[aria-label="One step"]').click();
+      await nextFrame();
+      expect(panel().hidden).toBe(false);
+      const { name, op } = SMALL.nodes[node];
+      expect(one(".gw-panel .gw-title").textContent).toBe(name ?? op);
+      expect(one(".gw-state-key")).not.toBeNull();
+    }
+    one<HTMLElement>('[aria-label="One step"]').click();
+    await nextFrame();
+    expect(channel.get("selected")).toBeNull();
+    expect(panel().hidden).toBe(true);
+    expect(one(".gw-state-key")).toBeNull();
+  });
+
+  it("stays closed in this widget and the next once it was closed, until a node is selected", async () => {
+    const first = view({ steps, run, cursor: 1 });
+    first.one<HTMLElement>(".gw-panel-close").click();
+    expect(first.panel().hidden).toBe(true);
+    const second = view({ steps, run, cursor: 2 });
+    expect(second.panel().hidden).toBe(true);
+    second.channel.set("selected", 0);
+    expect(second.panel().hidden).toBe(false);
+  });
+
+  it("shows legend and keys behind ?, also in the widget that follows", () => {
+    const first = view();
+    first.press("?");
+    expect(first.one(".gw-help").textContent).toContain("walk along edges");
+    expect(first.panel().hidden).toBe(false);
+    const second = view();
+    expect(second.panel().hidden).toBe(false);
+    second.press("?");
+    expect(second.panel().hidden).toBe(true);
+    expect(view().panel().hidden).toBe(true);
+  });
+});
+
+it("a direction chosen in one widget holds for those that follow, unless Python said another", () => {
+  const { one, press, channel } = view({ direction: "auto" });
+  press("?");
+  const select = one<HTMLSelectElement>(".gw-direction-choice");
+  select.value = "up";
+  select.dispatchEvent(new Event("change"));
+  expect(channel.get("direction")).toBe("up");
+  const chosen = (direction: Traits["direction"]) =>
+    view({ direction }).one<HTMLSelectElement>(".gw-direction-choice").value;
+  expect(chosen("auto")).toBe("up");
+  expect(chosen("right")).toBe("right");
+});
+
+it("fills the window where there is no full screen, and Escape goes back", () => {
+  const { one, host, press } = view();
+  const root = host.querySelector(".gradwalk") as HTMLElement;
+  root.requestFullscreen = () => ({ catch: (no: () => void) => no() }) as never;
+  one<HTMLElement>('[aria-label="Full screen"]').click();
+  expect(root.classList).toContain("is-full");
+  press("Escape");
+  expect(root.classList).not.toContain("is-full");
+});
+
+it("plays at the chosen speed, and a large picture module by module", () => {
+  vi.useFakeTimers();
+  const g = new Builder();
+  let x = g.op("SinBackward0", [4], { self: g.leaf("x", [4]) });
+  for (let i = 0; i < 70; i++) {
+    g.namespace = i < 35 ? "net/a" : "net/b";
+    x = g.op("TanhBackward0", [4], { self: x });
+  }
+  g.namespace = "";
+  const graph = g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
+  const { steps, run } = fakeRun(graph, "fine");
+  const { one } = view({ steps, run, cursor: 0 }, graph);
+  const speed = one<HTMLSelectElement>(".gw-speed");
+  speed.value = "4";
+  speed.dispatchEvent(new Event("change"));
+  one<HTMLElement>('[aria-label="Play"]').click();
+  // The loss, one module, the other, and what is before them: four or five stops of 175 ms.
+  vi.advanceTimersByTime(1000);
+  expect(one(".gw-bar-text").textContent).toContain("backward done");
+});

@@ -1,0 +1,94 @@
+import { describe, expect, it } from "vitest";
+import { perceptron, resnet, transformer } from "../demo/deep_models";
+import { MODELS } from "../demo/models";
+import { overlap } from "../scene/grid";
+import type { Scene } from "../scene/scene";
+import { firstView } from "../scene/views";
+import { FONTS } from "../text/measure";
+import { tableMeasure } from "../text/metrics";
+import type { GraphModel } from "../wire";
+import { bestDirection, firstScene } from "./first_scene";
+
+const DEEP = {
+  perceptron,
+  "ResNet-18": () => resnet([2, 2, 2, 2]),
+  "ResNet-50": () => resnet([3, 4, 6, 3]),
+  "ResNet-152": () => resnet([3, 8, 36, 3]),
+  "transformer of 2": () => transformer(2),
+  "transformer of 12": () => transformer(12),
+  "transformer of 160": () => transformer(160),
+};
+const ROOMS = [
+  { width: 1370, height: 560, board: 0.75 },
+  { width: 770, height: 480, board: 0.55 },
+];
+
+const sceneIn = (graph: GraphModel, room: (typeof ROOMS)[number]) =>
+  firstScene(graph, bestDirection(graph, room, tableMeasure), tableMeasure, false, room);
+
+/** How much of the picture's nodes is in the window at first. */
+function shareShown(
+  { nodes }: Scene,
+  view: ReturnType<typeof firstView>,
+  room: { width: number; height: number },
+) {
+  const inside = nodes.filter(({ x, y, shape }) => {
+    const [half, high] = [(view.k * shape.width) / 2, (view.k * shape.height) / 2];
+    const [sx, sy] = [view.k * x + view.x, view.k * y + view.y];
+    return sx - half >= 0 && sx + half <= room.width && sy - high >= 0 && sy + high <= room.height;
+  });
+  return inside.length / nodes.length;
+}
+
+describe("the first view", () => {
+  for (const room of ROOMS) {
+    it.each(Object.entries(DEEP))(
+      `of a model shows all of it, legibly: %s, ${room.width} px`,
+      (_, make) => {
+        const scene = sceneIn(make(), room);
+        const view = firstView(scene, room);
+        expect(shareShown(scene, view, room)).toBe(1);
+        const isBoard = !scene.nodes.some(({ group }) => group);
+        const least = isBoard ? room.board * FONTS.title.size : 11;
+        expect(view.k * FONTS.title.size).toBeGreaterThanOrEqual(least);
+      },
+    );
+
+    it.each(Object.entries(DEEP))(`has no title on a node: %s, ${room.width} px`, (_, make) => {
+      const { frames, nodes } = sceneIn(make(), room);
+      for (const { left, right, top } of frames) {
+        const head = { left, right, top, bottom: top + 22 };
+        for (const { x, y, shape } of nodes) {
+          const [half, high] = [shape.width / 2, shape.height / 2];
+          const box = { left: x - half, right: x + half, top: y - high, bottom: y + high };
+          expect(overlap(head, box)).toBe(false);
+        }
+      }
+    });
+
+    it.each(Object.entries(MODELS).filter(([, make]) => make().nodes.length <= 30))(
+      `of a small graph shows all of it, large: %s, ${room.width} px`,
+      (_, make) => {
+        const scene = sceneIn(make(), room);
+        const view = firstView(scene, room);
+        expect(shareShown(scene, view, room)).toBe(1);
+        expect(view.k).toBeGreaterThanOrEqual(room.board);
+      },
+    );
+  }
+
+  it("folds repeats only where there is no room for them one by one", () => {
+    const repeats = (layers: number) =>
+      sceneIn(transformer(layers), ROOMS[0]).nodes.filter(
+        ({ group }) => (group?.paths.length ?? 0) > 1,
+      );
+    expect(repeats(12)).toEqual([]);
+    expect(repeats(160).map(({ group }) => group?.paths.length)).toEqual([160]);
+  });
+
+  it("has a convolution take in its normalisation and activation, and say what it is", () => {
+    const { nodes } = sceneIn(resnet([2, 2, 2, 2]), ROOMS[0]);
+    const stem = nodes.find(({ group }) => group?.paths[0] === "conv1");
+    expect(stem?.group?.members.length).toBeGreaterThan(4);
+  });
+});

@@ -1,0 +1,97 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fakeRun, SITUATIONS } from "../demo/fake_run";
+import { DIRECTIONS, type Direction } from "../layout/direction";
+import { MOST_CARDS } from "../scene/card";
+import type { SceneNode } from "../scene/scene";
+import { recordingOf } from "../steps/recording";
+import { graphs, MODELS } from "../testing/graphs";
+import { sceneOf } from "../testing/scenes";
+import { estimate } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { placeGradients, visibleGradients } from "./gradients";
+
+function placed(graph: GraphModel, direction: Direction = "left") {
+  const scene = sceneOf(graph, direction);
+  const { steps, run } = fakeRun(graph, SITUATIONS[0] as never);
+  const recording = recordingOf(graph, steps, run);
+  return { scene, steps, run, recording, labels: placeGradients(scene, recording, estimate) };
+}
+
+function sidesOf({ x, y, shape: { width, height } }: SceneNode) {
+  return { left: x - width / 2, right: x + width / 2, top: y - height / 2, bottom: y + height / 2 };
+}
+
+describe("a card", () => {
+  it("holds its words and its numbers", () => {
+    fc.assert(
+      fc.property(graphs, fc.constantFrom(...DIRECTIONS), (graph, direction) => {
+        const { scene, labels } = placed(graph, direction);
+        for (const { shape } of scene.nodes) {
+          if (!shape.card) continue;
+          for (const { text, style, x, y, anchor } of shape.texts) {
+            const width = estimate(text, style);
+            const start = anchor === "start" ? x : anchor === "end" ? x - width : x - width / 2;
+            expect(start).toBeGreaterThanOrEqual(-shape.width / 2);
+            expect(start + width).toBeLessThanOrEqual(shape.width / 2 + 0.5);
+            expect(Math.abs(y)).toBeLessThan(shape.height / 2);
+          }
+        }
+        for (const { cell, key, x, y, width, height, nodes } of labels) {
+          if (!cell) continue;
+          const index = scene.drawn[nodes[0]].find(
+            (i) => key.startsWith("row") || key.endsWith(` ${i}`),
+          );
+          const { left, right, top, bottom } = sidesOf(scene.nodes[index ?? -1]);
+          expect(x - width / 2).toBeGreaterThanOrEqual(left - 0.5);
+          expect(x + width / 2).toBeLessThanOrEqual(right + 0.5);
+          expect(y - height / 2).toBeGreaterThanOrEqual(top - 0.5);
+          expect(y + height / 2).toBeLessThanOrEqual(bottom + 0.5);
+        }
+      }),
+    );
+  });
+
+  it("has each share of a leaf in the row at which its arrow arrives", () => {
+    fc.assert(
+      fc.property(
+        graphs,
+        fc.constantFrom("left" as const, "right" as const),
+        (graph, direction) => {
+          const { scene } = placed(graph, direction);
+          for (const { row, target, curve } of scene.edges) {
+            if (row === undefined) continue;
+            const node = scene.nodes[target];
+            const cell = node.shape.card?.rows[row];
+            expect(curve[curve.length - 1]).toBeCloseTo(node.y + (cell?.y ?? Number.NaN), 6);
+          }
+          for (const { rows, shape } of scene.nodes) {
+            if (shape.card?.rows.length) expect(rows).toHaveLength(shape.card.rows.length);
+          }
+        },
+      ),
+    );
+  });
+
+  it("has a number once: in its cell, or in rows with their sum", () => {
+    const { labels, scene } = placed(MODELS["x used three times"]());
+    expect(labels.filter(({ cell }) => cell === undefined)).toEqual([]);
+    const leaf = scene.nodes.find((node) => node.leaf);
+    expect(leaf?.rows).toHaveLength(3);
+    expect(labels.filter(({ cell }) => cell === "row")).toHaveLength(3);
+    expect(labels.filter(({ cell }) => cell === "total")).toHaveLength(1);
+  });
+
+  it("has what has arrived before its node runs, and says so", () => {
+    const { labels, scene, recording } = placed(MODELS["h = w * x + b"]());
+    const at = (cursor: number) => visibleGradients(labels, scene, { recording, cursor });
+    expect(at(0).map(({ arrived }) => arrived)).toEqual([true]); // the gradient that backward starts from
+    expect(at(recording.steps.length).some(({ arrived }) => arrived)).toBe(false);
+  });
+
+  it("is for small graphs", () => {
+    const { scene } = placed(MODELS["RNN, 40 steps"]());
+    expect(scene.nodes.length).toBeGreaterThan(MOST_CARDS);
+    expect(scene.nodes.some(({ shape }) => shape.card)).toBe(false);
+  });
+});

@@ -1,0 +1,97 @@
+import { element } from "../dom/element";
+import { isOver, type Progress, stateAt } from "../steps/recording";
+import { fewText, hasNotFinite } from "../text/gradient";
+import { fullNumber } from "../text/number";
+import { formatShape } from "../text/shape";
+import type { DetailsModel, FewModel, NodeModel, TensorSummary, Values } from "../wire";
+import { isFew } from "./tensor";
+
+/** What a node holds or gave, and beside it the gradient that is stored there or flowed through: the node as in the picture. */
+export function cells(
+  node: NodeModel,
+  details: DetailsModel | null,
+  progress: Progress | null,
+): HTMLElement {
+  const leaf = node.kind === "leaf";
+  const value = details?.value ?? null;
+  const shown =
+    value === null ? few(node.value) : isFew(value) ? fewText(value) : formatShape(value.shape);
+  const shape = node.shape === null ? "?" : formatShape(node.shape);
+  const grad = details ? gradientIn(details, leaf) : recordedGradient(node.id, leaf, progress);
+  return element(
+    "div",
+    "gw-cells",
+    cell("value", shown ?? shape, value, ""),
+    cell(
+      leaf ? ".grad" : "grad",
+      grad ? text(grad) : "None",
+      grad,
+      grad ? (leaf ? "is-stored" : "is-flowed") : "is-none",
+    ),
+    addedUp(node.id, leaf, progress),
+  );
+}
+
+function few(values: Values | null): string | null {
+  return values === null ? null : fewText({ values, norm: null });
+}
+
+function gradientIn({ grad, grad_output }: DetailsModel, leaf: boolean): TensorSummary | null {
+  if (leaf || grad) return grad;
+  return grad_output?.length === 1 ? grad_output[0] : null;
+}
+
+/** The same as far as the recording knows it, until the details are there. */
+function recordedGradient(id: number, leaf: boolean, progress: Progress | null): FewModel | null {
+  if (!progress) return null;
+  const { recording, cursor } = progress;
+  const { stored, gradients, step, ready } = recording;
+  if (leaf) return step[id] <= cursor ? (stored.get(id) ?? null) : null;
+  return step[id] > 0 && ready[id] <= cursor ? (gradients.get(id) ?? null) : null;
+}
+
+function text(gradient: FewModel | TensorSummary): string {
+  const { values, norm } = gradient;
+  return fewText({ values: "numel" in gradient && !isFew(gradient) ? null : values, norm });
+}
+
+function cell(label: string, shown: string, tensor: FewModel | null, kind: string): HTMLElement {
+  const { values, norm } = tensor ?? { values: null, norm: null };
+  const exact =
+    typeof values === "number"
+      ? fullNumber(values)
+      : norm === null
+        ? ""
+        : `norm ${fullNumber(norm)}`;
+  const alarming = typeof norm === "string" || (values !== null && hasNotFinite(values));
+  return element(
+    "div",
+    { class: `gw-cell ${kind}${alarming ? " is-alarming" : ""}`, title: exact },
+    element("span", "gw-cell-label", label),
+    " ",
+    element("b", {}, shown),
+  );
+}
+
+/** ".grad before 4 + this pass 12 = 16", where the pass added to what was there. */
+function addedUp(id: number, leaf: boolean, progress: Progress | null): HTMLElement | null {
+  const held = progress?.recording.stored.get(id);
+  if (!leaf || !progress || !held?.before || held.values === null) return null;
+  const { recording, cursor } = progress;
+  const came = recording.gradients.get(id);
+  if (!came || (recording.step[id] > cursor && !isOver(progress))) return null;
+  if (stateAt(recording, id, cursor) === "not reached") return null;
+  const [was, added, sum] = [held.before.values, came.values, held.values];
+  // A hook may have changed what is stored: then it is no sum.
+  const isSum =
+    [was, added, sum].every((one) => typeof one === "number") &&
+    Math.abs(Number(was) + Number(added) - Number(sum)) <= 1e-5 * Math.abs(Number(sum));
+  const [before, here, after] = [held.before, came, held].map(fewText);
+  return element(
+    "p",
+    "gw-added",
+    isSum
+      ? `${before} before + ${here} in this pass = ${after}`
+      : `${before} before, ${here} in this pass, ${after} now`,
+  );
+}

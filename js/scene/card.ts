@@ -1,0 +1,235 @@
+import type { Measure, Style } from "../text/measure";
+import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
+import type { NodeWords } from "./node_words";
+
+/** A graph of more nodes is not drawn as cards. */
+export const MOST_CARDS = 60;
+/** So few are drawn with all that they say. */
+const MOST_FULL = 9;
+
+/** How the nodes of a picture of so many are drawn; null for plain boxes. */
+export function cardSize(count: number, isStatic: boolean): CardSize | null {
+  if (isStatic || count > MOST_CARDS) return null;
+  return count <= MOST_FULL ? "full" : "near";
+}
+
+/** Sizes of both kinds, px. */
+const SIZES = {
+  full: { width: 124, header: 46, row: 62, pad: 12, quiet: [84, 84] },
+  near: { width: 84, header: 26, row: 22, pad: 8, quiet: [48, 46] },
+} as const;
+
+/** Height of a line with what is added up, px, and of how many shares that is. */
+const SUM = 18;
+const MOST_ADDED = 3;
+/** Width of a leaf that adds up in rows, px. */
+const LEDGER = 132;
+
+type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
+
+/** A node as on a board: its sign or name, under it what it holds and the gradient that arrives. */
+export function cardOf(
+  words: NodeWords,
+  size: CardSize,
+  leaf: boolean,
+  measure: Measure,
+  leastWidth: number,
+): Box {
+  if (words.quiet) return quietCard(words, size, measure);
+  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure);
+  const card = size === "full" ? fullCard : nearCard;
+  return card(words, leaf, measure, leastWidth);
+}
+
+function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
+  const { width: least, header, row, pad } = SIZES.full;
+  const sign = leaf ? "" : (words.sign ?? "");
+  const name = leaf ? words.title : (words.flag ?? words.name ?? "");
+  const under = leaf ? "leaf" : words.title;
+  const signWidth = sign === "" ? 0 : measure(sign, "sign") + 8;
+  const nameWidth = measure(name, "card");
+  const underWidth = measure(under, "cell");
+  const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
+  const [value, style] = shownValue(words, "number");
+  const width = even(
+    Math.max(
+      least,
+      leastWidth,
+      signWidth + beside + 2 * pad,
+      2 * (measure(value, style) + 2 * pad),
+    ),
+  );
+  const added = addedUp(words);
+  const height = header + row + (added ? SUM - 6 : 0);
+  const top = -height / 2;
+  const left = -width / 2 + pad;
+  const texts: Text[] = [];
+  if (sign !== "") texts.push(head(sign, "sign", left, top + header / 2 + 8.5));
+  const at = left + signWidth;
+  if (leaf) {
+    texts.push(head(name, "card", left, top + header / 2 + 5.5));
+    texts.push(head(under, "cell", width / 2 - pad, top + header / 2 + 4, "end"));
+  } else if (name === "") texts.push(head(under, "cell", at, top + header / 2 + 4));
+  else {
+    texts.push(head(name, "card", at, top + header / 2 - 1));
+    texts.push(head(under, "cell", at, top + header / 2 + 14));
+  }
+  const grad = {
+    ...{ x: width / 4, width: width / 2 },
+    ...{ y: (top + header + height / 2) / 2, height: height - header },
+  };
+  const label = top + header + 17;
+  texts.push(text("value", "cell", -width / 4, label, "middle"));
+  texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
+  texts.push(text(value, style, -width / 4, top + header + 46, "middle"));
+  return {
+    width,
+    height,
+    flagHeight: words.flag === null ? 0 : header,
+    texts,
+    card: {
+      size: "full",
+      header,
+      rules: [
+        [-width / 2, top + header, width / 2, top + header],
+        [0, top + header, 0, height / 2],
+      ],
+      grad,
+      sum: added ? { x: grad.x, y: height / 2 - 12, width: grad.width, height: SUM } : null,
+      rows: [],
+    },
+  };
+}
+
+function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
+  const { width: least, header, row, pad } = SIZES.near;
+  const sign = leaf ? "" : (words.sign ?? words.title);
+  const name = leaf ? words.title : (words.flag ?? words.name ?? "");
+  const gap = sign === "" || name === "" ? 0 : 10;
+  const [value, style] = shownValue(words, "digits");
+  const width = even(
+    Math.max(
+      least,
+      leastWidth,
+      measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
+      measure(value, style) + 2 * pad,
+    ),
+  );
+  const added = addedUp(words) ? SUM : 0;
+  const height = header + 2 * row + added;
+  const top = -height / 2;
+  const right = width / 2 - pad;
+  const texts: Text[] = [];
+  if (sign !== "") texts.push(head(sign, "title", -width / 2 + pad, top + 17.5));
+  if (name !== "")
+    texts.push(
+      leaf
+        ? head(name, "title", -width / 2 + pad, top + 17.5)
+        : head(name, "label", right, top + 17.5, "end"),
+    );
+  texts.push(text(value, style, right, top + header + 15.5, "end"));
+  return {
+    width,
+    height,
+    flagHeight: words.flag === null ? 0 : header,
+    texts,
+    card: {
+      size: "near",
+      header,
+      rules: [[-width / 2, top + header, width / 2, top + header]],
+      grad: { x: 0, y: top + header + 1.5 * row + added / 2, width, height: row + added },
+      sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
+      rows: [],
+    },
+  };
+}
+
+/** A leaf that several operations use: what each adds to its gradient in a row, and their sum. */
+function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+  const { header, pad } = SIZES[size];
+  const row = size === "full" ? 28 : 20;
+  const last = size === "full" ? 36 : 26;
+  const count = words.shares ?? 0;
+  const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
+  const named: Style = size === "full" ? "card" : "title";
+  const width = even(
+    Math.max(LEDGER, measure(words.title, named) + measure(value, style) + 3 * pad + 12),
+  );
+  const height = header + count * row + last;
+  const top = -height / 2;
+  const below = size === "full" ? 7 : 5;
+  const rows = Array.from({ length: count }, (_, i) => ({
+    ...{ x: 0, y: top + header + (i + 0.5) * row, width, height: row },
+  }));
+  return {
+    width,
+    height,
+    flagHeight: words.flag === null ? 0 : header,
+    texts: [
+      head(words.title, named, -width / 2 + pad, top + header / 2 + below),
+      head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+      text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
+    ],
+    card: {
+      size,
+      header,
+      rules: [[-width / 2, top + header, width / 2, top + header]],
+      grad: { x: 0, y: height / 2 - last / 2, width, height: last },
+      sum: null,
+      rows,
+    },
+  };
+}
+
+/** Whether there is room for what is added up at a node. */
+function addedUp({ shares = 0 }: NodeWords): boolean {
+  return shares > 1 && shares <= MOST_ADDED;
+}
+
+/** A constant: what it is called and what it holds. */
+function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+  const { quiet, pad } = SIZES[size];
+  const isFull = size === "full";
+  const [value, style] = shownValue(words, isFull ? "number" : "digits");
+  const isNamed = words.title !== value;
+  const named: Style = isFull ? "card" : "title";
+  const width = even(
+    Math.max(
+      quiet[0],
+      (isNamed ? measure(words.title, named) : 0) + 2 * pad,
+      measure(value, style) + 2 * pad,
+    ),
+  );
+  const height = isNamed ? quiet[1] : quiet[1] * 0.6;
+  const texts = isNamed
+    ? [
+        text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"),
+        text(value, style, 0, height / 2 - (isFull ? 18 : 10), "middle"),
+      ]
+    : [text(value, style, 0, isFull ? 8 : 4.5, "middle")];
+  return { width, height, flagHeight: 0, texts };
+}
+
+/** What stands for the value: the number, else the shape. */
+function shownValue({ value, shape }: NodeWords, style: Style): [string, Style] {
+  return value === null || value === undefined ? [shape ?? "?", "shape"] : [value, style];
+}
+
+function text(
+  words: string,
+  style: Style,
+  x: number,
+  y: number,
+  anchor: Text["anchor"] = "start",
+): Text {
+  return { text: words, style, x, y, anchor };
+}
+
+/** A text in the header. */
+function head(...given: Parameters<typeof text>): Text {
+  return { ...text(...given), head: true };
+}
+
+function even(width: number): number {
+  return Math.ceil(width / 2) * 2;
+}

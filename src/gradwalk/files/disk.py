@@ -1,0 +1,236 @@
+"""Files: read in full or refused, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+import warnings
+from pathlib import Path
+from typing import Any
+
+_LONGEST_SHOWN = 100  # characters of a path, in a sentence
+
+_OPEN = re.compile(r"/dev/(stdout|stderr)|(?:/dev|/proc/self)/fd/(\d+)")
+"""Paths that stand for what is open already, which may be a regular file."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def write_file(path: Any, content: str | bytes, caller: str, between: int = 1) -> Path:
+    """Write a file so that a failure midway leaves what was there before.
+
+    Where a link leads to a file, that file is replaced and the link stays. What is no regular file,
+    a device or a pipe, is written to as it is.
+
+    Args:
+        path: Where to; ``~`` is the home folder.
+        content: Text, which is written as UTF-8, or bytes.
+        caller: Who writes, for errors: "to_svg".
+        between: How many functions of ours stand between the user and this one, so that a warning
+            points at the user's line.
+
+    Returns:
+        Where it was written. An existing file is replaced, with a warning that says so.
+
+    Raises:
+        TypeError: ``path`` is no path.
+        ValueError: No file can be called so.
+        OSError: The folder does not exist, or the file cannot be written there.
+    """
+    given = read_path(path, caller)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    mode = _mode(given)
+    if _OPEN.fullmatch(str(given)) or not (mode is None or stat.S_ISREG(mode)):
+        _write_through(given, data, caller)
+        return given
+    file = Path(os.path.realpath(given))
+    # Its name is known before it is there: whenever an interrupt comes, it can be taken away.
+    temporary = file.with_name(f".gradwalk-{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb", opener=_private) as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(_mode_of_new() if mode is None else mode & 0o777)
+        temporary.replace(file)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise _refused(
+                given,
+                caller,
+                error,
+                "What was there before is unchanged. Give a path that you may write to, with "
+                "enough room.",
+            ) from error
+        raise
+    if mode is not None:
+        warnings.warn(f"{caller}() has replaced the file {given}.", stacklevel=2 + between)
+    return given
+
+
+def read_path(path: Any, caller: str) -> Path:
+    """A path to write to, in a folder that is there, checked.
+
+    Args:
+        path: What the user gave.
+        caller: Who is going to write, for errors: "to_svg".
+
+    Raises:
+        TypeError: ``path`` is no path.
+        ValueError: No file can be called so.
+        OSError: There is no such folder, or the path is that of a folder, or cannot be looked at.
+    """
+    file = _path(path, caller, "the name of a file, such as 'graph.svg'")
+    try:
+        mode = _mode(file)
+        folder = Path(os.path.realpath(file)).parent
+        is_there = _mode(folder) is not None and folder.is_dir()
+    except OSError as error:
+        raise _refused(file, caller, error, "Give another path.") from error
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(
+            f"{caller}() was given {_shown(file)}, which is a folder. Give the name of a file in "
+            "it."
+        )
+    if mode is None and not is_there:
+        raise FileNotFoundError(
+            f"{caller}() cannot write {_shown(file)}, because there is no folder "
+            f"{_shown(folder)}. Make it first, or give another path."
+        )
+    return file
+
+
+def read_file(path: Any, caller: str, most: int | None) -> tuple[bytes, str]:
+    """What stands in a file.
+
+    Args:
+        path: Which one; ``~`` is the home folder.
+        caller: Who reads, for errors: "load".
+        most: Bytes to read at most; None for any number.
+
+    Returns:
+        Its contents, and what to call it in a sentence.
+
+    Raises:
+        TypeError: ``path`` is no path.
+        ValueError: No file can be called so, or it has more bytes.
+        OSError: It cannot be read, or is no regular file.
+    """
+    wanted = "Give the name of a file that gradwalk.save() wrote."
+    file = _path(path, caller, "the name of a file that gradwalk.save() wrote")
+    try:
+        mode = file.stat().st_mode
+        kind = next((kind for test, kind in _KINDS if test(mode)), None)
+        if kind is not None:  # such a one may make us wait for ever, or never end
+            raise OSError(errno.EINVAL, f"it is {kind}, not a file")
+        with file.open("rb") as stream:
+            data = stream.read(-1 if most is None else most + 1)
+    except OSError as error:
+        raise type(error)(
+            f"{_shown(file)} cannot be read: {error.strerror or error}. {wanted}"
+        ) from error
+    if most is not None and len(data) > most:
+        raise ValueError(
+            f"{_shown(file)} is not read, because it has more than {most // 2**20} MiB. {wanted}"
+        )
+    return data, _shown(file)[1:-1]
+
+
+def _path(path: Any, caller: str, wanted: str) -> Path:
+    """What was given, as a path that the system can be asked about."""
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = None
+    if not isinstance(text, str):
+        raise TypeError(
+            f"{caller}() was given {path!r}, of type {type(path).__name__}, as the path. Give "
+            f"{wanted}."
+        )
+    if "\0" in text:
+        raise ValueError(
+            f"{caller}() was given the path {_shown(text)}, which has a NUL character in it; no "
+            "file can be called so. Leave it out."
+        )
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{caller}() was given the path {_shown(text)}, whose character {error.start} cannot "
+            "be written in a file's name here. Give another name."
+        ) from None
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise FileNotFoundError(
+            f"{caller}() was given the path {_shown(text)}, but nobody here has that home folder. "
+            "Write the folder out, or begin with './' if the name itself begins with '~'."
+        ) from None
+
+
+def _mode(file: Path) -> int | None:
+    """The kind and permissions of what a path leads to; None where there is nothing yet."""
+    try:
+        return file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _mode_of_new() -> int:
+    """The permissions of any new file."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that nobody else may read, until it has the permissions it should have."""
+    return os.open(path, flags, 0o600)
+
+
+def _write_through(file: Path, data: bytes, caller: str) -> None:
+    """Write to a device, a pipe, or what is open already."""
+    is_open = _OPEN.fullmatch(str(file))
+    try:
+        if is_open is not None:  # the same file, at the place where it stands
+            stream = os.fdopen(
+                os.dup(int(is_open[2] or {"stdout": 1, "stderr": 2}[is_open[1]])), "wb"
+            )
+        else:
+            # A pipe that nobody reads would make us wait for ever: it is refused at once instead.
+            stream = os.fdopen(os.open(file, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)), "wb")
+            if hasattr(os, "O_NONBLOCK"):
+                os.set_blocking(stream.fileno(), True)
+        with stream:
+            stream.write(data)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            error.strerror = "nobody reads from it"
+        raise _refused(
+            file, caller, error, "It is no regular file; start what reads it, or give another path."
+        ) from error
+
+
+def _refused(file: Path, caller: str, error: OSError, advice: str) -> OSError:
+    why = error.strerror or error
+    return type(error)(f"{caller}() cannot write {_shown(file)}: {why}. {advice}")
+
+
+def _shown(path: str | Path) -> str:
+    """A path in quotes, with its beginning and its end where it is long."""
+    text = str(path)
+    if len(text) > _LONGEST_SHOWN:
+        half = _LONGEST_SHOWN // 2
+        text = f"{text[:half]}...{text[-half:]}"
+    return repr(text)

@@ -1,0 +1,219 @@
+"""The modules of a model, and what the code of each does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from .alignment import Deed
+from .forward_code import ANYTHING, Arm, Step, Test, steps_of
+from .made_by import doubt
+from .paths import OUTSIDE, ancestors, below
+
+_UNKNOWN = object()
+
+
+class Act(NamedTuple):
+    """A step of a module's code with its names looked up.
+
+    Attributes:
+        name: The function; None for a call of modules.
+        modules: The paths of those that it may call, with their places in their order.
+        given: The names below the module of what goes in.
+        loops: As in `Step`.
+        arms: As in `Step`.
+        names: The same paths, in their order.
+    """
+
+    name: str | None
+    modules: Mapping[str, int]
+    given: tuple[str, ...]
+    loops: tuple[int, ...]
+    arms: tuple[Arm, ...]
+    names: tuple[str, ...] = ()
+
+
+class ModuleCode:
+    """What the modules of a model do, by their paths."""
+
+    def __init__(self, modules: Mapping[str, nn.Module], certain: Iterable[str]) -> None:
+        """Look at a model.
+
+        Args:
+            modules: Its modules, by dotted path.
+            certain: The paths of those whose parameters are in the graph: where they run is seen.
+        """
+        self.modules = modules
+        self.certain = {each for path in certain for each in ancestors(path)}
+        self._children: dict[str, list[str]] = defaultdict(list)
+        for path in modules:
+            if path:
+                self._children[path.rpartition(".")[0]].append(path)
+        self._acts: dict[str, list[Act] | None] = {OUTSIDE: None}
+        self._deeds: dict[str, list[Deed]] = {}
+        self._callers: dict[str, str] = {}
+        self._users: dict[str, str] = {}
+
+    def acts(self, path: str) -> list[Act] | None:
+        """What a module does, in the order of its code; None where that is not known."""
+        if path not in self._acts:
+            module = self.modules.get(path)
+            steps = None if module is None else steps_of(type(module))
+            self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
+        return self._acts[path]
+
+    def _looked_up(self, path: str, steps: Iterable[Step]) -> Iterable[Act]:
+        for step in steps:
+            if any(self._holds(path, arm.test) is (not arm.side) for arm in step.arms):
+                continue
+            modules = [m for ref in step.refs for m in self._meant(path, ref) if m != path]
+            around = step.given, step.loops, step.arms
+            if step.name is not None:
+                if not (step.name == "getitem" and modules):  # of a list of modules
+                    yield Act(step.name, {}, *around)
+            elif modules:
+                order = {module: i for i, module in enumerate(dict.fromkeys(modules))}
+                yield Act(None, order, *around, tuple(order))
+            elif step.given != step.refs:  # a method of a tensor, a function kept in an attribute
+                owner, _, name = step.refs[0].rpartition(".")
+                yield Act(name if owner else ANYTHING, {}, *around)
+
+    def _meant(self, path: str, ref: str) -> list[str]:
+        """The modules that a name below a module may mean."""
+        found = [path]
+        for part in ref.split(".") if ref else ():
+            if part == "*":
+                found = [child for each in found for child in self._children[each]]
+            else:
+                found = [name for each in found if (name := below(each, part)) in self.modules]
+        return [inner for each in found for inner in self._callable(each)]
+
+    def _callable(self, path: str) -> list[str]:
+        """A module, or what stands in one that has no forward: a list, a dict."""
+        module = self.modules[path]
+        if type(module).forward is not nn.Module.forward:
+            return [path]
+        return [inner for child in self._children[path] for inner in self._callable(child)]
+
+    def _holds(self, path: str, test: Test | None) -> bool | None:
+        """Whether a condition on a module's attributes holds now; None where that is not known."""
+        if test is None:
+            return None
+        kind, *rest = test
+        if kind == "not":
+            inner = self._holds(path, rest[0])
+            return None if inner is None else not inner
+        if kind in ("and", "or"):
+            each = [self._holds(path, part) for part in rest[0]]
+            decisive = kind == "or"
+            return decisive if decisive in each else None if None in each else not decisive
+        owner, _, name = rest[0].rpartition(".")
+        value = _attribute(self.modules.get(below(path, owner)), name)
+        if value is _UNKNOWN:
+            return None
+        is_plain = value is None or isinstance(value, (bool, int, float, str))
+        if kind == "true":
+            return bool(value) if is_plain else None
+        if not is_plain:
+            return kind == "!=" if rest[1] is None and kind != ">" else None
+        if kind == ">":
+            numbers = isinstance(value, (int, float)) and isinstance(rest[1], (int, float))
+            return bool(value > rest[1]) if numbers else None
+        return bool(value == rest[1]) is (kind == "==")
+
+    def caller(self, path: str) -> str:
+        """The module whose code calls one; OUTSIDE for that which the user calls."""
+        if path not in self._callers:
+            self._callers[path] = self._caller(path)
+        return self._callers[path]
+
+    def _caller(self, path: str) -> str:
+        outer, _, last = path.rpartition(".")
+        if is_parametrization(path):  # run by looking at a parameter
+            return outer if last.isdigit() else outer.rpartition(".")[0]
+        around = [each for each in ancestors(path)[1:] if each in self.modules]
+        if not path or not around:
+            return OUTSIDE
+        runs = (each for each in around if type(self.modules[each]).forward is not _NO_FORWARD)
+        calling = (each for each in around if self._calls(each, path))
+        return next(calling, next(runs, around[-1]))
+
+    def _calls(self, path: str, module: str) -> bool:
+        return any(module in act.modules for act in self.acts(path) or ())
+
+    def user(self, path: str) -> str:
+        """The module whose code uses the parameters of one: it itself, if it is called.
+
+        ``nn.MultiheadAttention`` never calls its ``out_proj`` and uses its parameters itself.
+        """
+        if path not in self._users:
+            self._users[path] = self._user(path)
+        return self._users[path]
+
+    def _user(self, path: str) -> str:
+        if not path or is_parametrization(path) or self.is_called(path):
+            return path
+        around = [each for each in ancestors(path)[1:] if each in self.modules]
+        using = next((each for each in around if self._mentions(each, path)), None)
+        return path if using is None else self.user(using)
+
+    def _mentions(self, path: str, module: str) -> bool:
+        name = module[len(path) + 1 if path else 0 :]
+        return any(
+            f"{given}.".startswith(f"{name}.")
+            for act in self.acts(path) or ()
+            if act.name is not None
+            for given in act.given
+        )
+
+    def makes(self, path: str, op: str) -> bool:
+        """Whether the code of a module makes nodes of a class."""
+        return any(act.name and doubt(act.name, op) == 0 for act in self.acts(path) or ())
+
+    def is_called(self, path: str) -> bool:
+        """Whether the code of a module around calls one."""
+        return any(self._calls(each, path) for each in ancestors(path)[1:] if each in self.modules)
+
+    def calls_to(self, path: str) -> list[str]:
+        """The modules that run while one does, outermost first, itself at the end."""
+        found = [path]
+        while found[-1] != OUTSIDE:
+            found.append(self.caller(found[-1]))
+        return found[::-1]
+
+    def deeds(self, path: str) -> list[Deed]:
+        """All that a module without parameters in the graph does, with what is in it."""
+        if path not in self._deeds:
+            self._deeds[path] = []  # of a module within itself
+            acts = self.acts(path)
+            found = [Deed(ANYTHING, path)] if acts is None else []
+            for act in acts or ():
+                if act.name is not None:
+                    loop = (path, act.loops[0]) if act.loops else None
+                    found.append(Deed(act.name, path, loop))
+                for module in act.modules:
+                    if module not in self.certain:
+                        found += self.deeds(module)
+            self._deeds[path] = found
+        return self._deeds[path]
+
+
+_NO_FORWARD = nn.Module.forward
+
+
+def is_parametrization(path: str) -> bool:
+    """Whether a path leads into what `torch.nn.utils.parametrize` put into a module."""
+    return ".parametrizations." in f".{path}."
+
+
+def _attribute(module: nn.Module | None, name: str) -> Any:
+    """What a module holds under a name, without running any code of its class."""
+    if module is not None:
+        own = vars(module)
+        for held in (own, own["_parameters"], own["_buffers"], own["_modules"]):
+            if name in held:
+                return held[name]
+    return _UNKNOWN

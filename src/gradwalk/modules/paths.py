@@ -1,0 +1,37 @@
+"""Dotted paths of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+OUTSIDE = "()"
+"""Stands for a path where there is none: outside of every module."""
+
+
+def ancestors(path: str) -> list[str]:
+    """A path and the paths around it, innermost first, the root's at the end."""
+    found = [path]
+    while path:
+        path = path.rpartition(".")[0]
+        found.append(path)
+    return found
+
+
+def below(path: str, name: str) -> str:
+    """The path of what stands below a module under a dotted name."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def common_ancestor(paths: Iterable[str]) -> str:
+    """The innermost module around all of these; of one path, itself."""
+    first, *others = dict.fromkeys(paths)
+    if OUTSIDE in others or (first == OUTSIDE and others):
+        return ""
+    around = first.split(".") if first else []
+    for path in others:
+        parts = path.split(".") if path else []
+        same = 0
+        while same < min(len(around), len(parts)) and around[same] == parts[same]:
+            same += 1
+        around = around[:same]
+    return ".".join(around)

@@ -1,0 +1,201 @@
+"""A walk through the code of a model, from one operation that is certain to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .alignment import Deed
+from .forward_code import ANYTHING
+from .made_by import doubt, is_layer
+from .module_code import Act, ModuleCode
+from .paths import OUTSIDE
+
+_BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
+
+
+@dataclass
+class _Frame:
+    """A module that runs: how far its code has come.
+
+    Attributes:
+        path: The module.
+        at: The place of the step that runs; -1 before the first.
+        inner: The module that this step calls; None where it uses a parameter itself.
+        used: The parameters that the step has used.
+    """
+
+    path: str
+    at: int = -1
+    inner: str | None = None
+    used: set[str] = field(default_factory=set)
+
+
+class CodeWalk:
+    """Where in the code of a model its program is."""
+
+    def __init__(self, code: ModuleCode) -> None:
+        self._code = code
+        self._running = [_Frame(OUTSIDE)]
+
+    def go_to(self, path: str, op: str, parameters: Sequence[str]) -> list[Deed]:
+        """Go on to where a module uses parameters of its own.
+
+        Args:
+            path: The module.
+            op: The class name of the node that takes them.
+            parameters: Their dotted names; none where it takes what was made of one before.
+
+        Returns:
+            What the code does on the way, both ends included.
+        """
+        calls = self._code.calls_to(path)
+        running = self._running
+        start = len(path) + 1 if path and path != OUTSIDE else 0
+        wanted = None if not parameters else parameters[0][start:]
+        level = -1
+        for frame, called in zip(running, calls, strict=False):
+            if frame.path != called:
+                break
+            level += 1
+        place = None
+        while place is None and level >= 0:
+            inner = calls[level + 1] if level + 1 < len(calls) else None
+            place = self._next(running[level], inner, wanted, op, parameters)
+            level -= place is None
+        deeds: list[Deed] = []
+        for frame in reversed(running[level + 1 :]):
+            deeds += self._tail(frame)
+        del running[level + 1 :]
+        if place is None:  # the user calls the model once more
+            level = 0
+            running.append(_Frame(OUTSIDE))
+        for called, inner in zip(calls[level:], [*calls[level + 1 :], None], strict=True):
+            if place is None or called != running[-1].path:
+                running.append(_Frame(called))
+                place = self._next(running[-1], inner, wanted, op, parameters) or 0
+            frame = running[-1]
+            deeds += self._between(frame, place, inner)
+            if (frame.at, frame.inner) != (place, inner):
+                frame.used.clear()
+            frame.at, frame.inner = place, inner
+        running[-1].used.update(parameters)
+        return deeds
+
+    def finish(self) -> list[Deed]:
+        """Go on to the end of the program."""
+        deeds = [deed for frame in reversed(self._running) for deed in self._tail(frame)]
+        self._running = [_Frame(OUTSIDE)]
+        return deeds
+
+    def _next(
+        self,
+        frame: _Frame,
+        inner: str | None,
+        wanted: str | None,
+        op: str,
+        parameters: Sequence[str],
+    ) -> int | None:
+        """The next place where a module calls another, or uses a parameter itself.
+
+        Returns:
+            None where it has to be called once more to come there.
+        """
+        acts = self._code.acts(frame.path)
+        if not acts:
+            return 0
+        if inner is None and wanted is None:
+            return max(frame.at, 0)
+        if inner is not None:
+            fits = [i for i, act in enumerate(acts) if inner in act.modules]
+        else:
+            fits = [i for i, act in enumerate(acts) if act.name and wanted in act.given]
+            fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op) == 0]
+            fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op)]
+        again = inner is None and not frame.used.isdisjoint(parameters)
+        if not fits:
+            return None if again else max(frame.at, 0)
+        for i in fits:
+            if i > frame.at or (i == frame.at and self._goes_on(acts[i], frame, inner, again)):
+                return i
+        if 0 <= frame.at < len(acts):
+            around = set(acts[frame.at].loops)
+            return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
+        return None
+
+    def _goes_on(self, act: Act, frame: _Frame, inner: str | None, again: bool) -> bool:
+        """Whether a step that runs may itself be the next."""
+        if inner is None or frame.inner is None:
+            return inner is None and frame.inner is None and not again
+        order = act.modules
+        return frame.inner in order and order[frame.inner] < order[inner]
+
+    def _tail(self, frame: _Frame) -> list[Deed]:
+        acts = self._code.acts(frame.path) or ()
+        return self._piece(frame.path, frame.at, len(acts), after=frame.inner)
+
+    def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Deed]:
+        """What a module does from where it is to another place, perhaps round a loop."""
+        acts = self._code.acts(frame.path)
+        path, at = frame.path, frame.at
+        if not acts or place > at:
+            return self._piece(path, at, place, after=frame.inner, before=inner)
+        now, act = acts[at], acts[place]
+        order = act.modules
+        if place == at and inner is None:
+            return self._piece(path, at, place)
+        loops = [each for each in now.loops if each in acts[place].loops]
+        inside = [i for i, a in enumerate(acts) if loops and loops[-1] in a.loops]
+        first, last = (inside[0], inside[-1]) if inside else (0, len(acts) - 1)
+        now_in = frame.inner
+        if place == at and now_in is not None and now_in in order and inner in order:
+            assert inner is not None
+            names, begin, end = act.names, order[now_in] + 1, order[inner]
+            passed = names[begin:end] if begin <= end else (*names[begin:], *names[:end])
+            return [
+                *self._piece(path, at + 1, last),
+                *self._inside(passed),
+                *self._piece(path, first, place - 1),
+            ]
+        return [
+            *self._piece(path, at, last, after=frame.inner),
+            *self._piece(path, first, place, before=inner),
+        ]
+
+    def _piece(
+        self,
+        path: str,
+        first: int,
+        last: int,
+        after: str | None = None,
+        before: str | None = None,
+    ) -> list[Deed]:
+        """What a module does from one place to another, with what runs in it unseen."""
+        acts = self._code.acts(path)
+        if acts is None:
+            return [Deed(ANYTHING, path)]
+        ends = [acts[i] for i in (first, last) if 0 <= i < len(acts)]
+        sides = {arm.number: arm.side for act in ends for arm in act.arms}
+        left = {arm.number for act in ends[:1] if first >= 0 for arm in act.arms if arm.leaves}
+        deeds = []
+        for i in range(max(first, 0), min(last + 1, len(acts))):
+            act = acts[i]
+            if i != first and not left <= {arm.number for arm in act.arms}:
+                continue  # it has left the function
+            if any(sides.get(arm.number, arm.side) != arm.side for arm in act.arms):
+                continue
+            if last < len(acts) and any(a.leaves and a.number not in sides for a in act.arms):
+                continue  # it would have left the function
+            if act.name is not None:
+                loop = (path, act.loops[0]) if act.loops else None
+                early = is_layer(act.name) and i == last
+                deeds.append(Deed(act.name, path, loop, _BEFORE_LAYER if early else 0.0))
+                continue
+            begin = act.modules.get(after, -1) + 1 if i == first and after is not None else 0
+            end = act.modules.get(before) if i == last and before is not None else None
+            deeds += self._inside(act.names[begin:end])
+        return deeds
+
+    def _inside(self, modules: Sequence[str]) -> list[Deed]:
+        code = self._code
+        return [deed for each in modules if each not in code.certain for deed in code.deeds(each)]

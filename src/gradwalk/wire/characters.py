@@ -1,0 +1,37 @@
+"""Texts that no encoding can write: Python's strings may hold halves of characters."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def well_formed(value: Any) -> Any:
+    r"""A text, or plain values with texts in them, with a mark where half a character stood.
+
+    Args:
+        value: A text, or what JSON can carry, bytes among it.
+
+    Example::
+
+        >>> well_formed({"name": "w\ud800"}) == {"name": "w\ufffd"}
+        True
+    """
+    if isinstance(value, str):
+        return _HALVES.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [well_formed(each) for each in value]
+    if isinstance(value, dict):
+        return {well_formed(name): well_formed(inner) for name, inner in value.items()}
+    return value
+
+
+def escaped(json_text: str) -> str:
+    """JSON with halves of characters as it escapes them, so that whoever reads it has them again.
+
+    Args:
+        json_text: What ``json.dumps(..., ensure_ascii=False)`` gave.
+    """
+    return _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", json_text)
