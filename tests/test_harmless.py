@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from fresh import fresh
 from programs import PROGRAMS, backward, outputs_of
 
 from gradwalk import GraphWidget, capture
@@ -211,3 +212,29 @@ def test_an_error_of_backward_is_the_same_with_the_widget():
         return type(raised.value), str(raised.value), widget and widget._fault
 
     assert failure(False) == failure(True)
+
+
+def test_importing_imports_neither_widgets_nor_networkx():
+    slow = ["networkx", "anywidget", "ipywidgets", "IPython", "traitlets"]
+    found = fresh(
+        f"""
+        import sys
+        import torch
+        before = set(sys.modules)
+        import gradwalk
+        print([name for name in {slow} if name in set(sys.modules) - before])
+        assert set(gradwalk.__all__) <= set(dir(gradwalk))
+        w = torch.ones(3, requires_grad=True)
+        recording = gradwalk.record((w * 2).sum())
+        recording.cursor = 1
+        print([name for name in {slow} if name in set(sys.modules) - before])
+        for name in gradwalk.__all__:
+            getattr(gradwalk, name)
+        try:
+            gradwalk.no_such_thing
+        except AttributeError as error:
+            print(error)
+        """,
+        start="",
+    )
+    assert found.splitlines() == ["[]", "[]", "module 'gradwalk' has no attribute 'no_such_thing'"]

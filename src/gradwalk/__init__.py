@@ -1,17 +1,23 @@
 """gradwalk: an interactive explorer for PyTorch's autograd graph."""
 
-from .backward.recording import Recording, record
-from .comparison.compare import compare
-from .comparison.compare_widget import CompareWidget
-from .files.dot import make_dot
-from .files.save import save
-from .files.tensorboard import to_tensorboard
-from .forward.watch import watch
-from .reasons.explain import explain_grad
-from .subject.capture import capture
-from .subject.diagnose import diagnose
-from .widget.graph_widget import GraphWidget
-from .widget.load import load
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .backward.recording import Recording, record
+    from .comparison.compare import compare
+    from .comparison.compare_widget import CompareWidget
+    from .files.dot import make_dot
+    from .files.save import save
+    from .files.tensorboard import to_tensorboard
+    from .forward.watch import watch
+    from .reasons.explain import explain_grad
+    from .subject.capture import capture
+    from .subject.diagnose import diagnose
+    from .widget.graph_widget import GraphWidget
+    from .widget.load import load
 
 __version__ = "0.1.0"
 
@@ -30,3 +36,32 @@ __all__ = [
     "to_tensorboard",
     "watch",
 ]
+
+# Imported when first used: a training script that only records needs no widget.
+_PLACES = {
+    "CompareWidget": "comparison.compare_widget",
+    "GraphWidget": "widget.graph_widget",
+    "Recording": "backward.recording",
+    "capture": "subject.capture",
+    "compare": "comparison.compare",
+    "diagnose": "subject.diagnose",
+    "explain_grad": "reasons.explain",
+    "load": "widget.load",
+    "make_dot": "files.dot",
+    "record": "backward.recording",
+    "save": "files.save",
+    "to_tensorboard": "files.tensorboard",
+    "watch": "forward.watch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import re
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Callable
 from types import FrameType, MethodType, SimpleNamespace
 from typing import Any
-
-import ipywidgets
 
 
 def shell() -> Any | None:
@@ -78,12 +78,86 @@ def after_each_cell(method: Callable[[], None]) -> Callable[[], None]:
 
 def open_widgets() -> dict[str, Any]:
     """Where ipywidgets keeps every widget until it is closed, by its id."""
-    module = ipywidgets.widgets.widget
+    module = sys.modules.get("ipywidgets.widgets.widget")
+    if module is None:  # nothing has made a widget yet
+        return {}
     # Asking a release that has the first for the second would warn.
     kept: dict[str, Any] = (
-        module._instances if hasattr(module, "_instances") else ipywidgets.Widget.widgets
+        module._instances if hasattr(module, "_instances") else module.Widget.widgets
     )
     return kept
+
+
+class Soon:
+    """Calls a bound method when the program next rests, however often it was asked to meanwhile.
+
+    The method runs in the event loop that ran when this was made, as in a notebook's kernel: after
+    the cell that is running, or at once when none is.
+    """
+
+    def __init__(self, method: Callable[[], None], longest: float = 1.0) -> None:
+        """Call nothing yet.
+
+        Args:
+            method: A bound method; held weakly.
+            longest: After so many seconds the next request calls it itself, so that a cell that
+                runs for long is followed.
+        """
+        self._method = weakref.WeakMethod(method)
+        self._longest = longest
+        self._waiting = False  # whether the loop has been asked and has not called yet
+        self._last = 0.0
+        try:
+            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = None
+
+    def ask(self) -> bool:
+        """Have it called, from whatever thread.
+
+        Returns:
+            Whether it will be, or just was: a loop that has ended, and a program that has none,
+            call nothing.
+        """
+        if self._loop is None or not self._loop.is_running():
+            return False
+        now = time.monotonic()
+        if not self._waiting:
+            self._waiting, self._last = True, now
+            try:
+                self._loop.call_soon_threadsafe(_rest, weakref.ref(self))
+            except RuntimeError:  # it has been closed meanwhile
+                self._waiting = False
+                return False
+        elif now - self._last > self._longest:
+            self._last = now
+            self._call()
+        return True
+
+    def _call(self) -> None:
+        method = self._method()
+        if method is not None:
+            method()
+
+
+def _rest(asked: weakref.ref[Soon]) -> None:
+    soon = asked()
+    if soon is not None:
+        soon._waiting = False  # first, for whoever asks from now on
+        soon._call()
+
+
+def is_heard(channel: Any | None) -> bool:
+    """Whether anything listens at the other end of a widget's channel.
+
+    Args:
+        channel: What ipywidgets calls a comm; None of a widget that is closed.
+
+    Returns:
+        False in a plain Python program, where all that is sent is dropped.
+    """
+    dropping = getattr(sys.modules.get("comm"), "DummyComm", None)
+    return channel is not None and type(channel) is not dropping
 
 
 _MANY = 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
@@ -18,7 +18,10 @@ from ..graph.tensors import has_hooks
 from ..graph.words import described
 from ..wire import MarkModel
 from .kept import Kept, norms
-from .observe import Run
+from .run import Run
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: Run) -> int | None:
@@ -76,7 +79,7 @@ def error_note(graph: nx.MultiDiGraph, run: Run, failed: int | None) -> str:
         else "The error is the one your cell shows."
     )
     if failed is None:
-        return f"Backward stopped after {len(run.steps)} steps. {why}"
+        return f"Backward stopped after {run.total} steps. {why}"
     return f"Backward stopped at {described(graph, failed)}. {why}"
 
 

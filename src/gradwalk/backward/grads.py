@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import node_class
 from ..graph.reading import why_unreadable
 from ..graph.tensors import has_hooks_on_grad, set_version, version_of
 from .inner_leaves import inner_leaves
-from .kept import LARGEST_COPY, Kept
+from .kept import LARGEST_COPY
 from .statistics import has_norm, norm_of
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """What a tensor's ``.grad`` was from some step on.
 
     Attributes:
@@ -39,7 +39,6 @@ class Moment:
     norm: torch.Tensor | None = None
 
 
-@dataclass
 class Timeline:
     """The ``.grad`` of one tensor through a backward pass.
 
@@ -51,28 +50,46 @@ class Timeline:
         now: Which of the moments the tensor is in.
     """
 
-    node: int
-    name: str
-    tensor: Callable[[], torch.Tensor | None]
-    moments: list[Moment] = field(default_factory=list)
-    now: int = 0
+    __slots__ = ("_called", "moments", "node", "now", "tensor")
 
-    def note(self, step: int, arrived: Kept | None = None) -> None:
+    def __init__(
+        self, node: int, called: Callable[[int], str], tensor: Callable[[], torch.Tensor | None]
+    ) -> None:
+        """Remember what ``.grad`` is before the pass.
+
+        Args:
+            node: The node that accumulates into the tensor, or that made it.
+            called: What to call the tensor of a node.
+            tensor: Gives the tensor, or None once it is gone.
+        """
+        self.node = node
+        self._called = called
+        self.tensor = tensor
+        found = tensor()
+        self.moments = [_EMPTY if found is None else _moment(0, found)]
+        self.now = 0
+
+    @property
+    def name(self) -> str:
+        """What to call the tensor."""
+        return self._called(self.node)
+
+    def note(self, step: int, arrived: torch.Tensor | None = None) -> None:
         """Add a moment: what ``.grad`` is now.
 
         Args:
             step: After how many steps.
-            arrived: What arrived at the leaf. When ``.grad`` was empty that is now in it, unless
-                a hook has changed it, and its copy serves here too.
+            arrived: What arrived at the leaf, in its own step. When ``.grad`` was empty that is now
+                in it, unless a hook has changed it: then ``.grad`` itself, or a copy that torch
+                made of what arrived.
         """
         tensor = self.tensor()
         if tensor is None:
             return
         # The leaf's own step: nothing else in this pass adds to what is now in an empty `.grad`.
-        last = arrived is not None and all(moment.grad is None for moment in self.moments)
-        hooked = tensor.is_leaf and has_hooks_on_grad(tensor)
-        known = arrived.tensor if last and not hooked and arrived and arrived.owned else None
-        self.moments.append(_moment(step, tensor, last, known))
+        if len(self.moments) > 1 or self.moments[0].grad is not None:
+            arrived = None
+        self.moments.append(_moment(step, tensor, arrived))
         self.now = len(self.moments) - 1
 
     def at(self, step: int) -> int:
@@ -152,21 +169,16 @@ class Grads:
         """
         asked = {id(tensor) for tensor in inputs}
         self.fixed: str | None = None
-        self.timelines: list[Timeline] = []
-        for i, node in enumerate(captured.nodes):
-            leaf = leaf_tensor(node)
-            if leaf is not None:
-                self._add(captured, i, _always(leaf))
+        called = functools.partial(_called, captured)
+        self.timelines = [Timeline(i, called, _always(leaf)) for i, leaf in captured.leaves()]
         for (i, _), reference in captured.tensors.items():
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
-                self._add(captured, i, weakref.ref(tensor))
+                self.timelines.append(Timeline(i, called, weakref.ref(tensor)))
         self.inner: list[Timeline] = []
         self._run_within: dict[int, list[Timeline]] = {}
         self._add_inner(captured)
         self._by_node: dict[int, list[Timeline]] = {}
-        for timeline in [*self.timelines, *self.inner]:
-            timeline.note(0)
         for timeline in self.timelines:
             self._by_node.setdefault(timeline.node, []).append(timeline)
         # torch may have given one memory to the .grad of several leaves, in the pass before (the
@@ -176,22 +188,26 @@ class Grads:
             if (memory := _memory(timeline.moments[0].grad)) is not None:
                 self._sharing.setdefault(memory, []).append(timeline)
         self._moved = [*self.timelines, *self.inner]
+        self._leaves = {i for i, _ in captured.leaves()}
+
+    @property
+    def nodes(self) -> frozenset[int]:
+        """The nodes whose steps may change a ``.grad``."""
+        return frozenset([*self._by_node, *self._run_within])
 
     def _add_inner(self, captured: Capture) -> None:
         """Find the leaves that nodes may accumulate into by a backward pass of their own."""
+        functions = {cls for cls in set(map(type, captured.nodes)) if node_class(cls).is_function}
+        if not functions:
+            return
         known = {id(timeline.tensor()): timeline for timeline in self.timelines}
+        called = functools.partial(_called_inner, captured)
         for i, node in enumerate(captured.nodes):
-            for leaf in inner_leaves(node):
+            for leaf in inner_leaves(node) if type(node) in functions else ():
                 if id(leaf) not in known:
-                    op = captured.graph.nodes[i]["op"]
-                    name = f"a leaf inside {op} (node {i})"
-                    self.inner.append(Timeline(i, name, _always(leaf)))
+                    self.inner.append(Timeline(i, called, _always(leaf)))
                     known[id(leaf)] = self.inner[-1]
                 self._run_within.setdefault(i, []).append(known[id(leaf)])
-
-    def _add(self, captured: Capture, i: int, tensor: Callable[[], torch.Tensor | None]) -> None:
-        name = captured.graph.nodes[i]["name"] or f"the tensor of node {i}"
-        self.timelines.append(Timeline(i, name, tensor))
 
     def lend(self, tensors: Iterable[torch.Tensor]) -> list[Timeline]:
         """Leave the ``.grad`` of some tensors to another pass: travelling moves it no more.
@@ -209,10 +225,18 @@ class Grads:
         self._moved = [timeline for timeline in self._moved if timeline not in lent]
         return lent
 
-    def note(self, node: int, step: int, arrived: Kept | None = None) -> None:
-        """A node's step is over: remember the ``.grad`` it may have changed."""
+    def note(self, node: int, step: int, arrived: torch.Tensor | None = None) -> None:
+        """A node's step is over: remember the ``.grad`` it may have changed.
+
+        Args:
+            node: The node.
+            step: The number of its step.
+            arrived: What came in.
+        """
         for timeline in self._by_node.get(node, ()):
-            timeline.note(step, arrived)
+            timeline.note(step, arrived if node in self._leaves else None)
+            if not self._sharing:
+                continue
             memory = _memory(timeline.moments[-1].grad)
             for other in self._sharing.get(memory, ()) if memory is not None else ():
                 if other is not timeline:
@@ -291,6 +315,15 @@ def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
     return lambda: tensor
 
 
+def _called(captured: Capture, node: int) -> str:
+    name: str | None = captured.graph.nodes[node]["name"]
+    return name or f"the tensor of node {node}"
+
+
+def _called_inner(captured: Capture, node: int) -> str:
+    return f"a leaf inside {captured.graph.nodes[node]['op']} (node {node})"
+
+
 def _grad(tensor: torch.Tensor) -> torch.Tensor | None:
     # torch warns when the .grad of a tensor is read that never keeps one.
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
@@ -305,20 +338,37 @@ def _kind(tensor: torch.Tensor) -> str:
     return str(tensor.layout).removeprefix("torch.").replace("_", " ")
 
 
-def _moment(step: int, tensor: torch.Tensor, stays: bool, known: torch.Tensor | None) -> Moment:
+_EMPTY = Moment(0, None, 0, None)
+
+
+def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -> Moment:
+    """What a tensor's ``.grad`` is now.
+
+    Args:
+        step: After how many steps.
+        tensor: The tensor.
+        last: What has arrived in its empty ``.grad``, to which nothing else in this pass adds.
+    """
     grad = _grad(tensor)
     if grad is None:
-        return Moment(step, None, 0, None)
-    if known is not None:
-        return Moment(step, grad, version_of(grad), known)
+        return Moment(step, None, 0, None) if step else _EMPTY
+    version = version_of(grad)
+    if (
+        last is not None
+        and last.layout is grad.layout is torch.strided
+        and last.data_ptr() != grad.data_ptr()
+        and last.shape == grad.shape
+        and not has_hooks_on_grad(tensor)
+    ):
+        return Moment(step, grad, version, last)  # torch has copied it
     values = grad.detach()
     if why_unreadable(values) is not None:
-        return Moment(step, grad, version_of(grad), None)
-    if stays and values.numel() * values.element_size() > LARGEST_COPY:
+        return Moment(step, grad, version, None)
+    if last is not None and values.numel() * values.element_size() > LARGEST_COPY:
         norm = norm_of(values)
         if norm is not None:
-            return Moment(step, grad, version_of(grad), None, norm)
-    return Moment(step, grad, version_of(grad), values.clone())
+            return Moment(step, grad, version, None, norm)
+    return Moment(step, grad, version, values.clone())
 
 
 def _is_as(grad: torch.Tensor, moment: Moment) -> bool:

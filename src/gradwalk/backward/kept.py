@@ -1,15 +1,21 @@
-"""Keeping gradients as they were when they flowed, within a budget of memory."""
+"""Keeping gradients as they were when they flowed, within a budget of memory.
+
+What flows is referred to, not copied. Nothing of torch's then changes it: where it would add to a
+gradient in place, or hand one over to a leaf as its ``.grad``, it makes a new tensor if somebody
+else refers to it. What has become a ``.grad`` before anybody could is copied; or, if it is large,
+its norm is taken. A user's hook may change what flows; torch counts that.
+"""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 
-from ..graph.reading import distinct, storage_id, why_unreadable
+from ..graph.reading import PART, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, json_number, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
@@ -18,34 +24,75 @@ from .statistics import Statistics, has_norm, norm_of, statistics_of
 DEFAULT_BUDGET = 256 * 2**20
 """Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
 LARGEST_COPY = 2**20
-"""Bytes of a gradient that is still copied rather than referred to."""
+"""Bytes of a leaf's gradient of which torch may be made to copy it, rather than to hand it over."""
+
+_NOT_TAKEN = -1.0  # no norm is negative
+
+_CHANGED = (
+    "This tensor was changed in place after it flowed here (by a hook or by the program), before "
+    "its values were looked at: they are not known."
+)
 
 
-@dataclass(frozen=True)
 class Kept:
     """A gradient as it was when it flowed.
 
     Attributes:
-        tensor: Its values, detached; None when the budget was spent.
-        version: How often ``tensor`` had been changed in place by then.
-        owned: Whether ``tensor`` is a copy of ours rather than an alias.
+        version: How often it had been changed in place by then.
         summary: What is left without the values; None while there are values.
-        norm: The 2-norm of a large gradient, taken while it is at hand and left on its device.
-        statistics: The other numbers missing from ``summary``.
+        statistics: The numbers missing from ``summary``.
+        taken: Its 2-norm, where it was taken while the gradient flowed; left on its device.
     """
 
-    tensor: torch.Tensor | None
-    version: int = 0
-    owned: bool = False
-    summary: TensorSummary | None = None
-    norm: torch.Tensor | None = None
-    statistics: Statistics | None = None
+    __slots__ = ("_flowed", "_norm", "statistics", "summary", "taken", "version")
+
+    def __init__(
+        self,
+        flowed: torch.Tensor | None,
+        version: int | None = None,
+        *,
+        summary: TensorSummary | None = None,
+        statistics: Statistics | None = None,
+        norm: torch.Tensor | None = None,
+    ) -> None:
+        """Refer to a gradient.
+
+        Args:
+            flowed: The gradient; None when the budget was spent.
+            version: How often it had been changed in place when it flowed; None for as often as
+                now.
+            summary: What is left without the values.
+            statistics: The numbers missing from ``summary``.
+            norm: Its 2-norm, where it was taken.
+        """
+        self._flowed = flowed
+        self._norm: float | None = _NOT_TAKEN
+        self.summary = summary
+        self.statistics = statistics
+        self.taken = norm if statistics is None else statistics.norm
+        if version is None:
+            version = 0 if flowed is None else version_of(flowed)
+        self.version = version
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        """Its values; None when they are not known: the budget was spent, or they were changed."""
+        return None if self.changed else self._flowed
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was changed in place since."""
+        return self._flowed is not None and version_of(self._flowed) != self.version
+
+    def is_of(self, grad: torch.Tensor, version: int) -> bool:
+        """Whether this is a gradient in that version."""
+        return self._flowed is grad and self.version == version
 
     def summarise(self) -> TensorSummary:
         """The gradient as plain values, with a note if it was changed in place since."""
-        if self.tensor is None:
+        if self._flowed is None:
             return self._without_values()
-        summary = summarise(self.tensor)
+        summary = summarise(self._flowed)
         if self.changed:
             summary["note"] = (
                 "This tensor was changed in place after it flowed here (by a hook or by the "
@@ -53,21 +100,16 @@ class Kept:
             )
         return summary
 
-    @property
-    def changed(self) -> bool:
-        """Whether the values are no longer those that flowed."""
-        return self.tensor is not None and version_of(self.tensor) != self.version
-
     def _without_values(self) -> TensorSummary:
         assert self.summary is not None
         summary = self.summary.copy()
-        if self.norm is not None:
-            summary["norm"] = json_number(self.norm.item())
         if (found := self.statistics) is not None:
-            summary["min"] = json_number(found.low.item())
-            summary["max"] = json_number(found.high.item())
-            summary["nan"] = 0 if found.nan is None else int(found.nan)
-            summary["inf"] = 0 if found.inf is None else int(found.inf)
+            summary["norm"] = json_number(found.norm.item())
+            if found.low is not None and found.high is not None:
+                summary["min"] = json_number(found.low.item())
+                summary["max"] = json_number(found.high.item())
+                summary["nan"] = 0 if found.nan is None else int(found.nan)
+                summary["inf"] = 0 if found.inf is None else int(found.inf)
         return summary
 
 
@@ -84,22 +126,29 @@ class Keeper:
         self._bytes = 0
         self._storages: set[int] = set()
         # One node's grad_input is the next one's grad_output: the same tensor, kept once.
-        self._known: dict[int, tuple[weakref.ref[torch.Tensor], int, Kept]] = {}
+        self._known: dict[int, Kept] = {}
+        self._spent: dict[int, tuple[weakref.ref[torch.Tensor], int, Kept]] = {}
         # Views of one memory that one step has at hand: their numbers are the same.
         self._at_hand: dict[tuple[int, int, torch.dtype], Kept] = {}
+        self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
+
+    @property
+    def bytes_left(self) -> int:
+        """How many more may be kept alive."""
+        return self._max_bytes - self._bytes
 
     def begin_step(self) -> None:
         """A node's gradients are about to be kept."""
         self._at_hand.clear()
 
-    def keep(self, grad: torch.Tensor | None, copy: bool) -> Kept | None:
+    def keep(self, grad: torch.Tensor | None, version: int, is_large_leafs: bool) -> Kept | None:
         """Keep a gradient.
 
         Args:
-            grad: What torch handed to the hook.
-            copy: Whether it may become a leaf's ``.grad``, to be accumulated into or clipped
-                later: copied, unless it is so large that the time would be felt. All others are
-                kept as an alias, which costs no time, only memory that stays alive.
+            grad: What flowed.
+            version: How often it had been changed in place by then.
+            is_large_leafs: Whether it goes into a leaf, and is so large that torch hands it over as
+                its ``.grad``: that keeps it alive, not we.
 
         Returns:
             The gradient, or None for None.
@@ -107,43 +156,59 @@ class Keeper:
         if grad is None:
             return None
         known = self._known.get(id(grad))
-        counts = not grad.is_inference()  # an inference tensor does not tell that it was changed
-        if known is not None and known[0]() is grad and known[1] == version_of(grad) and counts:
-            kept = known[2]
-        else:
-            try:
-                kept = self._keep(grad.detach(), copy or not counts)
-            except RuntimeError:
-                # A batched gradient, as in jacobian(vectorize=True), has no values here.
-                return Kept(None, summary=summarise(grad))
-            self._known[id(grad)] = weakref.ref(grad), version_of(grad), kept
-        if kept.norm is not None:
+        if known is not None and known.is_of(grad, version):
+            return known
+        spent = self._spent.get(id(grad))
+        if spent is not None and spent[0]() is grad and spent[1] == version:
+            return spent[2]
+        try:
+            kept = self._keep(grad, version, is_large_leafs)
+        except Exception:  # a class of the user's may refuse anything
+            return Kept(None, summary=summarise(grad))
+        if kept.is_of(grad, version):
+            self._known[id(grad)] = kept  # it holds the tensor, so the id stays its own
+        elif kept.statistics is not None:
+            self._spent[id(grad)] = weakref.ref(grad), version, kept
             self._at_hand[_memory(grad)] = kept
         return kept
 
-    def _keep(self, grad: torch.Tensor, copy: bool) -> Kept:
-        if why_unreadable(grad) is not None:
-            return Kept(None, summary=summarise(grad))
-        if grad.layout is not torch.strided or grad.is_nested or grad.numel() <= MOST_VALUES:
-            return Kept(grad.clone(), owned=True)
-        alike = self._at_hand.get(_memory(grad)) if has_norm(grad) else None
-        size = grad.numel() * grad.element_size()
-        stays = copy and size > LARGEST_COPY  # in `.grad`, which keeps it alive, not we
-        size = distinct(grad)[0].numel() * grad.element_size()
-        storage = storage_id(grad) or id(grad)
-        if stays or (storage in self._storages and not copy):
+    def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> Kept:
+        storage = storage_id(grad)
+        if storage is None:  # sparse, nested; or hidden by torch.func, with no values to look at
+            hidden = grad.layout is torch.strided and not grad.is_nested
+            return Kept(None, summary=summarise(grad)) if hidden else Kept(grad, version)
+        if version_of(grad) != version:
+            summary = without_values(grad)
+            summary["note"] = _CHANGED
+            return Kept(None, summary=summary)
+        size = grad.untyped_storage().nbytes()
+        if grad.numel() <= MOST_VALUES:
+            small = size <= MOST_VALUES * 64 or why_unreadable(grad) is not None
+            return Kept(grad, version) if small else Kept(grad.clone())
+        if is_large_leafs:
+            return Kept(grad, version, norm=self._norm_of_leafs(grad, version))
+        if storage in self._storages:
             size = 0
         if self._bytes + size > self._max_bytes:
-            return self._without_values(grad, alike)
+            return self.without_values(grad)
         self._bytes += size
-        norm = norm_of(grad) if alike is None else alike.norm
-        if copy and not stays:
-            return Kept(grad.clone(), owned=True, norm=norm)
-        if not stays:
+        if size:
             self._storages.add(storage)
-        return Kept(grad, version_of(grad), norm=norm)
+        return Kept(grad, version)
 
-    def _without_values(self, grad: torch.Tensor, alike: Kept | None) -> Kept:
+    def _norm_of_leafs(self, grad: torch.Tensor, version: int) -> torch.Tensor | None:
+        # An optimizer, or clipping, changes it in place as soon as the pass is over.
+        if why_unreadable(grad) is not None:
+            return None
+        key = grad.data_ptr(), grad.shape, grad.stride(), grad.dtype, version
+        if key not in self._norms:  # the node that hands it over has seen it, then the leaf's own
+            self._norms[key] = norm_of(grad)
+        return self._norms[key]
+
+    def without_values(self, grad: torch.Tensor) -> Kept:
+        """The statistics of a gradient alone."""
+        if storage_id(grad) is None or why_unreadable(grad) is not None:
+            return Kept(None, summary=summarise(grad))
         summary = without_values(grad)
         summary["note"] = (
             "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
@@ -151,12 +216,9 @@ class Keeper:
         )
         if not has_norm(grad):
             return Kept(None, summary=summary)
-        if grad.is_complex():
-            return Kept(None, summary=summary, norm=norm_of(grad))
+        alike = self._at_hand.get(_memory(grad))
         found = alike.statistics if alike is not None else None
-        if found is None:
-            found = statistics_of(grad)
-        return Kept(None, summary=summary, norm=found.norm, statistics=found)
+        return Kept(None, summary=summary, statistics=found or statistics_of(grad))
 
 
 def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
@@ -164,7 +226,7 @@ def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:
 
 
 def norms(kept: Sequence[Kept | None]) -> list[float | None]:
-    """The 2-norms of gradients, read from each device at once.
+    """The 2-norms of gradients, read from each device at once, and remembered.
 
     Args:
         kept: Gradients; None where none flowed.
@@ -173,39 +235,58 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         One norm per gradient, NaN or infinite if a value is; None for None and for gradients that
         have no values to look at.
     """
-    found: list[float | None] = [None] * len(kept)
-    groups: dict[tuple[torch.device, torch.dtype, bool], list[tuple[int, Kept]]] = {}
-    for i, each in enumerate(kept):
-        if each is None:
-            continue
-        like = each.norm if each.norm is not None else each.tensor
-        if like is not None and has_norm(like) and why_unreadable(like) is None:
-            key = like.device, like.dtype, each.norm is not None
-            groups.setdefault(key, []).append((i, each))
+    missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
+    groups: dict[tuple[torch.device, torch.dtype, bool], list[tuple[Kept, torch.Tensor]]] = {}
+    for each in missing.values():
+        taken = each.taken is not None
+        like = each.tensor if each.taken is None else each.taken
+        if like is None:
+            each._norm = None if each.changed else _as_float(each.summarise()["norm"])
+        elif has_norm(like) and why_unreadable(like) is None:
+            groups.setdefault((like.device, like.dtype, taken), []).append((each, like))
         else:
-            found[i] = _as_float(each.summarise()["norm"])
+            each._norm = _as_float(each.summarise()["norm"])
     for (_, _, taken), group in groups.items():
-        several = [each for _, each in group]
-        values = _taken_norms(several) if taken else _small_norms(several)
-        for (i, each), norm in zip(group, values, strict=True):
+        values = _stacked(group) if taken else _norms([tensor for _, tensor in group])
+        for (each, _), norm in zip(group, values, strict=True):
             # The squares may overflow where the numbers do not: then in float64.
-            overflowed = norm is not None and math.isinf(norm) and each.tensor is not None
-            found[i] = _as_float(each.summarise()["norm"]) if overflowed else norm
+            overflowed = each.tensor is not None and (norm is None or math.isinf(norm))
+            each._norm = _as_float(each.summarise()["norm"]) if overflowed else norm
+    return [None if each is None else each._norm for each in kept]
+
+
+def _stacked(group: Iterable[tuple[Kept, torch.Tensor]]) -> list[float | None]:
+    found: list[float | None] = torch.stack([norm for _, norm in group]).tolist()
     return found
 
 
-def _taken_norms(group: Sequence[Kept]) -> list[float | None]:
-    found: list[float | None] = torch.stack([k.norm for k in group if k.norm is not None]).tolist()
-    return found
-
-
-def _small_norms(group: Sequence[Kept]) -> list[float | None]:
-    plain = [kept.tensor for kept in group if kept.tensor is not None]
-    narrow = torch.float32 if plain[0].itemsize < 4 else None
+def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
+    """The norms of tensors of one dtype on one device; None where torch refuses."""
+    narrow = tensors[0].itemsize < 4
+    found: list[float | None] = [None] * len(tensors)
+    places: dict[tuple[int, ...], list[int]] = {}
+    at_once: list[torch.Tensor] = []
+    apart: dict[int, torch.Tensor] = {}
+    for i, tensor in enumerate(tensors):
+        if (narrow and tensor.numel() > PART) or 0 in tensor.stride():
+            norm = norm_of(tensor)
+            if norm is not None:
+                apart[i] = norm
+            continue
+        # A contiguous tensor and its views hold the same numbers.
+        key = (tensor.data_ptr(), tensor.numel()) if tensor.is_contiguous() else (i,)
+        if key not in places:
+            at_once.append(tensor)
+        places.setdefault(key, []).append(i)
     try:
-        return [*two_norms(plain, narrow)]
+        taken = two_norms(at_once, torch.float32 if narrow else None) if at_once else []
+        values = [*taken, *(torch.stack([*apart.values()]).tolist() if apart else ())]
     except (RuntimeError, NotImplementedError):  # a tensor subclass may refuse any operation
-        return [_as_float(each.summarise()["norm"]) for each in group]
+        return found
+    for at, value in zip([*places.values(), *([i] for i in apart)], values, strict=True):
+        for i in at:
+            found[i] = value
+    return found
 
 
 def _as_float(number: float | str | None) -> float | None:

@@ -3,6 +3,9 @@
 A hook on every node sees its gradients, in the engine's own order. Hooks hold the observer weakly:
 a hook lives in a C++ node, where Python's collector cannot see it, so a strong reference would keep
 the whole graph alive.
+
+While a pass runs, a hook only notes what it was handed. All that is said of it is worked out when
+somebody asks.
 """
 
 from __future__ import annotations
@@ -11,74 +14,22 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.collector import collector_paused
 from ..graph.engine import carried, carry, current_task, keeps_graph, when_done
 from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
+from ..graph.reading import storage_id
 from .grads import Grads
-from .kept import DEFAULT_BUDGET, Keeper, Kept
-
-Gradients = Sequence[torch.Tensor | None]
+from .kept import DEFAULT_BUDGET, LARGEST_COPY
+from .run import Gradients, Run
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that asked for it
-
-
-@dataclass(frozen=True)
-class Step:
-    """One node's backward: the gradients of its outputs came in, those of its inputs went on.
-
-    Attributes:
-        node: The node's id.
-        grad_outputs: One per output of the node.
-        grad_inputs: One per entry of ``next_functions``; empty for a leaf.
-    """
-
-    node: int
-    grad_outputs: list[Kept | None]
-    grad_inputs: list[Kept | None]
-
-
-@dataclass(eq=False)
-class Run:
-    """One backward pass through the graph.
-
-    Attributes:
-        number: Which pass this is, from 1.
-        steps: What ran, by node id, in the engine's order.
-        state: "running", "done", or "stopped" when an exception ended it.
-        keeps_graph: Whether it was asked to retain the graph's buffers.
-        once: Whether it could not be asked for that: compiled code in it can run only once.
-        grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
-            only watched.
-        seeds: The gradients it started from, one per output, when gradwalk started it.
-        error: The exception that ended it, in words, when gradwalk started it.
-        failed: The node that raised it, if one did.
-    """
-
-    keeper: Keeper
-    number: int = 0
-    steps: dict[int, Step] = field(default_factory=dict)
-    state: Literal["running", "done", "stopped"] = "running"
-    keeps_graph: bool = True
-    once: bool = False
-    grads: Grads | None = None
-    seeds: list[torch.Tensor] | None = None
-    error: str | None = None
-    failed: int | None = None
-    _numbers: dict[int, int] = field(default_factory=dict, repr=False)
-
-    @property
-    def numbers(self) -> dict[int, int]:
-        """Each node that ran, and the number of its step, from 1."""
-        if len(self._numbers) != len(self.steps):
-            self._numbers = {node: number for number, node in enumerate(self.steps, 1)}
-        return self._numbers
 
 
 class Observer:
@@ -94,7 +45,6 @@ class Observer:
     def __init__(
         self,
         nodes: Sequence[Node],
-        leaves: Sequence[bool],
         on_end: Callable[[], None],
         roots: Collection[int] = (),
         max_bytes: int = DEFAULT_BUDGET,
@@ -105,7 +55,6 @@ class Observer:
 
         Args:
             nodes: The nodes, by id.
-            leaves: Whether each is a leaf.
             on_end: Called when a pass has ended that touched the graph or one of its leaves. Held
                 weakly when it is a bound method.
             roots: The outputs. A pass that starts at a leaf among them is one through this graph.
@@ -117,7 +66,7 @@ class Observer:
         self.last: Run | None = None
         self.fault: str | None = None
         self.compiled = False
-        self._leaves = leaves
+        self._nodes = nodes
         self._roots = roots
         self._max_bytes = max_bytes
         self._on_end = weakly(on_end)
@@ -125,24 +74,32 @@ class Observer:
         self._paused = False
         self._running: dict[int, Run] = {}
         self._own: Run | None = None  # the pass that gradwalk is running now
+        self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
+        self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
+        # Those that hand a large gradient to a leaf, and these leaves.
+        self._into_large = frozenset(
+            i
+            for i, node in enumerate(nodes if large else ())
+            if node in large or any(child in large for child, _ in node.next_functions)
+        )
+        # The passes that are quick to note, by the number of the engine's task.
+        self._quick: dict[int, Run] = {}
         me = weakref.ref(self)
-        self._into_leaf = [
-            tuple(type(child) is AccumulateGrad for child, _ in node.next_functions)
-            for node in nodes
-        ]
-        self._handles = [node.register_hook(_hook(me, i)) for i, node in enumerate(nodes)]
+        with collector_paused():
+            self._handles = [node.register_hook(_hook(me, i)) for i, node in enumerate(nodes)]
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._quick.clear()
         self._running.clear()
         self.last = None
 
     def own(self, grads: Grads, seeds: list[torch.Tensor], *, once: bool = False) -> Run:
         """A run for `owning`: the next one, started by gradwalk."""
-        return Run(Keeper(self._max_bytes), grads=grads, seeds=seeds, once=once)
+        return Run(self._max_bytes, grads=grads, seeds=seeds, once=once)
 
     @contextmanager
     def owning(self, run: Run, *, on_devices: bool) -> Iterator[None]:
@@ -181,34 +138,63 @@ class Observer:
         finally:
             self._paused = False
 
-    def _see(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+    def _see(
+        self, node: int, grad_inputs: Gradients, grad_outputs: Gradients, *, watched: bool
+    ) -> None:
+        """What a hook does but in a pass that is known to be quick to note.
+
+        Args:
+            node: The node.
+            grad_inputs: What it passed on.
+            grad_outputs: What came in.
+            watched: Whether a mode of the user's sees what torch does.
+        """
         if self._paused:
             return
         task = current_task()
         run = self._running.get(task) or self._begin(task)
-        leaf = self._leaves[node]
-        own = self._own
-        if leaf and not run.steps and node not in self._roots:
-            # Another graph's backward, arriving at a leaf that the two share; perhaps one that a
-            # node of this graph runs as part of its own step (checkpoint).
-            if own is not None and own.grads is not None and _owner() is own:
-                own.grads.note(node, len(own.steps) + 1)
-            return
-        if not run.steps:
+        if not run.total:
+            own = self._own
+            if node in self._leaves and node not in self._roots:
+                # Another graph's backward, arriving at a leaf that the two share; perhaps one that
+                # a node of this graph runs as part of its own step (checkpoint).
+                if own is not None and own.grads is not None and _owner() is own:
+                    own.grads.note(node, own.total + 1)
+                return
             if own is not None and own.number == 0 and _owner() is own:
                 own.keeps_graph = run.keeps_graph
                 run = self._running[task] = own
             self._count(run)
-        keep = run.keeper.keep
-        run.keeper.begin_step()
-        arrived = [keep(grad, leaf) for grad in grad_outputs]
-        passed = [
-            keep(grad, into_leaf)
-            for grad, into_leaf in zip(grad_inputs, self._into_leaf[node], strict=True)
-        ]
-        run.steps[node] = Step(node, arrived, passed)
-        if run.grads is not None:
-            run.grads.note(node, len(run.steps), arrived[0] if leaf else None)
+            if not watched and _are_plain([*grad_inputs, *grad_outputs]):
+                self._quick[task] = run
+        handed_over = self._handed_over(node, watched)
+        if node in self._leaves and not any(handed_over):
+            grad_outputs = self._apart(node, grad_outputs)
+        run.note_carefully(node, grad_inputs, grad_outputs, handed_over)
+
+    def _apart(self, leaf: int, grad_outputs: Gradients) -> Gradients:
+        """What came in at a leaf; a copy where torch has made it ``.grad`` itself.
+
+        That is what it does with a sum, or with what a hook has made: nobody else refers to it.
+        """
+        try:
+            (came,), held = grad_outputs, self._nodes[leaf].variable.grad  # type: ignore[attr-defined]
+            if came is None or held is None:
+                return grad_outputs
+            if came.layout is torch.strided and came.data_ptr() != held.data_ptr():
+                return grad_outputs
+            return (came.detach().clone(),)
+        except Exception:  # a class of the user's may refuse anything
+            return grad_outputs
+
+    def _handed_over(self, node: int, watched: bool) -> list[bool]:
+        """Which gradients at a node torch shall hand over to a leaf, rather than copy for it.
+
+        Those that are large, for copying takes time; and all, where somebody sees what torch does.
+        """
+        behind = self._nodes[node]
+        targets = [behind] if node in self._leaves else [to for to, _ in behind.next_functions]
+        return [type(to) is AccumulateGrad and (watched or to in self._large) for to in targets]
 
     def _count(self, run: Run) -> None:
         self.runs += 1
@@ -219,10 +205,8 @@ class Observer:
             on_begin()
 
     def _begin(self, task: int) -> Run:
-        run = Run(
-            Keeper(self._max_bytes),
-            keeps_graph=keeps_graph(),
-        )
+        run = Run(self._max_bytes)
+        run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
         # The engine calls `end` when the pass is complete, and drops it uncalled when it failed.
@@ -232,6 +216,7 @@ class Observer:
 
     def _end(self, task: int) -> None:
         run = self._running.pop(task, None)
+        self._quick.pop(task, None)
         if run is None:
             return
         run.state = "done"
@@ -265,7 +250,25 @@ def _owner() -> Run | None:
     return found
 
 
+def _is_large(leaf: Any) -> bool:
+    """Whether torch shall hand its gradient over to a leaf, rather than copy it."""
+    try:
+        return bool(leaf.variable.nbytes > LARGEST_COPY)
+    except Exception:  # sparse, nested, a class that refuses to tell
+        return True
+
+
+def _are_plain(grads: Gradients) -> bool:
+    """Whether the gradients of a pass, judged by its first, can be noted as they are."""
+    return not torch.is_grad_enabled() and all(
+        grad is None
+        or (not grad.requires_grad and not grad.is_inference() and storage_id(grad) is not None)
+        for grad in grads
+    )
+
+
 def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
+    # This runs once per node and pass, so it is all that a pass costs while nobody asks.
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
         if observer is None:
@@ -274,11 +277,16 @@ def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
             observer.compiled = True
             return
         try:
-            if is_watched():
+            run = observer._quick.get(current_task())
+            if run is not None and node not in observer._into_large:
+                if node in observer._leaves:
+                    grad_outputs = observer._apart(node, grad_outputs)
+                run.note(node, grad_inputs, grad_outputs)
+            elif is_watched():
                 with unseen():
-                    observer._see(node, grad_inputs, grad_outputs)
+                    observer._see(node, grad_inputs, grad_outputs, watched=True)
             else:
-                observer._see(node, grad_inputs, grad_outputs)
+                observer._see(node, grad_inputs, grad_outputs, watched=False)
         except Exception as error:  # the user's backward must go on
             observer.fault = (
                 f"Watching node {node} failed during backward, so what is shown of that pass is "
@@ -302,8 +310,11 @@ class _EndOfRun:
 def _stopped(observer: weakref.ref[Observer], task: int) -> None:
     # Runs while torch unwinds an exception: note it and leave; readers look at `state` later.
     found = observer()
-    run = found._running.pop(task, None) if found is not None else None
+    if found is None:
+        return
+    run = found._running.pop(task, None)
+    found._quick.pop(task, None)
     if run is not None:
         run.state = "stopped"
-        if found is not None and run.number:
+        if run.number:
             found.last = run

@@ -6,10 +6,12 @@ import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ..graph.adjacency import predecessors, successors
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_COUNTED = 10**15
 """Paths are counted up to here: an unrolled loop can have more than fit on a screen."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from ..graph.capture import Capture
 from ..graph.engine import NO_TASK, current_task
 from ..graph.modes import unseen
 from ..wire import MarkModel, NodeState, StepModel
 from .failures import marks
-from .observe import Run
+from .run import Run
 from .steps import state_at, step_models
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class RecordedPass:
@@ -26,8 +27,7 @@ class RecordedPass:
     travelled through without touching any.
 
     Attributes:
-        graph: The captured graph, as `gradwalk.capture` gives it.
-        captured: The same, with the autograd nodes behind it.
+        captured: The graph, with the autograd nodes behind it.
         run: What was seen of the pass.
         cursor: After how many steps we are; `travel` moves it.
     """
@@ -39,10 +39,14 @@ class RecordedPass:
             captured: The graph.
             run: A run that is over.
         """
-        self.graph: nx.MultiDiGraph = captured.graph
         self.captured = captured
         self.run = run
-        self.cursor = 0 if run.grads is not None and run.state == "stopped" else len(run.steps)
+        self.cursor = 0 if run.grads is not None and run.state == "stopped" else run.total
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The captured graph, as `gradwalk.capture` gives it."""
+        return self.captured.graph
 
     @property
     def owned(self) -> bool:
@@ -78,7 +82,7 @@ class RecordedPass:
         Raises:
             ValueError: The pass has not as many steps.
         """
-        total = len(self.run.steps)
+        total = self.run.total
         if not 0 <= cursor <= total:
             raise ValueError(
                 f"cursor was given {cursor}, but this backward pass has {total} steps: give a "

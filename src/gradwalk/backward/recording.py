@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..graph.capture import capture_nodes
@@ -24,6 +23,9 @@ from .recorded_pass import (
 )
 from .run_backward import run_backward
 from .steps import RecordedStep, recorded_steps
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Recording:
@@ -82,7 +84,7 @@ class Recording:
 
     def step(self, n: int = 1) -> None:
         """Move ``n`` steps on, at most to the end."""
-        self._go(min(self.cursor + read_count(n, "step"), len(self._pass.run.steps)))
+        self._go(min(self.cursor + read_count(n, "step"), self._pass.run.total))
 
     def step_back(self, n: int = 1) -> None:
         """Move ``n`` steps back, at most to the start."""
@@ -110,7 +112,7 @@ class Recording:
         self._pass.travel(cursor)
 
     def __repr__(self) -> str:
-        return f"<Recording: step {self.cursor} of {len(self._pass.run.steps)}>"
+        return f"<Recording: step {self.cursor} of {self._pass.run.total}>"
 
 
 @grad_mode_kept
@@ -163,9 +165,8 @@ def record(
     captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
     observer = Observer(
         captured.nodes,
-        [kind == "leaf" for _, kind in captured.graph.nodes(data="kind")],
         lambda: None,
-        {node for node, _ in captured.graph.graph["roots"]},
+        {node for node, _ in captured.roots},
         max_bytes,
     )
     try:

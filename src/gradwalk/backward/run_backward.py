@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,10 +10,11 @@ from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
 from ..graph.modes import unseen
-from ..graph.nodes import donates_buffers, leaf_tensor, outputs_metadata
+from ..graph.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
 from .failures import error_note, failed_node
 from .grads import Grads
-from .observe import Observer, Run
+from .observe import Observer
+from .run import Run
 
 
 def run_backward(
@@ -49,16 +49,16 @@ def run_backward(
     """
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
-    once = retain_graph is None and not create_graph and any(map(donates_buffers, captured.nodes))
+    once = retain_graph is None and not create_graph and _runs_once(captured)
     with unseen():
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
         grads = Grads(captured, tensors)
-        outputs = [_output(captured, *root) for root in captured.graph.graph["roots"]]
+        outputs = [_output(captured, *root) for root in captured.roots]
         seeds = [
-            output.ones() if seed is None else seed
+            _ones(output) if seed is None else seed
             for output, seed in zip(outputs, given, strict=True)
         ]
-    roots: Any = [output.root for output in outputs]  # torch's stub wants them all of one kind
+    roots: Any = outputs  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
         with observer.owning(run, on_devices=_on_devices(captured)):
@@ -75,21 +75,30 @@ def run_backward(
         if not isinstance(error, KeyboardInterrupt):
             run.failed = failed_node(captured.graph, captured.nodes, run)
         with unseen():
-            grads.finish(len(run.steps))
+            grads.finish(run.total)
             restored = grads.put_back()
         _add_note(error, error_note(captured.graph, run, run.failed), restored)
         raise
     run.state = "done"
     with unseen():
-        grads.finish(len(run.steps))
-    if not run.steps:
+        grads.finish(run.total)
+    if not run.total:
         grads.fixed = "none of this pass's nodes was seen to run"
         if observer.compiled:
             grads.fixed = "compiled autograd ran this pass as one program, without steps"
     return run
 
 
+def _runs_once(captured: Capture) -> bool:
+    classes = set(map(type, captured.nodes))
+    compiled = {cls for cls in classes if cls.__name__ == COMPILED}
+    return any(donates_buffers(node) for node in captured.nodes if type(node) in compiled)
+
+
 def _on_devices(captured: Capture) -> bool:
+    """Whether a node of the graph may run elsewhere than on the CPU."""
+    if torch.accelerator.current_accelerator() is None:
+        return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
     devices = {device for _, device in captured.graph.nodes(data="device")}
     return not devices <= {None, "cpu"}
 
@@ -108,7 +117,7 @@ def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]
         TypeError: It is of another kind.
         ValueError: There are not as many as outputs, one is missing, or one does not fit.
     """
-    roots = captured.graph.graph["roots"]
+    roots = captured.roots
     if gradient is None:
         given: list[Any] = [None] * len(roots)
     elif isinstance(gradient, torch.Tensor):
@@ -131,38 +140,32 @@ def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]
     ]
 
 
-@dataclass(frozen=True)
-class _Output:
-    """Where backward starts.
-
-    Attributes:
-        name: What to call it.
-        shape: Its shape; None when it has no one shape of plain numbers, as nested tensors.
-        dtype: Its dtype, as torch prints it.
-        root: What to give to torch: the tensor, as long as it lives and is still this output.
-    """
-
-    name: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    root: torch.Tensor | GradientEdge
-
-    def ones(self) -> torch.Tensor:
-        """What torch starts from when it is told nothing."""
-        if isinstance(self.root, torch.Tensor):
-            return torch.ones_like(self.root)
-        like: Any = outputs_metadata(self.root.node)[self.root.output_nr]
-        return torch.ones(like.shape, dtype=like.dtype, device=like.device)
-
-
-def _output(captured: Capture, node: int, output_nr: int) -> _Output:
+def _output(captured: Capture, node: int, output_nr: int) -> torch.Tensor | GradientEdge:
+    """Where backward starts: the tensor, as long as it lives and is still this output."""
     behind, alive = captured.nodes[node], captured.tensors.get((node, output_nr))
     tensor = leaf_tensor(behind) if alive is None else alive()
     # A tensor that was changed in place since is the output of another node.
     same = tensor is not None and (tensor.grad_fn is None or tensor.grad_fn is behind)
-    root = tensor if same and tensor is not None else GradientEdge(behind, output_nr)
-    name, shape, dtype = _described(captured, node, output_nr)
-    return _Output(name, shape, dtype, root)
+    return tensor if same and tensor is not None else GradientEdge(behind, output_nr)
+
+
+def _ones(output: torch.Tensor | GradientEdge) -> torch.Tensor:
+    """What torch starts from when it is told nothing."""
+    if isinstance(output, torch.Tensor):
+        return torch.ones_like(output)
+    like: Any = outputs_metadata(output.node)[output.output_nr]
+    return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+
+
+def _is_one_number(output: torch.Tensor | GradientEdge) -> bool:
+    """Whether an output is known to be one real number, so that torch starts from it by itself."""
+    return (
+        type(output) is torch.Tensor
+        and output.layout is torch.strided
+        and not output.is_nested
+        and output.numel() == 1
+        and not output.is_complex()
+    )
 
 
 def _described(
@@ -178,6 +181,8 @@ def _described(
 
 def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torch.Tensor | None:
     if given is None:
+        if _is_one_number(_output(captured, node, output_nr)):
+            return None
         missing = missing_gradient(captured, node, output_nr)
         if missing is not None:
             raise ValueError(missing)

@@ -25,15 +25,15 @@ class Statistics:
 
     Attributes:
         norm: Its 2-norm.
-        low: Its smallest value.
+        low: Its smallest value; None of complex numbers, as all that follow.
         high: Its largest value.
         nan: How many are NaN; None where there is none.
         inf: How many are infinite; None where there is none.
     """
 
     norm: torch.Tensor
-    low: torch.Tensor
-    high: torch.Tensor
+    low: torch.Tensor | None = None
+    high: torch.Tensor | None = None
     nan: torch.Tensor | None = None
     inf: torch.Tensor | None = None
 
@@ -67,9 +67,11 @@ def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
 
 
 def statistics_of(tensor: torch.Tensor) -> Statistics:
-    """All the numbers of a real tensor that has a norm, and whose values are in memory."""
+    """All the numbers of a tensor that has a norm, and whose values are in memory."""
     once, repeats = distinct(tensor)
     norm = _norm(once, repeats)
+    if tensor.is_complex():
+        return Statistics(norm)
     low, high = once.aminmax()
     if tensor.device.type == "cpu" and norm.isfinite():  # elsewhere looking would have to wait
         return Statistics(norm, low, high)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 
 from ..graph.reading import is_plain, why_unreadable
 from ..wire import NodeState, StepModel
 from .kept import Kept
-from .observe import Run
+from .run import Run
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class RecordedStep:
         grad_inputs: The gradients it passed on, one per entry of ``next_functions``; detached.
         contributions: What each consumer's share of the incoming gradient was.
 
-    A gradient is None where torch passed None. It is also None where its values were not kept,
-    because the pass exceeded the budget; ``kept`` says so.
+    A gradient is None where torch passed None. It is also None where its values are not known,
+    because the pass exceeded the budget or the tensor was changed in place since; ``kept`` says so.
     """
 
     step: int

@@ -87,7 +87,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
 
     def _follow(self, linked: LinkedPasses) -> None:
         for label, subject in linked.subjects.items():
-            subject.follow(self._refresh, self._columns[label].begin)
+            subject.follow(self._pass_ended, self._columns[label].begin)
         models = {label: subject.model for label, subject in linked.subjects.items()}
         self.set_trait("panes", [_pane(label, model) for label, model in models.items()])
         members = [list(node["nodes"].values()) for node in self.difference["nodes"]]

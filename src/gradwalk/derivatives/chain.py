@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
-from ..backward.observe import Run
 from ..backward.reach import MOST_COUNTED, Reach, reach
+from ..backward.run import Run
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
@@ -23,6 +23,9 @@ from ..graph.signatures import signature
 from ..graph.summary import plain_values
 from ..wire import ChainModel, FactorModel, PathModel
 from .formulas import formulas
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_PATHS = 8
 """Paths that are shown; the others are counted."""

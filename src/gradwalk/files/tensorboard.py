@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-import networkx as nx
-
 from ..subject.capture import capture
 from ..wire.characters import well_formed
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.attr_value_pb2 import AttrValue
@@ -86,6 +87,8 @@ def to_tensorboard(writer: SummaryWriter, *outputs: Any, tag: str = "autograd") 
 
 
 def _is_graph(outputs: tuple[Any, ...]) -> TypeGuard[tuple[nx.MultiDiGraph]]:
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     return len(outputs) == 1 and isinstance(outputs[0], nx.MultiDiGraph)
 
 

@@ -6,9 +6,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
+if TYPE_CHECKING:
+    import networkx as nx
+
 
 from ..graph.words import short_value
 from ..wire import GraphModel, Values

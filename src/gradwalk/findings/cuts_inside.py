@@ -75,7 +75,7 @@ def within(evidence: Evidence, cut: Cut) -> str:
     """The module that a cut was made in, for after other words: " inside of encoder"; or empty."""
     if cut.module is None:
         return ""
-    return f", inside of {evidence.captured.roots.path_of(cut.module) or cut.module.root}"
+    return f", inside of {evidence.captured.module_roots.path_of(cut.module) or cut.module.root}"
 
 
 def _cause_words(cut: Cut) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..graph.capture import Capture
 from ..graph.reading import distinct, is_plain, overlaps_too_much
 from ..graph.saved import read_saved

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 
 from ..backward.kept import norms
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere
 from ..modules.plumbing import is_plumbing
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..backward.observe import Run
 from ..backward.recorded_pass import RecordedPass
+from ..backward.run import Run
 from ..forward.annotate import Annotated
 from ..forward.source_line import SourceLine
 from ..graph.names import Names

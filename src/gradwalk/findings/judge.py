@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..backward.failures import is_finite, nan_birth
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from .cuts_inside import cuts_inside

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from ..backward.kept import Kept, norms
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..graph.adjacency import predecessors, successors
 from .evidence import Evidence
 from .finding import Finding

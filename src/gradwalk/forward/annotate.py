@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..graph.capture import Capture
@@ -18,6 +17,9 @@ from .cuts import Constant, Cut
 from .module_path import TensorRef
 from .operand_constants import Operand, operands_inferred, operands_seen, watched
 from .roots import Roots
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_INFERRED = 2_000
 """In graphs of more nodes nothing is inferred unasked: it means reading all that was saved."""
@@ -57,13 +59,13 @@ class Annotated(Capture):
         drawn: The autograd nodes, as in ``graph``, with more attributes, then the extra ones.
         annotations: What `watch` saw, by the id of the autograd node.
         extras: What each extra node stands for; the first has the id after the last autograd node.
-        roots: What the outermost modules are called.
+        module_roots: What the outermost modules are called.
     """
 
     drawn: nx.MultiDiGraph
     annotations: dict[int, Annotation]
     extras: list[Extra]
-    roots: Roots
+    module_roots: Roots
 
     def extra(self, node: int) -> Extra:
         """What a node stands for that is no autograd node."""
@@ -99,6 +101,8 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     if infer:
         operands += operands_inferred(captured, names, annotations)
     graph = captured.graph.copy()
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     nx.set_edge_attributes(graph, "gradient", "kind")
     for node, data in graph.nodes(data=True):
         data.update(_seen(annotations.get(node)))
@@ -109,15 +113,24 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
-    return Annotated(
-        captured.graph, captured.nodes, captured.tensors, graph, annotations, build.extras, roots
-    )
+    return _annotated(captured, graph, annotations, build.extras, roots)
 
 
 def unannotated(captured: Capture) -> Annotated:
     """A captured graph of which nothing more is known."""
+    return _annotated(captured, captured.graph, {}, [], Roots([], Names()))
+
+
+def _annotated(
+    captured: Capture,
+    drawn: nx.MultiDiGraph,
+    annotations: dict[int, Annotation],
+    extras: list[Extra],
+    roots: Roots,
+) -> Annotated:
+    known = {field.name: getattr(captured, field.name) for field in fields(Capture)}
     return Annotated(
-        captured.graph, captured.nodes, captured.tensors, captured.graph, {}, [], Roots([], Names())
+        **known, drawn=drawn, annotations=annotations, extras=extras, module_roots=roots
     )
 
 

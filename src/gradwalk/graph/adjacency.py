@@ -7,9 +7,11 @@ the graph is being built.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
+if TYPE_CHECKING:
+    import networkx as nx
+
 
 Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 """Node -> neighbour -> key of the edge -> its attributes."""

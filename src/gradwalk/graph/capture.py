@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
@@ -18,10 +19,17 @@ from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
 from .collector import collector_paused
+from .modes import unseen
 from .names import Names
-from .nodes import AccumulateGrad, Edge, input_names, leaf_tensor, node_class, op_name
+from .nodes import AccumulateGrad, NextFunctions, input_names, node_class, op_name
 from .outputs import Output
 from .release import free_without_recursion
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Place = tuple[int, int]
+"""The id of a node, and which of its outputs."""
 
 MOST_NODES = 200_000
 """Nodes of a graph that is drawn without asking."""
@@ -34,14 +42,27 @@ class Capture:
     """A captured graph and the autograd nodes behind it.
 
     Attributes:
-        graph: The public structure, plain values only.
         nodes: The autograd nodes; ``nodes[i]`` is node ``i`` of ``graph``.
+        roots: (node id, output_nr) of the outputs, in the order given.
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
+        described: Makes ``graph``, or gives the one that it has made.
     """
 
-    graph: nx.MultiDiGraph
     nodes: list[Node]
-    tensors: dict[tuple[int, int], weakref.ref[torch.Tensor]]
+    roots: list[Place]
+    tensors: dict[Place, weakref.ref[torch.Tensor]]
+    described: Callable[[], nx.MultiDiGraph]
+
+    @property
+    def graph(self) -> nx.MultiDiGraph:
+        """The public structure, plain values only; made when it is first asked for."""
+        return self.described()
+
+    def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
+        """(node id, tensor) of every leaf; whoever keeps these keeps what the program may free."""
+        for i, node in enumerate(self.nodes):
+            if type(node) is AccumulateGrad:
+                yield i, node.variable  # type: ignore[attr-defined]
 
 
 def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) -> Capture:
@@ -83,25 +104,24 @@ def read_most(max_nodes: Any) -> int | None:
 
 
 def _build(outputs: list[Output], names: Names, most: float) -> Capture:
-    graph = nx.MultiDiGraph()
     ids = {output.node: 0 for output in outputs}
+    following: list[NextFunctions] = []
     try:
-        _walk(graph, ids, most)
-        if len(ids) > most:
-            raise ValueError(
-                f"This graph has more than {most:,} nodes, and a picture of a million takes "
-                "minutes and gigabytes. Show a part of it (start from the output of one layer, or "
-                "unroll fewer steps), or pass a larger max_nodes to GraphWidget to draw it all the "
-                "same. capture(), record() and explain_grad() take graphs of any size."
-            )
-        called = dict(names.edges)
-        called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
-        _name_leaves(graph, ids, names.leaves)
-        _name_outputs(graph, ids, called)
+        _walk(ids, following, most)
     finally:
         free_without_recursion(ids)
-    graph.graph["roots"] = [(ids[output.node], output.output_nr) for output in outputs]
-    graph.graph["torch_version"] = str(torch.__version__)
+    if len(ids) > most:
+        raise ValueError(
+            f"This graph has more than {most:,} nodes, and a picture of a million takes minutes "
+            "and gigabytes. Show a part of it (start from the output of one layer, or unroll fewer "
+            "steps), or pass a larger max_nodes to GraphWidget to draw it all the same. capture(), "
+            "record() and explain_grad() take graphs of any size."
+        )
+    called = dict(names.edges)
+    called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
+    nodes = list(ids)
+    leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]
+    roots = [(ids[output.node], output.output_nr) for output in outputs]
     # By id, and only for nodes of this graph: `names` may know the nodes of unrelated graphs.
     tensors = {(ids[node], nr): ref for (node, nr), ref in names.tensors.items() if node in ids}
     tensors |= {
@@ -109,48 +129,135 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
         for output in outputs
         if output.tensor is not None and not output.tensor.is_leaf
     }
-    return Capture(graph, list(ids), tensors)
+    described = _Described(
+        ids,
+        following,
+        leaves={i: _key(AccumulateGrad, leaf) for i, leaf in leaves},
+        called={(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
+        leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
+        roots=roots,
+    )
+    return Capture(nodes, roots, tensors, described)
 
 
-def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  # noqa: C901
-    """Fill ``graph`` with all that gradients can reach from some roots, breadth-first.
+def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
+    """Find all that gradients can reach from some roots, breadth-first.
 
-    Iterative, so that depth is limited by memory alone. This loop is what capturing costs, so it
-    fills networkx' dictionaries directly (its own methods take longer than all the rest) and
-    describes nodes that differ in nothing but their number once.
-
-    It ends when it knows of more than ``most`` nodes.
+    Iterative, so that depth is limited by memory alone. It ends when it knows of more than ``most``
+    nodes.
 
     Args:
-        graph: An empty graph.
         ids: The roots; gets each node's id, in the order of the ids.
+        following: Gets the next functions of each node.
         most: A number of nodes.
+    """
+    order = list(ids)
+    ids.update({root: i for i, root in enumerate(order)})
+    for node in order:  # grows while we walk
+        if len(order) > most:
+            return
+        found = node.next_functions
+        following.append(found)
+        for child, _ in found:
+            if child is not None and child not in ids:
+                ids[child] = len(order)
+                order.append(child)
+
+
+class _Described:
+    """The graph of a walk, made once somebody asks for it: `record` may never need it.
+
+    What may change until then, the shapes of leaves and the names of tensors, is noted before.
+    """
+
+    def __init__(
+        self,
+        ids: dict[Node, int],
+        following: list[NextFunctions],
+        *,
+        leaves: dict[int, Any],
+        called: dict[Place, str],
+        leaf_names: dict[int, str],
+        roots: list[Place],
+    ) -> None:
+        """Note what to describe.
+
+        Args:
+            ids: The id of each node, in the order of the ids.
+            following: The next functions of each.
+            leaves: What `_key` says of each leaf.
+            called: The names of outputs of nodes.
+            leaf_names: The names of leaves.
+            roots: The outputs.
+        """
+        self._noted = ids, following, leaves
+        self._names = called, leaf_names
+        self._roots = roots
+        self._lock = threading.Lock()
+        self._graph: nx.MultiDiGraph | None = None
+
+    def __call__(self) -> nx.MultiDiGraph:
+        with self._lock:
+            if self._graph is None:
+                with collector_paused(), unseen():
+                    self._graph = self._made()
+                self._noted = {}, [], {}
+            return self._graph
+
+    def _made(self) -> nx.MultiDiGraph:
+        import networkx as nx  # noqa: PLC0415  slow to import
+
+        graph = nx.MultiDiGraph()
+        _describe_all(graph, *self._noted)
+        called, leaf_names = self._names
+        for i, name in leaf_names.items():
+            _name(graph.nodes[i], {0: name})
+        _name_outputs(graph, called)
+        graph.graph["roots"] = self._roots.copy()
+        graph.graph["torch_version"] = str(torch.__version__)
+        return graph
+
+
+def _key(cls: type, only: Any) -> Any:
+    """What tells whether two nodes differ in nothing but their number; None where nothing does."""
+    try:
+        return cls, tuple(only.shape), only.dtype, only.device
+    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
+        return None
+
+
+def _describe_all(  # noqa: C901
+    graph: nx.MultiDiGraph,
+    ids: dict[Node, int],
+    following: list[NextFunctions],
+    leaves: dict[int, Any],
+) -> None:
+    """Fill ``graph`` with nodes and edges.
+
+    This loop is what capturing costs, so it fills networkx' dictionaries directly (its own methods
+    take longer than all the rest) and describes nodes that differ in nothing but their number once.
     """
     attributes, successors, predecessors = (
         attributes_of(graph),
         successors_of(graph),
         predecessors_of(graph),
     )
-    order: list[Any] = list(ids)
-    for i, root in enumerate(order):
-        ids[root] = i
+    for i in ids.values():
         successors[i], predecessors[i] = {}, {}
     alike: dict[Any, tuple[dict[str, Any], Sequence[str | None]]] = {}
-    for i, node in enumerate(order):  # grows while we walk
-        if len(order) > most:
-            break
+    node: Any
+    for (node, i), children in zip(ids.items(), following, strict=True):
         cls: Any = type(node)
         key: Any = None
-        try:
-            if cls is AccumulateGrad:
-                only = node.variable
-            else:
+        if cls is AccumulateGrad:
+            key = leaves[i]
+        else:
+            with contextlib.suppress(Exception):  # it has several outputs, none, or a nested one
                 (only,) = node._input_metadata
-            key = cls, tuple(only.shape), only.dtype, only.device
+                key = cls, tuple(only.shape), only.dtype, only.device
+        try:
             found = alike.get(key)
-        except (RuntimeError, ValueError):  # a nested tensor, several outputs, or none
-            found = None
-        except Exception:  # sizes that are symbols, a class that refuses to tell: never alike
+        except Exception:  # sizes that are symbols are never alike
             key = found = None
         if found is None:
             found = _describe(node, key), node_class(cls).arguments
@@ -159,20 +266,15 @@ def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  #
         described, arguments = found
         attributes[i] = data = described.copy()
         data["sequence_nr"] = node._sequence_nr()
-        following = node.next_functions
-        if len(arguments) != len(following):
-            arguments = input_names(node, following)
+        if len(arguments) != len(children):
+            arguments = input_names(node, children)
         out = successors[i]
         without_grad: list[dict[str, Any]] = []
-        for nr, (child, output_nr) in enumerate(following):
+        for nr, (child, output_nr) in enumerate(children):
             if child is None:
                 without_grad.append({"input_nr": nr, "argument": arguments[nr]})
                 continue
-            target = ids.get(child)
-            if target is None:
-                ids[child] = target = len(order)
-                order.append(child)
-                successors[target], predecessors[target] = {}, {}
+            target = ids[child]
             edge = {"input_nr": nr, "argument": arguments[nr], "output_nr": output_nr}
             if target in out:
                 out[target][nr] = edge
@@ -182,22 +284,10 @@ def _walk(graph: nx.MultiDiGraph, ids: dict[Node, int], most: float) -> None:  #
             data["no_grad_inputs"] = without_grad
 
 
-def _name_leaves(
-    graph: nx.MultiDiGraph, ids: Mapping[Node, int], leaves: Mapping[int, str]
-) -> None:
-    for node, i in ids.items() if leaves else ():
-        tensor = leaf_tensor(node)
-        if tensor is not None and id(tensor) in leaves:
-            _name(graph.nodes[i], {0: leaves[id(tensor)]})
-
-
-def _name_outputs(
-    graph: nx.MultiDiGraph, ids: Mapping[Node, int], called: Mapping[Edge, str]
-) -> None:
+def _name_outputs(graph: nx.MultiDiGraph, called: Mapping[Place, str]) -> None:
     by_node: dict[int, dict[int, str]] = {}
     for (node, output_nr), name in called.items():
-        if node in ids:
-            by_node.setdefault(ids[node], {})[output_nr] = name
+        by_node.setdefault(node, {})[output_nr] = name
     for i, names in by_node.items():
         _name(graph.nodes[i], names)
 

@@ -152,12 +152,16 @@ def keeps_tensors(cls: type) -> bool:
     return any(a.startswith("_raw_saved_") for a in dir(cls))
 
 
+COMPILED = "CompiledFunctionBackward"
+"""The name of the class of nodes that ``torch.compile`` makes."""
+
+
 def donates_buffers(node: Any) -> bool:
     """Whether a node is compiled code that overwrites what it saved, so it can run only once.
 
     It is compiled so by its first backward, unless that one was asked to retain the graph.
     """
-    if type(node).__name__ != "CompiledFunctionBackward":
+    if type(node).__name__ != COMPILED:
         return False
     forward = node._forward_cls
     donated = getattr(getattr(forward, "metadata", None), "bw_donated_idxs", None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 
@@ -9,6 +11,15 @@ from torch import nn
 def version_of(tensor: torch.Tensor) -> int:
     """How often a tensor was changed in place; 0 of an inference tensor, which does not count."""
     return 0 if tensor.is_inference() else tensor._version
+
+
+def versions_of(tensors: Iterable[torch.Tensor | None]) -> list[int]:
+    """How often each tensor was changed in place, None left out; as quickly as can be.
+
+    Raises:
+        RuntimeError: One is an inference tensor, which does not count.
+    """
+    return [tensor._version for tensor in tensors if tensor is not None]
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import networkx as nx
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..graph.adjacency import attributes, successors
 from .module_code import ModuleCode, is_parametrization
 from .paths import ancestors, common_ancestor
 from .plumbing import is_plumbing
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _RESHAPES = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 

@@ -6,9 +6,8 @@ import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -19,6 +18,9 @@ from torch.fx.passes.shape_prop import TensorMetadata
 from ..graph.outputs import Program
 from ..graph.signatures import Operator, declared_arguments
 from .stack_trace import source_line
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _INPUTS = ("placeholder", "get_attr")
 _LEAVES = ("placeholder", "parameter")
@@ -87,6 +89,8 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
     ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
     ids = {node: i for i, node in enumerate(ordered)}
     places = {node: i for i, node in enumerate(source.graph.nodes)}
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     graph = nx.MultiDiGraph()
     for node, i in ids.items():
         graph.add_node(i, **described[node], sequence_nr=places[node])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -15,6 +14,9 @@ from ..forward.source_line import SourceLine
 from ..graph.outputs import Program
 from .fx_graph import capture_program
 from .stack_trace import source_line
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
@@ -15,6 +14,9 @@ from ..graph.capture import Capture
 from ..graph.nodes import keeps_tensors, node_class, op_name
 from ..graph.reading import PART, everywhere, why_unreadable
 from ..graph.saved import read_saved
+
+if TYPE_CHECKING:
+    pass
 
 Saved = dict[str, Any]
 Why = tuple[str, str] | tuple[str, str, str | None]
@@ -64,6 +66,8 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
         What blocks the ways from the outputs to it, judged by what the operations saved.
     """
     graph = captured.graph
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     leading = nx.ancestors(graph, target)
     waiting = list(dict.fromkeys(root for root, _ in graph.graph["roots"]))
     seen = set(waiting)

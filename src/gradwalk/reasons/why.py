@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
-from ..backward.observe import Run
+from ..backward.run import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
 from ..graph.nodes import custom_function, donates_buffers
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _NOTHING_SEEN = (
     "No backward pass through this graph has been seen yet: call backward() on the output, and the "

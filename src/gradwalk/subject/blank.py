@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ..wire import DetailsModel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -> DetailsModel:

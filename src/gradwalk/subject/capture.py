@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..forward.annotate import annotate
@@ -13,6 +12,9 @@ from ..graph.capture import capture_nodes
 from ..graph.names import read_names
 from ..graph.outputs import read_given
 from ..program.fx_graph import capture_program
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def capture(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
-from ..backward.observe import Step
 from ..backward.recorded_pass import RecordedPass
+from ..backward.run import Step
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
 from ..derivatives.evaluation import fill_in
@@ -46,6 +46,9 @@ from .extra_details import (
     watched_details,
 )
 from .value import value_model, why_unknown
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
 _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation
@@ -24,6 +22,9 @@ from ..wire import (
 )
 from .blank import blank_details
 from .value import with_origin
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 MOST_LISTED = 100
 """So much of each list is told one by one: of inputs, outputs, consumers, shares of a gradient."""

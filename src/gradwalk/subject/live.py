@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.observe import Observer, Run
+from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass, find_node
+from ..backward.run import Run
 from ..backward.run_backward import run_backward
 from ..findings.evidence import Evidence
 from ..findings.finding import Finding
@@ -47,6 +48,9 @@ from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
 from .stored import Stored
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Live:
@@ -172,9 +176,8 @@ class Live:
         self._stored.tell(changed, begun)
         self._observer = Observer(
             self.captured.nodes,
-            [kind == "leaf" for _, kind in self.graph.nodes(data="kind")],
             self._stored.end,
-            {node for node, _ in self.graph.graph["roots"]},
+            {node for node, _ in self.captured.roots},
             self._max_bytes,
             on_begin=self._stored.begin,
         )
@@ -217,9 +220,13 @@ class Live:
         self._told_compiled = observer.compiled
         if last is None or last is self._seen or last.state == "running":
             return compiled
+        before = 0 if self._seen is None else self._seen.number
         self._seen = last
-        if not last.keeps_graph:
-            self.freed.update(i for i in last.steps if is_freed(self.captured.nodes[i]))
+        nodes = self.captured.nodes
+        if last.number != before + 1:  # several have ended, any of which may have freed something
+            self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
+        elif not last.keeps_graph:
+            self.freed.update(i for i in last.steps if is_freed(nodes[i]))
         if not self._is_travelling(last):
             self.recording = RecordedPass(self.captured, last)
         return True
@@ -230,7 +237,7 @@ class Live:
             last.grads is None
             and shown is not None
             and shown.run.grads is not None
-            and shown.cursor < len(shown.run.steps)
+            and shown.cursor < shown.run.total
         )
 
     @property
@@ -301,7 +308,8 @@ class Live:
     def _details(self, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
             return details(self.captured, node, self.recording, self._values.get(node))
-        elsewhere = RecordedPass(self.captured, self.recording.run)
+        _ = self.recording.models  # worked out once, not for every cursor that is asked about
+        elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
         found = details(self.captured, node, elsewhere, self._values.get(node))
         if elsewhere.owned:
@@ -342,7 +350,7 @@ class Live:
         for timeline in run.grads.timelines if run.grads is not None else ():
             if timeline.node == node:
                 found |= {moment.step for moment in timeline.moments}
-        return sorted(cursor for cursor in found if cursor <= len(run.steps))
+        return sorted(cursor for cursor in found if cursor <= run.total)
 
     def travel(self, cursor: int) -> None:
         """Move the cursor of the recording."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from ..backward.grads import Moment, Timeline
 from ..backward.kept import Kept, norms
-from ..backward.observe import Observer, Run
+from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
+from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import predecessors, successors
 from ..graph.signs import sign_at
@@ -28,6 +28,9 @@ from ..wire import (
     StateModel,
     Values,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _FEW = 4  # numbers that still fit on an edge
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import networkx as nx
 import torch
 
 from ..backward.recorded_pass import find_node
@@ -27,6 +26,9 @@ from ..wire.graph_json import graph_from_data, with_drawn
 from ..wire.saved_graph import SavedGraph
 from .blank import blank_details
 from .subject import Still
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NO_LIVE_GRAPH = (
     "This graph was opened from a file, so its autograd nodes are not here and backward cannot run."
@@ -153,6 +155,8 @@ def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
 
 def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
     """The graph as it was captured, without what is known beyond it."""
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     graph = nx.MultiDiGraph(**drawn.graph)
     static = drawn.graph.get("static", False)
     for node, data in drawn.nodes(data=True):

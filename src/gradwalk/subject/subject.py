@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import networkx as nx
 import torch
 
 from ..backward.grads import Grads
@@ -22,6 +21,9 @@ from ..wire import (
     StepModel,
     TransportModel,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Subject(Protocol):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
 from ..backward.recorded_pass import find_node
@@ -33,6 +32,9 @@ from .subject import Still
 from .value import with_origin
 
 _HELD = "The tensor that the program holds."
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Written(Still):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 import traitlets
 
@@ -41,6 +40,9 @@ from ..wire import (
 )
 from .stepping import SteppingWidget
 from .traits import TRAVELS, Direction, OfPass, OfTensors
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class GraphWidget(SteppingWidget[Subject]):
@@ -107,7 +109,7 @@ class GraphWidget(SteppingWidget[Subject]):
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _made_as = "graph", "GraphWidget(loss)"
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
@@ -182,7 +184,7 @@ class GraphWidget(SteppingWidget[Subject]):
         self.cursor = subject.cursor
 
     def _follow(self, subject: Subject) -> None:
-        subject.follow(self._refresh)
+        subject.follow(self._pass_ended)
         self.set_trait("graph", subject.model)
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
         self.set_trait("state", subject.state())

@@ -14,7 +14,7 @@ from IPython.display import display
 
 from .. import notebook
 from ..backward.recorded_pass import read_count, refuse_within_backward
-from ..graph.guarded import Guarded
+from ..graph.guarded import Guarded, could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
 from ..wire.characters import well_formed
@@ -69,6 +69,9 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     _made_as: tuple[str, str]
     """What it shows, and how to make one: "graph", "GraphWidget(loss)"."""
 
+    _unshown = False  # whether a pass has ended that is not shown yet
+    _observed = False  # whether anyone ever asked to be told when a trait changes
+
     _lock = threading.RLock()  # until each has its own: one can be closed before it has begun
     _behind: _T | None = None  # what is shown; None before it has begun and once it is closed
 
@@ -86,6 +89,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         self._undescribed = False
         self._parts = Guarded()
         self._stop_refreshing: Callable[[], None] = lambda: None
+        self._soon = notebook.Soon(self._show_soon)
         self._behind = behind
         try:
             self._follow(behind)
@@ -177,6 +181,19 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
             finally:
                 self._refreshing = before
 
+    def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:  # noqa: A002
+        """Have something called when traits change (for traitlets).
+
+        Args:
+            handler: What to call.
+            names: Which traits.
+            type: Which kind of notification.
+        """
+        super().observe(handler, names=names, type=type)
+        declared_by = getattr(handler, "this_class", None)
+        if declared_by is None or not issubclass(SteppingWidget, declared_by):
+            self._observed = True
+
     if hasattr(anywidget.AnyWidget, "_ipython_display_"):
 
         def _ipython_display_(self, **kwargs: Any) -> None:
@@ -188,6 +205,24 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
             data, metadata = shown
             display(data, metadata=metadata, raw=True)  # type: ignore[no-untyped-call]
             self._handle_displayed(**kwargs)
+
+    def _pass_ended(self) -> None:
+        """The program has run a pass. Shown when the program rests; at once if somebody is told.
+
+        Whoever reads a trait is shown it then, and a cell at its end. Without a loop that calls us
+        back, somebody may wait for what we send, unless it is known to be dropped.
+        """
+        self._unshown = True
+        if self._observed or (not self._soon.ask() and notebook.is_heard(self.comm)):
+            self._refresh()
+
+    def _show_soon(self) -> None:
+        """The program rests: show the pass that has ended."""
+        try:
+            if self._unshown:
+                self._refresh()
+        except Exception as error:  # nobody is there who could be told otherwise
+            self.set_trait("_fault", could_not("the backward pass", error))
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -330,6 +365,8 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
                 f"This {type(self).__name__} is closed and has let go of its {of}. Make a new one, "
                 f"for example {example}."
             )
+        if self._unshown:
+            self._refresh(describe=False)
         return self._behind
 
     def __repr__(self) -> str:
@@ -352,13 +389,16 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
             behind = self._behind
             if behind is None or self._refreshing or self._is_nowhere():
                 return
-            self._refreshing = True
+            self._refreshing, self._unshown = True, False
             try:
                 with self.hold_sync(), unseen():  # what changed goes out as one message
                     is_new = self._show_passes(behind)
                     if self._describes_now(describe or is_new):
                         self._describe(behind)
                         self.set_trait("_fault", behind.fault or self._parts.first)
+            except BaseException:
+                self._unshown = True
+                raise
             finally:
                 self._refreshing = False
 

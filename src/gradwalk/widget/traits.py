@@ -45,6 +45,18 @@ class Cursor(traitlets.Any):
 
     allow_none = False
 
+    def get(self, obj: Any, cls: Any = None) -> Any:
+        """The value, at the end of a pass that has ended since."""
+        if obj._unshown:
+            obj._refresh(describe=False)
+        return super().get(obj, cls)
+
+    def set(self, obj: Any, value: Any) -> None:
+        """Set it in that pass; whoever looks afterwards shall find it there."""
+        if obj._unshown:
+            obj._refresh(describe=False)
+        super().set(obj, value)
+
 
 class Direction(traitlets.Any):
     """One of `DIRECTION_CHOICES`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from .graph import EdgeModel, GraphModel
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs")
 """What the wire model tells of a node in the captured graph's own words."""
@@ -45,6 +46,8 @@ def graph_from_data(data: dict[str, Any]) -> nx.MultiDiGraph:
     Returns:
         A graph with tuples for shapes and roots, as `gradwalk.capture` gives it.
     """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
     graph = nx.MultiDiGraph()
     graph.graph.update(data["graph"])
     graph.graph["roots"] = [tuple(root) for root in data["graph"]["roots"]]

@@ -1,0 +1,196 @@
+"""One backward pass: what its hooks noted, and the steps made of it when they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from ..graph.modes import unseen
+from ..graph.tensors import version_of, versions_of
+from .grads import Grads
+from .kept import LARGEST_COPY, Keeper, Kept
+
+Gradients = Sequence[torch.Tensor | None]
+
+Noted = tuple[int, Gradients, Gradients, list[int], list[int]]
+"""A node, the gradients that it passed on and that came in, and the version of each but None."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node's backward: the gradients of its outputs came in, those of its inputs went on.
+
+    Attributes:
+        node: The node's id.
+        grad_outputs: One per output of the node.
+        grad_inputs: One per entry of ``next_functions``; empty for a leaf.
+    """
+
+    node: int
+    grad_outputs: list[Kept | None]
+    grad_inputs: list[Kept | None]
+
+
+class Run:
+    """One backward pass through the graph.
+
+    Attributes:
+        number: Which pass this is, from 1.
+        state: "running", "done", or "stopped" when an exception ended it.
+        keeps_graph: Whether it was asked to retain the graph's buffers.
+        once: Whether it could not be asked for that: compiled code in it can run only once.
+        grads: The ``.grad`` that the pass changed, when gradwalk started it; None when it was
+            only watched.
+        seeds: The gradients it started from, one per output, when gradwalk started it.
+        error: The exception that ended it, in words, when gradwalk started it.
+        failed: The node that raised it, if one did.
+    """
+
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        grads: Grads | None = None,
+        seeds: list[torch.Tensor] | None = None,
+        once: bool = False,
+    ) -> None:
+        """A pass that has not begun.
+
+        Args:
+            max_bytes: Bytes of large gradients to keep.
+            grads: The ``.grad`` that it changes, when gradwalk starts it.
+            seeds: What it then starts from.
+            once: Whether it can run only once.
+        """
+        self.number = 0
+        self.state: Literal["running", "done", "stopped"] = "running"
+        self.keeps_graph = True
+        self.once = once
+        self.grads = grads
+        self.seeds = seeds
+        self.error: str | None = None
+        self.failed: int | None = None
+        self._touched = frozenset[int]() if grads is None else grads.nodes
+        self._keeper = Keeper(max_bytes)
+        self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another
+        self._room = max_bytes // 2
+        self._steps: dict[int, Step] = {}
+        self._numbers: dict[int, int] = {}
+        self._reading = threading.RLock()
+
+    @property
+    def total(self) -> int:
+        """How many steps there were."""
+        return len(self._steps) + len(self._noted)
+
+    @property
+    def steps(self) -> dict[int, Step]:
+        """What ran, by node id, in the engine's order."""
+        if self._noted:
+            self._read()
+        return self._steps
+
+    @property
+    def numbers(self) -> dict[int, int]:
+        """Each node that ran, and the number of its step, from 1."""
+        steps = self.steps
+        if len(self._numbers) != len(steps):
+            self._numbers = {node: number for number, node in enumerate(steps, 1)}
+        return self._numbers
+
+    def note(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        """A node has run: note the gradients, in few microseconds.
+
+        Args:
+            node: Its id.
+            grad_inputs: What it passed on.
+            grad_outputs: What came in.
+        """
+        try:
+            passed, arrived = versions_of(grad_inputs), versions_of(grad_outputs)
+            size = sum(grad.nbytes for grad in grad_inputs if grad is not None)
+        except Exception:  # sparse, of an inference mode, of a class that refuses to tell
+            self.note_carefully(node, grad_inputs, grad_outputs)
+            return
+        self._noted.append((node, grad_inputs, grad_outputs, passed, arrived))
+        if node in self._touched:
+            self._note_grad(node, grad_outputs)
+        # What comes in was passed on by others, or is the sum of that: at most as much again.
+        self._room -= size
+        if self._room < 0:
+            self._read()
+
+    def note_carefully(
+        self,
+        node: int,
+        grad_inputs: Gradients,
+        grad_outputs: Gradients,
+        handed_over: Sequence[bool] = (),
+    ) -> None:
+        """The same for gradients of any kind, in passes of any kind.
+
+        Args:
+            node: The node's id.
+            grad_inputs: What it passed on.
+            grad_outputs: What came in.
+            handed_over: Which of the gradients, those passed on first, torch shall hand over to a
+                leaf as it would if nobody looked; none of the others.
+        """
+        count = len(grad_inputs) + len(grad_outputs)
+        flags = [*handed_over, *[False] * (count - len(handed_over))]
+        with self._reading:
+            self._read()
+            self._keeper.begin_step()
+            kept = [
+                _keep(self._keeper, grad, flag)
+                for grad, flag in zip([*grad_inputs, *grad_outputs], flags, strict=True)
+            ]
+            passed, arrived = kept[: len(grad_inputs)], kept[len(grad_inputs) :]
+            self._steps[node] = Step(node, arrived, passed)
+        if node in self._touched:
+            self._note_grad(node, grad_outputs)
+
+    def _note_grad(self, node: int, grad_outputs: Gradients) -> None:
+        assert self.grads is not None
+        self.grads.note(node, self.total, grad_outputs[0] if len(grad_outputs) == 1 else None)
+
+    def _read(self) -> None:
+        """Make steps of what was noted."""
+        with self._reading, unseen():
+            noted, keep = self._noted, self._keeper.keep
+            while noted:
+                node, grad_inputs, grad_outputs, passed, arrived = noted[0]
+                self._keeper.begin_step()
+                versions = iter(arrived)
+                came = [
+                    None if grad is None else keep(grad, next(versions), False)
+                    for grad in grad_outputs
+                ]
+                versions = iter(passed)
+                went = [
+                    None if grad is None else keep(grad, next(versions), False)
+                    for grad in grad_inputs
+                ]
+                self._steps[node] = Step(node, came, went)
+                noted.popleft()
+            self._room = self._keeper.bytes_left // 2
+
+
+def _keep(keeper: Keeper, grad: torch.Tensor | None, handed_over: bool) -> Kept | None:
+    if grad is None:
+        return None
+    try:
+        large = handed_over and grad.numel() * grad.element_size() > LARGEST_COPY
+        if large or grad.requires_grad:  # nobody else may refer to it, or to its own graph
+            grad = grad.detach()
+        if (handed_over and not large) or grad.is_inference():  # which tells of no change
+            grad = grad.detach().clone()
+        return keeper.keep(grad, version_of(grad), large)
+    except RuntimeError:
+        # A batched gradient, as in jacobian(vectorize=True), has no values here.
+        return keeper.without_values(grad)
