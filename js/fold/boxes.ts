@@ -26,9 +26,13 @@ export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
   return {
     group,
     boxParent: group.map((g) => boxOf[tree.parent[g]]),
-    box: Int32Array.from(
-      visible.nodes,
-      ({ container: g }) => boxOf[g > 0 && tree.size[g] === 1 ? tree.parent[g] : g],
-    ),
+    box: Int32Array.from(visible.nodes, ({ container }) => boxOf[drawnAround(container, tree)]),
   };
+}
+
+/** The innermost group around a group's content that has a box: one around a single node has none. */
+function drawnAround(group: number, { size, parent }: GroupTree): number {
+  let g = group;
+  while (g > 0 && size[g] === 1) g = parent[g];
+  return g;
 }

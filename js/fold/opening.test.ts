@@ -90,10 +90,13 @@ describe("opening a group", () => {
         const before = picture(tree, edges, closed);
         const after = picture(tree, edges, new Set([...closed, opened]));
         const at = new Map(after.items.map((item) => [item.key, item]));
+        const alone = tree.path.findIndex((path, g) => path === opened && tree.size[g] === 1);
         for (const p of before.items) {
           for (const q of before.items) {
             if (p === q || p.container !== q.container || !before.isJoined(p.key, q.key)) continue;
             const [u, v] = [at.get(p.key), at.get(q.key)];
+            // A group of one node has no frame when it is open.
+            if ([p.key, q.key].some((key) => key === `group ${alone}`)) continue;
             if (!u || !v) throw new Error(`${p.key} or ${q.key} is lost.`);
             const pair = `${p.key}, ${q.key}`;
             expect([pair, Math.sign(v.y - u.y)]).toEqual([pair, Math.sign(q.y - p.y)]);
