@@ -62,14 +62,14 @@ def test_bad_outputs(function, case):
 @pytest.mark.parametrize("direction", ["sideways", "", 3])
 def test_an_unknown_direction(direction):
     x = torch.ones(1, requires_grad=True)
-    with pytest.raises(ValueError, match="it is one of 'down', 'right', 'up', 'left'"):
+    with pytest.raises(ValueError, match="it is one of 'auto', 'down', 'right', 'up', 'left'"):
         GraphWidget(x * 2, direction=direction)
     widget = GraphWidget(x * 2)
     with pytest.raises(ValueError, match="direction was given"):
         widget.direction = direction
     with pytest.raises(ValueError, match="direction was given None"):
         widget.direction = None
-    assert widget.direction == "down"
+    assert widget.direction == "auto"
 
 
 @pytest.mark.parametrize(

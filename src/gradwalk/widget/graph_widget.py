@@ -108,7 +108,7 @@ class GraphWidget(SteppingWidget[Subject]):
     run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    _memory: MemoryModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _made_as = "graph", "GraphWidget(loss)"
