@@ -31,6 +31,6 @@ def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         exec(compile(program, "README.md", "exec"), variables)
         if "graph.step()" in program:
             assert variables["x"].grad == 4  # as it says there
-    assert variables["h"].item() == 4.5
+    assert variables["pred"].item() == -5
     written = {each.name for each in tmp_path.iterdir()}
     assert written == {"graph.html", "graph.svg", "run.gw"}

@@ -42,22 +42,20 @@ NEURON = Picture(
     "widget",
     """\
 import torch
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, watch
 
-x, target = torch.tensor([0.5, -1.0, 2.0]), 1.0
-w = torch.tensor([0.1, 0.4, -0.3], requires_grad=True)
-b = torch.tensor(0.2, requires_grad=True)
+w = torch.tensor(-3.0, requires_grad=True)
+b = torch.tensor(1.0, requires_grad=True)
+x, y = torch.tensor(2.0), torch.tensor(1.0)
 
-p = torch.sigmoid(w @ x + b)
-loss = -(target * p.log() + (1 - target) * (1 - p).log())
+with watch():
+    pred = w * x + b
+    loss = (pred - y) ** 2
 graph = GraphWidget(loss)
 graph""",
-    """\
-loss.backward()
-graph.selected = next(n['id'] for n in graph.graph['nodes'] if n['name'] == 'w')""",
+    "loss.backward()",
     width=1220,
     scale=1.4,
-    height=1150,
 )
 
 STEPPING = Picture(
@@ -131,7 +129,7 @@ graph""",
     width=1240,
     scale=1.2,
     height=1300,
-    chosen=((".gw-depth", "2"), (".gw-colour-by", "gradient")),
+    chosen=((".gw-colour-by", "gradient"),),
     shown=".gradwalk .gw-closed",
 )
 
@@ -165,7 +163,7 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     for selector, value in picture.chosen:
         page.select_option(selector, value)
     if picture.chosen:
-        page.get_by_role("button", name="Fit").click()
+        page.get_by_role("button", name="Fit the graph").click()
     for theme in ("Light", "Dark"):
         set_theme(page, f"JupyterLab {theme}")
         page.mouse.move(5, 5)
