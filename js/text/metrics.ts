@@ -28,6 +28,14 @@ const BOLD = [
 const MONO = 602;
 /** Any other letter: about the widest that is common. */
 const OTHER = 740;
+/** Signs as they stand on a board; as wide in both weights. */
+const SIGNS: Readonly<Record<string, number>> = {
+  "×": 584,
+  "−": 584,
+  "÷": 584,
+  "²": 333,
+  "³": 333,
+};
 /** Chinese, Japanese, Korean, emoji. */
 const WIDE = 1250;
 
@@ -46,5 +54,5 @@ function advance(char: string, table: readonly number[], style: Style): number {
   if (code >= 0x2e80) return WIDE;
   if (isMono(style)) return MONO;
   if (code === 0x2026) return 1000;
-  return table[code - 32] ?? OTHER;
+  return table[code - 32] ?? SIGNS[char] ?? OTHER;
 }

@@ -373,6 +373,13 @@ def output_text(page: Page, index: int) -> str:
     return str(page.locator(".jp-Notebook-cell").nth(index).locator(".jp-OutputArea").inner_text())
 
 
+def open_view_tools(page: Page) -> None:
+    """Open the tools that say how a graph is shown: a narrow widget has them behind a button."""
+    opener = page.locator(".gradwalk .gw-view > button").first
+    if opener.is_visible() and opener.get_attribute("aria-pressed") == "false":
+        opener.click()
+
+
 def set_theme(page: Page, name: str) -> None:
     """Switch JupyterLab to "JupyterLab Light" or "JupyterLab Dark"."""
     run_command(page, "apputils:change-theme", {"theme": name})

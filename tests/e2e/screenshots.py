@@ -7,7 +7,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import Lab, open_notebook, run_cell, running_browser, running_lab, set_theme
+from lab import (
+    Lab,
+    open_notebook,
+    open_view_tools,
+    run_cell,
+    running_browser,
+    running_lab,
+    set_theme,
+)
 from playwright.sync_api import Browser, Page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -160,6 +168,8 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     run_cell(page, 0)
     page.wait_for_selector(picture.shown)
     _run_hidden(page, picture.then)
+    if picture.chosen:
+        open_view_tools(page)
     for selector, value in picture.chosen:
         page.select_option(selector, value)
     if picture.chosen:

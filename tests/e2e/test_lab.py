@@ -174,17 +174,19 @@ def test_the_theme_is_the_hosts(watched: Watched, lab: Lab) -> None:
         assert title.evaluate("e => getComputedStyle(e).fill") != background
 
 
-def test_an_operand_without_grad_is_a_stub_and_a_scalar_says_so(watched: Watched, lab: Lab) -> None:
+def test_an_operand_without_grad_is_a_stub_and_a_scalar_shows_its_number(
+    watched: Watched, lab: Lab
+) -> None:
     page = start(
         watched,
         lab,
         "stub",
         "import torch\nfrom gradwalk import GraphWidget\n"
-        "t = torch.tensor(3.0, requires_grad=True)\nGraphWidget(t * 2)",
+        "t = torch.tensor(3.0, requires_grad=True)\nGraphWidget(t + 2)",
     )
     expect(widget(page)).to_contain_text("other")
     expect(widget(page)).to_contain_text("no grad")
-    expect(node(page, 1)).to_contain_text("scalar")
+    expect(node(page, 1)).to_contain_text("3")
 
 
 def test_two_views_of_one_widget_follow_each_other_and_close_together(

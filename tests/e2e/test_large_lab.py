@@ -6,7 +6,7 @@ import io
 import math
 
 import pytest
-from lab import Lab, Watched, open_notebook, run_cell, set_theme
+from lab import Lab, Watched, open_notebook, open_view_tools, run_cell, set_theme
 from PIL import Image, ImageChops, ImageStat
 from playwright.sync_api import Locator, Page, expect
 
@@ -36,6 +36,7 @@ def page(watched: Watched, lab: Lab) -> Page:
     page.set_viewport_size({"width": 1280, "height": 1100})
     run_cell(page, 0)
     expect(page.locator(".gw-svg .gw-node").first).to_be_visible()
+    open_view_tools(page)
     page.locator(".gw-depth").select_option("all")
     _settle(page)
     page.get_by_label("Hide plumbing").click()

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from lab import WIDGET, Lab, Watched, open_notebook, output_text, run_all, run_cell
+from lab import WIDGET, Lab, Watched, open_notebook, open_view_tools, output_text, run_all, run_cell
 from playwright.sync_api import Page
 
 MODEL = """
@@ -88,6 +88,7 @@ def test_every_number_is_the_models_own(watched: Watched, lab: Lab, how: str) ->
     told = json.loads(output_text(page, 3))
     assert told["selected"] is None
     seen: set[str] = set()
+    open_view_tools(page)
     page.select_option(f"{WIDGET} .gw-depth", "0")
     for path in ("encoder", "encoder/layers", "encoder/layers/0", "mlp"):
         page.wait_for_selector(box(path), state="attached")

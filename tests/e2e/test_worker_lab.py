@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from lab import Lab, Watched, eventually, open_notebook, output_text, run_cell, run_command
+from lab import (
+    Lab,
+    Watched,
+    eventually,
+    open_notebook,
+    open_view_tools,
+    output_text,
+    run_cell,
+    run_command,
+)
 from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.fresh  # each page counts its own workers
@@ -93,6 +102,7 @@ def boxes(widget: Locator) -> Locator:
 
 def open_all(widget: Locator) -> None:
     """Show every node: all modules open, and nothing folded into edges."""
+    open_view_tools(widget.page)
     widget.locator(".gw-depth").select_option("all")
     widget.get_by_role("button", name="Hide plumbing").click()
 
@@ -161,7 +171,7 @@ def test_a_long_backward_says_so_and_ends_with_an_interrupt(page: Page, lab: Lab
     eventually((lab.folder / "slow-began").exists)
     run_command(page, "notebook:interrupt-kernel")
     stopped = "This backward pass stopped, so every .grad was put back."
-    expect(bar).to_contain_text(stopped, timeout=20_000)
+    expect(page.locator(".gradwalk")).to_contain_text(stopped, timeout=20_000)
     expect(bar).not_to_contain_text("Running backward")
     run_cell(page, 1)
     assert output_text(page, 1).split() == ["None", "0"]
