@@ -76,7 +76,8 @@ export function bestDirection(graph: GraphModel, room: Size, measure: Measure): 
   const whole = wholeFolding(grouped.tree);
   const scale = (direction: Direction) =>
     fitView(foldedScene(grouped, whole, direction, measure, { room }), room).k;
-  return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
+  const left = scale("left");
+  return left >= BOARD[1] || left * PREFERRED >= scale("down") ? "left" : "down";
 }
 
 /** What a reader sees of a graph before opening or folding anything; `whole` shows every node. */

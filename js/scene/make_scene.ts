@@ -35,6 +35,8 @@ interface SceneOptions {
 /** Between cards, px: there is room for a number on an arrow. */
 const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
 
+const BOARD_SCALE = 0.8;
+
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
 
@@ -209,6 +211,7 @@ function place(
     height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
     shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
   };
+  const isBoard = card && nodes.every(({ group }) => group === null);
   const gaps = {
     nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
     rankGap: card
@@ -216,7 +219,7 @@ function place(
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,
-    ...(room && wrapIn(room, direction)),
+    ...(room && wrapIn(isBoard ? larger(room) : room, direction)),
   };
   // A picture without boxes may take all the effort there is: nothing will open in it.
   if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
@@ -231,6 +234,11 @@ function place(
     ? { header: PADDING, padding: PADDING, side: title - PADDING }
     : { header: title, padding: direction === "down" ? PADDING : title };
   return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
+}
+
+/** What fills the room at the scale at which a board can still be read well: it is wrapped only beyond that. */
+function larger({ width, height }: Size): Size {
+  return { width: width / BOARD_SCALE, height: height / BOARD_SCALE };
 }
 
 /** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */

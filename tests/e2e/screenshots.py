@@ -173,6 +173,7 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     for selector, value in picture.chosen:
         page.select_option(selector, value)
     if picture.chosen:
+        page.keyboard.press("Escape")
         page.get_by_role("button", name="Fit the graph").click()
     for theme in ("Light", "Dark"):
         set_theme(page, f"JupyterLab {theme}")
