@@ -12,6 +12,7 @@ import {
   fitView,
   type Hold,
   heldView,
+  isWhole,
   revealView,
   type Size,
   seenBox,
@@ -171,10 +172,10 @@ export class Drawing {
     }
     this.camera.resize(this.scene, size);
     const { k, x, y } = this.camera.view;
-    this.camera.go(
-      { k, x: x + (size.width - before.width) / 2, y: y + (size.height - before.height) / 2 },
-      false,
-    );
+    // What was seen whole stays so; of anything else, what was in the middle.
+    const [dx, dy] = [(size.width - before.width) / 2, (size.height - before.height) / 2];
+    const wasWhole = isWhole(this.scene, this.camera.view, before);
+    this.camera.go(wasWhole ? fitView(this.scene, size) : { k, x: x + dx, y: y + dy }, false);
     this.painting.refresh();
     this.paintSoon();
   }

@@ -19,7 +19,7 @@ import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
-import type { Size } from "./views";
+import { fitView, type Size } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
@@ -28,14 +28,16 @@ interface SceneOptions {
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
   shapes?: readonly NodeShape[];
-  /** Whether small graphs are drawn as cards. */
-  cards?: boolean;
+  /** Whether small graphs are drawn as cards; or of which size. */
+  cards?: boolean | CardSize;
 }
 
 /** Between cards, px: there is room for a number on an arrow. */
 const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
 
 const BOARD_SCALE = 0.8;
+/** Where large cards would be shown smaller than this, small ones say more. */
+const LEAST_FULL = 0.84;
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
@@ -57,12 +59,17 @@ export function makeScene(
   options: SceneOptions = {},
 ): Scene {
   const horizontal = isHorizontal(direction);
-  const { cards = true } = options;
-  const card = cards ? cardIn(graph, plan) : null;
+  const { cards = true, room } = options;
+  const card = cards === true ? cardIn(graph, plan) : cards || null;
+  if (card === "full" && cards === true && room) {
+    const full = makeScene(graph, plan, direction, measure, { ...options, cards: "full" });
+    if (fitView(full, room).k >= LEAST_FULL) return full;
+    return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
+  }
   // On a board the arrows are not labelled: which operand is which is told by hovering.
   if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
   const { nodes } = plan;
-  const times = timesDrawn(graph, plan, cards);
+  const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
   const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
   const placed = place(plan, shapes, times, direction, measure, options, card);
@@ -131,10 +138,10 @@ export function shapesOf(
   measure: Measure,
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
-  cards = true,
+  cards: boolean | CardSize = true,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
-  const card = cards ? cardIn(graph, plan) : null;
+  const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
   const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {

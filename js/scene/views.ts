@@ -36,6 +36,11 @@ export function fitView(scene: Size, stage: Size): View {
   };
 }
 
+/** Whether a view shows all of the scene. */
+export function isWhole({ width, height }: Size, { k, x, y }: View, stage: Size): boolean {
+  return x >= 0 && y >= 0 && x + k * width <= stage.width && y + k * height <= stage.height;
+}
+
 /** What to show first: everything if it can be read or was folded to be, else the end where the outputs are; of a static graph, the inputs. */
 export function firstView(scene: Scene, stage: Size): View {
   const fit = fitView(scene, stage);

@@ -20,7 +20,7 @@ torch.manual_seed(0)
 layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
 model = nn.TransformerEncoder(layer, 140)
 loss = model(torch.randn(2, 3, 8)).mean()
-g = GraphWidget(loss, names=model)
+g = GraphWidget(loss, names=model, direction="down")
 g"""
 COUNT = """\
 ops = dict(g.to_networkx().nodes(data="op"))
