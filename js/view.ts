@@ -153,6 +153,7 @@ export function createView(
   });
   const states = element("div");
   let size = "";
+  let hasPlace = false;
   const arrangement = new Arrangement(drawing, panel.element);
   drawing.element.append(
     progress.element,
@@ -169,7 +170,16 @@ export function createView(
     arrangement.bottom,
   );
   arrangement.follow(root, cleanup);
-  cleanup.add(whenResized([root], () => toolbar.tighten()));
+  cleanup.add(
+    whenResized([root], () => {
+      toolbar.tighten();
+      // What was made before the widget was on the page was made for a place of about this size.
+      if (hasPlace || drawing.canvas.clientWidth === 0) return;
+      hasPlace = true;
+      folder.forget();
+      redraw();
+    }),
+  );
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
@@ -221,6 +231,7 @@ export function createView(
     shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
+    hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
     const direction = asDirection(asked, () =>
       bestDirection(drawable[1], arrangement.room, measure),

@@ -98,6 +98,11 @@ export class Folder {
    * Draws what is shown of a graph: another graph in its first folding, the same as it is folded. `source` is what a
    * worker can make the same of.
    */
+  /** Forgets what is shown: even the same graph is then drawn as at first. */
+  forget(): void {
+    this.wanted = null;
+  }
+
   show(
     graph: GraphModel,
     direction: Direction,
