@@ -78,15 +78,25 @@ def _click_selects(page: Page) -> None:
     number = focused.get_attribute("data-node")
     where = focused.locator(".gw-box").bounding_box()
     assert where is not None
-    page.keyboard.press("ArrowDown")
+    before = _place_of_layer(page)
+    page.keyboard.press("ArrowUp")
     expect(focused).not_to_have_attribute("data-node", number or "")
     page.wait_for_timeout(500)
     assert canvas.get_attribute("data-painter") == "canvas"
-    at = (where["x"] + where["width"] / 2, where["y"] + where["height"] / 2)
-    page.mouse.click(*at)
+    after = _place_of_layer(page)  # the view may have followed the keyboard
+    x = where["x"] + where["width"] / 2 + after[0] - before[0]
+    y = where["y"] + where["height"] / 2 + after[1] - before[1]
+    page.mouse.click(x, y)
     expect(page.locator(".gw-node.is-selected")).to_have_attribute("data-node", number or "")
     op = page.locator(".gw-title").inner_text()
     assert _printed(page, 2) == f"{number} {op}"
+
+
+def _place_of_layer(page: Page) -> tuple[float, float]:
+    """Where the drawing's origin is on the stage, px."""
+    transform = page.locator(".gw-layer").first.get_attribute("transform") or ""
+    x, y = transform.removeprefix("translate(").partition(")")[0].split(",")
+    return float(x), float(y)
 
 
 def _search_finds(page: Page, relus: int) -> None:
