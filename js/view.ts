@@ -19,7 +19,7 @@ import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
 import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
-import { Folder } from "./interact/folder";
+import { Folder, MOST_AT_ONCE } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
@@ -173,9 +173,10 @@ export function createView(
   cleanup.add(
     whenResized([root], () => {
       toolbar.tighten();
-      // What was made before the widget was on the page was made for a place of about this size.
+      // A picture that was made before the widget was on the page is made for its place; a large one takes too long.
       if (hasPlace || drawing.canvas.clientWidth === 0) return;
       hasPlace = true;
+      if ((graph?.nodes.length ?? 0) > MOST_AT_ONCE) return;
       folder.forget();
       redraw();
     }),

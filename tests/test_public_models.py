@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.library import Library
 
 from gradwalk import GraphWidget, watch
 from gradwalk.forward.annotate import annotate
@@ -55,24 +56,24 @@ IN_TIMM = [
 
 MORE_IN_TIMM = ["regnety_002", "maxvit_tiny_rw_224", "swin_tiny_patch4_window7_224", "nfnet_l0"]
 
-STAND_INS: list[torch.library.Library] = []  # what one defines lives as long as it does
+STAND_INS: list[Library] = []  # what one defines lives as long as it does
 
 
-def library(name: str) -> Any:
+def imported(name: str) -> Any:
     """Import one of them, both of which import torchvision.
 
     Its own operators do not load beside a torch without CUDA, and it does not without them. None
     is used here, so names do.
     """
     if torch.version.cuda is None and not STAND_INS:
-        STAND_INS.append(torch.library.Library("torchvision", "FRAGMENT"))
+        STAND_INS.append(Library("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):
             STAND_INS[0].define(f"{operator}(Tensor boxes, Tensor scores, float most) -> Tensor")
     return importlib.import_module(name)
 
 
 def of_transformers(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
-    transformers = library("transformers")
+    transformers = imported("transformers")
     config_class = getattr(transformers, f"{name}Config")
     known = config_class().to_dict()
     config = config_class(**{key: value for key, value in SMALL.items() if key in known})
@@ -89,7 +90,7 @@ def of_transformers(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
 
 
 def of_timm(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
-    timm = library("timm")
+    timm = imported("timm")
     model = timm.create_model(name, pretrained=False)
     pictures = torch.randn(2, 3, *model.default_cfg["input_size"][1:])
     return model, lambda: model(pictures).square().mean()

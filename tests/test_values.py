@@ -150,7 +150,7 @@ def test_what_changes_while_it_is_shown_is_told_in_the_panel() -> None:
             loss.sub_(1)
         widget.selected = 1
         assert widget.details["value"]["values"] == -4.0
-        assert "was -3 then" in widget.details["value"]["note"]
+        assert "shows -3" in widget.details["value"]["note"]
         widget.selected = 0
         assert widget.details["value"]["values"] == -6.0
         assert widget.graph["nodes"][0]["value"] == -6.0

@@ -1,7 +1,7 @@
 import { button, element, KEEP_KEYS } from "../dom/element";
-import { compactNumber, compactValues } from "../text/gradient";
+import { fewText } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import type { FewModel, LeafCellModel, LeafRowModel, LeafTableModel } from "../wire";
+import type { LeafCellModel, LeafRowModel, LeafTableModel } from "../wire";
 
 /** What the table's last column of each graph shows: "step 2 of 5", "after backward". */
 type When = string;
@@ -147,18 +147,11 @@ function cellTexts(cell: LeafCellModel): string[] {
   return [
     pythonBool(cell.requires_grad),
     pythonBool(cell.is_leaf),
-    fewText(cell.before),
-    fewText(cell.now),
+    cell.before ? fewText(cell.before) : "None",
+    cell.now ? fewText(cell.now) : "None",
   ];
 }
 
 function pythonBool(value: boolean | null): string {
   return value === null ? "" : value ? "True" : "False";
-}
-
-/** A gradient in few characters: its values, or its norm. */
-function fewText(few: FewModel | null): string {
-  if (few === null) return "None";
-  if (few.values !== null) return compactValues(few.values);
-  return few.norm === null ? "a tensor" : `norm ${compactNumber(few.norm)}`;
 }

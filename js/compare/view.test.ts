@@ -206,11 +206,11 @@ describe("the table of leaves", () => {
     expect(x.querySelectorAll(".is-different")).toHaveLength(0);
     expect(x.querySelector(".gw-differs")).not.toBeNull();
     expect(texts(w)[3]).toBe("[1]");
-    expect(texts(w)[11]).toBe("norm 2.5");
+    expect(texts(w)[11]).toBe("‖2.5‖");
     expect([...w.querySelectorAll(".is-different")].map((td) => td.textContent)).toEqual([
       "[1]",
       "[2]",
-      "norm 2.5",
+      "‖2.5‖",
     ]);
     expect(one(".gw-leaves thead").textContent).toContain(".grad at step 2");
     expect(one(".gw-leaves thead").textContent).toContain(".grad now"); // the graph without a pass

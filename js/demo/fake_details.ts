@@ -90,7 +90,7 @@ export function fakeDetails(
       })),
     consumer_count: graph.edges.filter((edge) => edge.target === id).length,
     value: leaf ? { ...fakeTensor(node.shape ?? [], id), origin: "The tensor itself." } : null,
-    value_note: leaf ? null : "Nobody holds what this operation gave.",
+    value_note: leaf ? null : "Nothing is known to hold what this operation gave.",
     grad: leaf && ran ? fakeTensor(node.shape ?? [], id + 3) : null,
     grad_output: ran ? [fakeTensor(node.shape ?? [], id + 5)] : null,
     grad_input:

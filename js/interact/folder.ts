@@ -23,7 +23,7 @@ import type { Drawing } from "./drawing";
 import { holdMiddle, topOf } from "./hold";
 
 /** Pictures of at most so many nodes are made at once, without a worker. */
-const MOST_AT_ONCE = 1500;
+export const MOST_AT_ONCE = 1500;
 /** Of a graph of more nodes than this, even folding takes a moment. */
 const LARGE_GRAPH = 15_000;
 /** Until the page has painted that it is working, ms. */
@@ -94,15 +94,15 @@ export class Folder {
     return this.drawn?.grouped ?? null;
   }
 
-  /**
-   * Draws what is shown of a graph: another graph in its first folding, the same as it is folded. `source` is what a
-   * worker can make the same of.
-   */
   /** Forgets what is shown: even the same graph is then drawn as at first. */
   forget(): void {
     this.wanted = null;
   }
 
+  /**
+   * Draws what is shown of a graph: another graph in its first folding, the same as it is folded. `source` is what a
+   * worker can make the same of.
+   */
   show(
     graph: GraphModel,
     direction: Direction,

@@ -106,6 +106,7 @@ export const TABLE: readonly Row[] = [
   [stroke("root-rule"), "gw-root gw-box"],
   [{ ...fill("stage"), ...BROKEN }, "is-unreached gw-box"],
   [area("stage", "edge", 1), "gw-quiet gw-box"],
+  [BROKEN, "gw-constant gw-box"],
   [{ ...stroke("cut"), ...dashes("3 2.5") }, "gw-cut gw-box"],
   [{ ...area("none", "leaf-rule"), ...dashes("3 2.5") }, "gw-outside gw-box"],
   // Where each node stands in the pass: how it is outlined, and its step as a hollow or a filled tag.
@@ -115,7 +116,6 @@ export const TABLE: readonly Row[] = [
   [area("closed", "closed-rule"), "gw-closed gw-box"],
   [fill("root"), "gw-root.gw-op gw-box"],
   [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
-  [dashes("4 3"), "gw-card.gw-constant gw-box"],
   [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
   // What the reader does with it shows on top.
   [stroke("accent"), "gw-node.is-near gw-box"],
@@ -143,7 +143,6 @@ export const TABLE: readonly Row[] = [
   [line("rule", 1), "gw-rule"],
   [fill("grad-soft"), "gw-cell-ground"],
   [fill("grad"), "is-stored gw-cell-ground"],
-  [fill("none"), "gw-cell.is-row gw-cell-ground"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell.is-sum text"],
   [{ ...fill("grad-strong"), ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-row text"],
   [fill("op"), "is-arrived gw-cell-ground"],

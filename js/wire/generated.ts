@@ -512,10 +512,15 @@ export interface StageModel {
   fields: Record<string, unknown>;
 }
 
+/** What is wrong, or only worth knowing; docs/findings.md explains each. */
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
+
+export type Severity = "error" | "warning" | "info";
+
 /** Something about the graph or its gradients that may be wrong, and the numbers it rests on. */
 export interface FindingModel {
-  kind: "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
-  severity: "error" | "warning" | "info";
+  kind: FindingKind;
+  severity: Severity;
   nodes: NodeId[];
   /** Whole sentences, with the numbers they rest on. */
   message: string;

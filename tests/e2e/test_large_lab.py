@@ -12,6 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.full
 
+_NOTCH = 120  # px that a mouse tells for one notch of its wheel
+
 LARGE = """\
 import torch
 from torch import nn
@@ -258,5 +260,8 @@ def _wheel(
     stage = _stage(page)
     page.locator(".gw-canvas").focus()
     page.mouse.move(stage["x"] + stage["width"] * across, stage["y"] + stage["height"] * down)
-    page.mouse.wheel(0, by)
+    # One notch at a time: what a single event asks for beyond that is not followed.
+    notches = math.ceil(abs(by) / _NOTCH)
+    for _ in range(notches):
+        page.mouse.wheel(0, by / notches)
     page.wait_for_timeout(rest)

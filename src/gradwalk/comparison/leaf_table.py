@@ -11,7 +11,7 @@ import torch
 from ..backward.grads import Timeline
 from ..backward.kept import Kept
 from ..graph.words import label
-from ..subject.model import as_kept, few
+from ..subject.model import as_kept, few_of
 from ..subject.subject import Subject
 from ..wire import FewModel, LeafCellModel, LeafRowModel, LeafTableModel
 
@@ -78,13 +78,9 @@ def _moment(timeline: Timeline, step: int) -> Kept | None:
 
 
 def _models(grads: Mapping[int, Kept | None]) -> dict[int, FewModel | None]:
-    there = {node: kept for node, kept in grads.items() if kept is not None}
     with torch.no_grad():
-        found = dict(zip(there, few(list(there.values())), strict=True))
-    return {
-        node: {"values": found[node][0], "norm": found[node][1]} if node in found else None
-        for node in grads
-    }
+        found = few_of({node: kept for node, kept in grads.items() if kept is not None})
+    return {node: found.get(node) for node in grads}
 
 
 def rows_shown(

@@ -4,39 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from ..graph.summary import json_number
-from ..wire import FindingModel
-
-FindingKind = Literal[
-    "vanishing",
-    "exploding",
-    "dead",
-    "nan",
-    "no grad",
-    "cut",
-    "memory",
-    "no backward",
-    "failed",
-    "zero",
-    "frozen",
-    "leaf",
-    "unregistered",
-    "tied",
-    "optimizer",
-    "accumulated",
-    "clipped",
-    "changed",
-    "eval",
-    "broadcast",
-    "softmax twice",
-    "sigmoid twice",
-    "averaged twice",
-    "dominated",
-    "passes",
-]
-Severity = Literal["error", "warning", "info"]
+from ..wire import FindingKind, FindingModel, Severity
 
 
 @dataclass(frozen=True)
@@ -44,32 +14,8 @@ class Finding:
     """Something about a graph or its gradients that may be wrong.
 
     Attributes:
-        kind: "vanishing",
-    "exploding",
-    "dead",
-    "nan",
-    "no grad",
-    "cut",
-    "memory",
-    "no backward",
-    "zero",
-    "frozen",
-    "leaf",
-    "unregistered",
-    "tied",
-    "optimizer",
-    "accumulated",
-    "clipped",
-    "changed",
-    "eval",
-    "broadcast",
-    "softmax twice",
-    "sigmoid twice",
-    "averaged twice",
-    "dominated",
-    "passes",
-            (many in one graph), "memory", "failed" (a part of the search itself), or "no backward":
-            there was no pass to judge by.
+        kind: What is wrong; ``docs/findings.md`` explains each. "failed" is a part of the search
+            itself, and "no backward" says that there was no pass to judge by.
         severity: "error", "warning", or "info" for what is only worth knowing.
         nodes: The nodes it is about, the most important first.
         message: Whole sentences with the numbers that it rests on.

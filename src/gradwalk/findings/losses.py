@@ -9,8 +9,9 @@ from ..graph.adjacency import successors
 from ..graph.reading import one_number
 from ..graph.saved import read_saved
 from ..modules.plumbing import is_plumbing
+from ..wire import FindingKind
 from .evidence import Evidence, at_line
-from .finding import Finding, FindingKind
+from .finding import Finding
 
 _BETWEEN = frozenset({"SubBackward0", "AddBackward0", "MulBackward0", "DivBackward0"})
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")

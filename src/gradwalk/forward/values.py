@@ -31,7 +31,6 @@ _RESULTS = ("result", "output")  # what torch calls an operation's own output am
 _ADDED_TO = {"AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"}  # for +=, -=, *=, /=
 
 ITSELF = "The tensor itself, as it is now."
-_HELD = "The tensor itself, which your program still holds."
 _COPIED = "Copied by watch() when the operation ran."
 
 
@@ -69,7 +68,7 @@ def value_of(captured: Annotated, node: int) -> Known | None:
         >>> y = w * 2
         >>> captured = unannotated(capture_nodes(read_outputs((y,), "capture"), Names()))
         >>> value_of(captured, 0)
-        Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, which ...')
+        Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, as it is now.')
         >>> with torch.no_grad():
         ...     _ = y.mul_(100)  # y is not what the multiplication gave any more
         >>> value_of(captured, 0) is None
@@ -150,7 +149,7 @@ def _held(captured: Annotated, node: int) -> Known | None:
         return None
     with contextlib.suppress(Exception):  # a subclass may refuse any question
         if tensor.grad_fn is captured.nodes[node] and _is_unchanged(captured, node, tensor):
-            return Known(tensor, _HELD)
+            return Known(tensor, ITSELF)
     return None
 
 

@@ -152,7 +152,7 @@ class Live:
             model = None if shown is None else run_model(shown)
             # What a pass of the program's own left in `.grad` is known of the last one alone.
             if shown is not None and model and not model["grads"] and shown.run is self._seen:
-                model["grads"] = self._stored.grown
+                model["grads"] = self._stored.grown()
             self._run = shown, model
         return self._run[1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..backward.grads import Moment, Timeline
 from ..backward.kept import Kept, norms
@@ -20,7 +20,6 @@ from ..wire import (
     EdgeModel,
     FewModel,
     GraphModel,
-    JsonNumber,
     ModulesModel,
     NodeModel,
     RootModel,
@@ -32,7 +31,10 @@ from ..wire import (
 if TYPE_CHECKING:
     import networkx as nx
 
-_FEW = 4  # numbers that still fit on an edge
+FEW = 4
+"""So many numbers of a gradient still fit into a picture."""
+
+_Key = TypeVar("_Key")
 
 
 def graph_model(
@@ -176,48 +178,31 @@ def run_model(recording: RecordedPass) -> RunModel:
         Plain JSON values. Norms of many gradients are read from their device at once.
     """
     graph, run = recording.graph, recording.run
-    flows = list(_flows(graph, run))
-    seeds = [
-        (node, nr, Kept(seed))
+    seeds = {
+        (node, nr): Kept(seed)
         for node in dict.fromkeys(root for root, _ in graph.graph["roots"])
         for nr, seed in seeds_at(graph, run, node)
-    ]
-    grown = [(t.node, as_kept(t.moments[-1])) for t in _changed(run)]
-    first = {t.node: as_kept(t.moments[0]) for t in _changed(run) if t.moments[0].grad is not None}
-    before: dict[int, FewModel] = {
-        node: {"values": values, "norm": norm}
-        for node, (values, norm) in zip(first, few(list(first.values())), strict=True)
     }
-    flowed = few([kept for _, kept in flows])
-    added = list(_added_up(graph, run))
+    flowed = few_of(dict(_flows(graph, run)))
+    grown = list(_changed(run))
+    held = few_of({i: as_kept(one.moments[-1]) for i, one in enumerate(grown)})
+    before = few_of(
+        {i: as_kept(t.moments[0]) for i, t in enumerate(grown) if t.moments[0].grad is not None}
+    )
     return {
         "run": run.number,
         "ended": "stopped" if run.state == "stopped" else "done",
         "seeds": [
-            {"node": node, "output_nr": nr, "values": values, "norm": norm}
-            for (node, nr, _), (values, norm) in zip(
-                seeds, few([kept for _, _, kept in seeds]), strict=True
-            )
+            {"node": node, "output_nr": nr, **few} for (node, nr), few in few_of(seeds).items()
         ],
-        "edges": [place for place, _ in flows],
-        "values": [values for values, _ in flowed],
-        "norms": [norm for _, norm in flowed],
+        "edges": list(flowed),
+        "values": [few["values"] for few in flowed.values()],
+        "norms": [few["norm"] for few in flowed.values()],
         "arrived": [
-            {"node": node, "values": values, "norm": norm}
-            for (node, _), (values, norm) in zip(
-                added, few([kept for _, kept in added]), strict=True
-            )
+            {"node": node, **few} for node, few in few_of(dict(_added_up(graph, run))).items()
         ],
         "grads": [
-            {
-                "node": node,
-                "values": values,
-                "norm": norm,
-                "before": before.get(node),
-            }
-            for (node, _), (values, norm) in zip(
-                grown, few([kept for _, kept in grown]), strict=True
-            )
+            {"node": one.node, **held[i], "before": before.get(i)} for i, one in enumerate(grown)
         ],
         "marks": recording.marks,
     }
@@ -268,16 +253,17 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
                 place += 1
 
 
-def few(gradients: Sequence[Kept]) -> list[tuple[Values | None, JsonNumber | None]]:
+def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
     """The values of those gradients that have at most four, and the norm of each."""
-    return [
-        (_values(kept), None if norm is None else json_number(norm))
-        for kept, norm in zip(gradients, norms(gradients), strict=True)
-    ]
+    found = zip(gradients.items(), norms(list(gradients.values())), strict=True)
+    return {
+        key: {"values": _values(kept), "norm": None if norm is None else json_number(norm)}
+        for (key, kept), norm in found
+    }
 
 
 def _values(kept: Kept) -> Values | None:
     """The numbers of a gradient that has at most four."""
-    if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > _FEW:
+    if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > FEW:
         return None
     return plain_values(kept.tensor)

@@ -11,37 +11,33 @@ from collections.abc import Callable
 
 import torch
 
+from ..backward.kept import Kept
 from ..backward.observe import weakly
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import leaf_tensor
-from ..graph.summary import summarise
-from ..wire import FewModel, GrownModel
+from ..wire import GrownModel
+from .model import FEW, few_of
 
-_FEW = 4  # numbers of a leaf that is noted
 _MOST = 1_000  # leaves that are
 
 
 class Stored:
-    """Notes what small leaves hold, before and after each pass, and then tells.
-
-    Attributes:
-        grown: What grew in the last pass that ended.
-    """
+    """Copies what small leaves hold, before and after each pass, and then tells."""
 
     def __init__(self, captured: Capture) -> None:
-        self.grown: list[GrownModel] = []
         self._captured = captured
-        self._before: dict[int, FewModel] = {}
+        self._before: dict[int, torch.Tensor] = {}
+        self._after: dict[int, torch.Tensor] = {}
+        self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
         self._small = [
             node
             for node, data in captured.graph.nodes(data=True)
             if data["kind"] == "leaf"
-            and data["device"] == "cpu"  # reading would wait for any other
             and data["shape"] is not None
-            and math.prod(data["shape"]) <= _FEW
+            and math.prod(data["shape"]) <= FEW
         ][:_MOST]
 
     def tell(self, ended: Callable[[], None], begun: Callable[[], None] | None) -> None:
@@ -56,29 +52,36 @@ class Stored:
 
     def begin(self) -> None:
         """A pass has begun, and has changed nothing yet."""
-        self._before = self._read()
+        self._began = self._copied()
         _call(self._begun())
 
     def end(self) -> None:
         """A pass has ended."""
-        before, self._before = self._before, {}
-        self.grown = [
-            {"node": node, **now, "before": before.get(node)}
-            for node, now in self._read().items()
-            if before.get(node) != now
-        ]
+        self._before, self._began = self._began, {}
+        self._after = self._copied()
         _call(self._ended())
 
-    def _read(self) -> dict[int, FewModel]:
-        """What the ``.grad`` of each small leaf holds, of those that have one."""
-        found: dict[int, FewModel] = {}
+    def grown(self) -> list[GrownModel]:
+        """What grew in the last pass that ended."""
+        with unseen():
+            before, after = (
+                few_of({node: Kept(grad) for node, grad in grads.items()})
+                for grads in (self._before, self._after)
+            )
+        return [
+            {"node": node, **now, "before": before.get(node)}
+            for node, now in after.items()
+            if before.get(node) != now
+        ]
+
+    def _copied(self) -> dict[int, torch.Tensor]:
+        """The ``.grad`` of each small leaf that has one, on its device: nothing waits for it."""
+        found: dict[int, torch.Tensor] = {}
         with unseen(), torch.no_grad():
             for node in self._small:
                 leaf = leaf_tensor(self._captured.nodes[node])
-                if leaf is None or leaf.grad is None:
-                    continue
-                summary = summarise(leaf.grad)
-                found[node] = {"values": summary["values"], "norm": summary["norm"]}
+                if leaf is not None and leaf.grad is not None:
+                    found[node] = leaf.grad.detach().clone()
         return found
 
 

@@ -13,7 +13,7 @@ from ..graph.words import short_value
 from ..wire import ValueModel, Values
 
 _DRAWN = "Read when this graph was captured."
-_CHANGED = "It was changed in place since this graph was captured{then}."
+_CHANGED = "It has been changed since{then}."
 
 
 def value_model(captured: Annotated, node: int, drawn: Values | None) -> ValueModel | None:
@@ -39,15 +39,17 @@ def with_origin(tensor: torch.Tensor, origin: str, drawn: Values | None) -> Valu
     Args:
         tensor: The tensor.
         origin: A sentence: where it is known from.
-        drawn: The numbers that the picture shows, of when the graph was captured.
+        drawn: The numbers that the picture shows: of when the operation ran where it was watched,
+            else of when the graph was captured.
 
     Returns:
         Plain JSON values, with a note where the two are not the same.
     """
     summary = summarise(tensor)
     if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
-        then = short_value(drawn)
-        summary["note"] = _CHANGED.format(then="" if then is None else f"; it was {then} then")
+        shown = short_value(drawn)
+        then = "" if shown is None else f"; the picture shows {shown}"
+        summary["note"] = _CHANGED.format(then=then)
     return {**summary, "origin": origin}
 
 
@@ -63,8 +65,8 @@ def why_unknown(captured: Annotated, node: int) -> str:
             "known."
         )
     return (
-        "Nobody holds what this operation gave. Keep it in a variable, or run the forward pass "
-        "within gradwalk.watch(), which copies values of up to 16 numbers."
+        "No variable, output or saved tensor that can be read here is known to hold what this "
+        "operation gave. A variable would, and for up to 16 numbers gradwalk.watch() copies it."
     )
 
 

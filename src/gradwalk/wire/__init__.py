@@ -46,7 +46,7 @@ from .details import (
     TensorSummary,
     ValueModel,
 )
-from .diagnosis import FindingModel, MemoryModel, NumberModel
+from .diagnosis import FindingKind, FindingModel, MemoryModel, NumberModel, Severity
 from .graph import (
     DtypesModel,
     EdgeModel,
@@ -100,6 +100,7 @@ __all__ = [
     "FactorModel",
     "FailedModel",
     "FewModel",
+    "FindingKind",
     "FindingModel",
     "FormulaModel",
     "GradNotes",
@@ -131,6 +132,7 @@ __all__ = [
     "RunModel",
     "SavedModel",
     "SeedModel",
+    "Severity",
     "SourceModel",
     "StageModel",
     "StartMessage",

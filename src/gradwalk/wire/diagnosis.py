@@ -6,38 +6,43 @@ from typing import Literal, TypedDict
 
 from .values import AutogradNodeId, Count, NodeId, RealNumber
 
+FindingKind = Literal[
+    "vanishing",
+    "exploding",
+    "dead",
+    "nan",
+    "no grad",
+    "cut",
+    "memory",
+    "no backward",
+    "failed",
+    "zero",
+    "frozen",
+    "leaf",
+    "unregistered",
+    "tied",
+    "optimizer",
+    "accumulated",
+    "clipped",
+    "changed",
+    "eval",
+    "broadcast",
+    "softmax twice",
+    "sigmoid twice",
+    "averaged twice",
+    "dominated",
+    "passes",
+]
+"""What is wrong, or only worth knowing; docs/findings.md explains each."""
+
+Severity = Literal["error", "warning", "info"]
+
 
 class FindingModel(TypedDict):
     """Something about the graph or its gradients that may be wrong, and the numbers it rests on."""
 
-    kind: Literal[
-        "vanishing",
-        "exploding",
-        "dead",
-        "nan",
-        "no grad",
-        "cut",
-        "memory",
-        "no backward",
-        "failed",
-        "zero",
-        "frozen",
-        "leaf",
-        "unregistered",
-        "tied",
-        "optimizer",
-        "accumulated",
-        "clipped",
-        "changed",
-        "eval",
-        "broadcast",
-        "softmax twice",
-        "sigmoid twice",
-        "averaged twice",
-        "dominated",
-        "passes",
-    ]
-    severity: Literal["error", "warning", "info"]
+    kind: FindingKind
+    severity: Severity
     nodes: list[NodeId]
     message: str
     """Whole sentences, with the numbers they rest on."""
