@@ -1,0 +1,29 @@
+"""What every test begins with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BROWSER_TESTS = Path(__file__).parent / "e2e"
+
+
+@pytest.fixture(autouse=True)
+def no_loop_of_a_browser(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The thread of the tests runs no event loop, as in a program of its own.
+
+    Playwright's driver leaves its loop marked as running between the calls of browser tests, and a
+    worker runs those and others in turn.
+    """
+    if BROWSER_TESTS in request.path.parents:
+        yield
+        return
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(running)
