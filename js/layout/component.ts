@@ -2,22 +2,29 @@ import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } f
 import { coordinates, type Gaps } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
 import type { Graph } from "./graph";
+import { tallest } from "./hanging";
 import { followInput } from "./input_order";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";
 import { linesToMiddle, wrapRows } from "./rows";
 import { spine } from "./spine";
-import type { LaidOut, Reach } from "./types";
+import type { Hanging, LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
 /** Distances, px, and the wanted width over height, if any. */
 interface Spacing extends Gaps {
   rankGap: number;
+  /** By how much a gap between ranks grows for each line that slants in it. */
+  slantGap: number;
   aspect?: number | undefined;
   long: number;
   reversed: boolean;
 }
+
+/** A line that goes this far sideways between two ranks slants, px; and of more than so many a gap does not grow. */
+const SLANTS = 40;
+const MOST_SLANTS = 9;
 
 /** Lays out a connected component; with a border, as the content of a box. */
 export function layoutComponent(
@@ -26,11 +33,12 @@ export function layoutComponent(
   height: Float64Array,
   spacing: Spacing,
   border?: Border,
+  hanging?: Hanging,
 ): LaidOut {
-  const part = layoutUnwrapped(graph, width, height, spacing, border);
+  const part = layoutUnwrapped(graph, width, height, spacing, border, hanging);
   if (spacing.aspect === undefined) return part;
-  const reach = reachOf(width, graph.n, border?.lean);
-  return wrapColumns(part, reach, height, spacing.aspect, spacing);
+  const reach = reachOf(width, graph.n, border?.lean, hanging);
+  return wrapColumns(part, reach, tallest(height, hanging), spacing.aspect, spacing);
 }
 
 function layoutUnwrapped(
@@ -39,16 +47,20 @@ function layoutUnwrapped(
   height: Float64Array,
   gaps: Spacing,
   border?: Border,
+  hanging?: Hanging,
 ): LaidOut {
   const { n } = graph;
   const m = graph.source.length;
-  if (n === 1) return alone(width[0], height[0], border?.lean[0]);
+  if (n === 1) {
+    const { left, right } = reachOf(width, 1, border?.lean, hanging);
+    return alone(left[0], right[0], tallest(height, hanging)[0]);
+  }
   const rankAll = ranking(width, height, gaps);
   const { layered, first, isInRows } = border
     ? cutWithBorder(graph, border, rankAll)
     : cut(graph, rankAll);
   const ranks = layered.rank.subarray(0, n);
-  const reach = reachOf(width, layered.size, border?.lean);
+  const reach = reachOf(width, layered.size, border?.lean, hanging);
   const effort = border && effortFor(layered.size);
   const orders = orderRanks(layered, effort).map((order) => {
     const followed = followInput(layered, order);
@@ -71,10 +83,15 @@ function layoutUnwrapped(
   const lane = right + gaps.nodeGap;
 
   const depth = layered.ranks.start.length - 1;
+  const { sideways, slanting } = slants();
   const least = new Float64Array(depth).fill(gaps.rankGap);
   if (border?.isTop.includes(1)) least[0] = border.topGap;
   if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
-  const bands = stackRanks(height, ranks, steepest(), least, gaps.rankGap);
+  if (gaps.slantGap > 0)
+    slanting.forEach((count, r) => {
+      least[r] += Math.min(MOST_SLANTS, Math.max(0, count - 1)) * gaps.slantGap;
+    });
+  const bands = stackRanks(tallest(height, hanging), ranks, sideways, least, gaps.rankGap);
   const y = new Float64Array(n);
   const boxTop = new Float64Array(n);
   const boxBottom = new Float64Array(n);
@@ -85,7 +102,9 @@ function layoutUnwrapped(
   }
   const placed = {
     x,
+    width,
     reach,
+    hanging,
     boxTop,
     boxBottom,
     bandTop: bands.top,
@@ -101,16 +120,19 @@ function layoutUnwrapped(
     height: bands.bottom[bands.bottom.length - 1],
   };
 
-  /** Per rank, the greatest sideways distance of a segment below it. */
-  function steepest(): Float64Array {
-    const result = new Float64Array(layered.ranks.start.length - 1);
+  /** Per rank, the greatest sideways distance of a segment below it, and how many go far. */
+  function slants() {
+    const sideways = new Float64Array(depth);
+    const slanting = new Int32Array(depth);
     for (let v = 0; v < layered.size; v++) {
       const r = layered.rank[v];
       for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++) {
-        result[r] = Math.max(result[r], Math.abs(x[v] - x[layered.down.item[j]]));
+        const distance = Math.abs(x[v] - x[layered.down.item[j]]);
+        sideways[r] = Math.max(sideways[r], distance);
+        if (distance > SLANTS) slanting[r]++;
       }
     }
-    return result;
+    return { sideways, slanting };
   }
 }
 
@@ -166,24 +188,24 @@ function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): R
   };
 }
 
-function reachOf(width: Float64Array, size: number, lean?: Float64Array): Reach {
+function reachOf(width: Float64Array, size: number, lean?: Float64Array, hanging?: Hanging): Reach {
   const reach = { left: new Float64Array(size), right: new Float64Array(size) };
   for (let v = 0; v < width.length; v++) {
-    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0);
-    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0);
+    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0) + (hanging?.left[v] ?? 0);
+    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0) + (hanging?.right[v] ?? 0);
   }
   return reach;
 }
 
 /** A node without edges, the commonest component, without the ado. */
-function alone(width: number, height: number, lean = 0): LaidOut {
+function alone(left: number, right: number, height: number): LaidOut {
   return {
-    x: Float64Array.of(width / 2 + lean),
+    x: Float64Array.of(left),
     y: Float64Array.of(height / 2),
     rank: new Int32Array(1),
     detour: new Uint8Array(0),
     lines: { start: new Int32Array(1), points: [] },
-    width,
+    width: left + right,
     height,
   };
 }

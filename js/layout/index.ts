@@ -22,6 +22,7 @@ import { check } from "./check";
 import { layoutContent } from "./content";
 import { copyShared } from "./copies";
 import { makeGraph } from "./graph";
+import { pickHanging } from "./hanging";
 import { placeInBoxes } from "./nested/nested";
 import { topological } from "./rank";
 import { hook, routeOf } from "./route";
@@ -31,6 +32,7 @@ interface Gaps {
   nodeGap: number;
   rankGap: number;
   edgeGap: number;
+  slantGap: number;
   aspect: number | undefined;
   long: number;
   reversed: boolean;
@@ -43,12 +45,13 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     nodeGap = 24,
     rankGap = 40,
     edgeGap = 14,
+    slantGap = 0,
     aspect,
     long = 1200,
     reversed = false,
   } = options;
   const { header = 28, padding = 16, side = 0 } = options;
-  const gaps = { nodeGap, rankGap, edgeGap, aspect, long, reversed };
+  const gaps = { nodeGap, rankGap, edgeGap, slantGap, aspect, long, reversed };
   const graph = drawnGraph(input);
   const placed = input.boxes
     ? placeInBoxes(graph, input.boxes, gaps, { header, padding, side }, options.cache ?? new Map())
@@ -66,13 +69,22 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   };
 }
 
-function drawnGraph({ n, source, target, shared, width, height }: LayoutInput): DrawnGraph {
+function drawnGraph({
+  n,
+  source,
+  target,
+  shared,
+  width,
+  height,
+  hanging,
+}: LayoutInput): DrawnGraph {
   const { edgeTarget, owner, ofOneUse } = copyShared(n, source, target, shared);
   const graph = {
     owner,
     ofOneUse,
     width: new Float64Array(owner.length),
     height: new Float64Array(owner.length),
+    hanging: hanging && pickHanging(hanging, owner),
     source: Int32Array.from(source),
     target: edgeTarget,
   };
@@ -84,7 +96,10 @@ function drawnGraph({ n, source, target, shared, width, height }: LayoutInput): 
 }
 
 /** Lays out an acyclic graph without boxes. */
-function placeAlone({ owner, width, height, source, target }: DrawnGraph, gaps: Gaps): PlacedGraph {
+function placeAlone(
+  { owner, width, height, hanging, source, target }: DrawnGraph,
+  gaps: Gaps,
+): PlacedGraph {
   const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== target[e]);
   const graph = makeGraph(
     owner.length,
@@ -93,7 +108,7 @@ function placeAlone({ owner, width, height, source, target }: DrawnGraph, gaps: 
   );
   topological(graph); // so that a cycle is named by the caller's node numbers
   const { lines, detour, ...placed } = layoutContent(
-    { graph, width, height },
+    { graph, width, height, hanging },
     { ...gaps, topGap: 0, bottomGap: 0 },
   );
   const all = { start: new Int32Array(source.length + 1), detour: new Uint8Array(source.length) };

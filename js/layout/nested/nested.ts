@@ -8,6 +8,7 @@
  */
 import { type Content, type ContentGaps, layoutCached } from "../content";
 import { makeGraph } from "../graph";
+import { pickHanging } from "../hanging";
 import { addPoint, flatten } from "../route";
 import type { BoxInput, ContentCache, DrawnGraph, PlacedContent, PlacedGraph } from "../types";
 import { type Nesting, nest, type Passages, passages } from "./passages";
@@ -165,6 +166,7 @@ function placeBoxes(
       ),
       width: Float64Array.from(own, (i) => (i < n ? node.width[i] : placed.width[i - n])),
       height: Float64Array.from(own, (i) => (i < n ? node.height[i] : placed.height[i - n])),
+      hanging: node.hanging && pickHanging(node.hanging, own),
       border: {
         lean: Float64Array.from(own, (i) =>
           i < n ? 0 : placed.middle[i - n] - placed.width[i - n] / 2,
