@@ -1,4 +1,4 @@
-"""What the first view of every example in the gallery is like: how large it is, and its smallest text."""
+"""How large the first view of every example in the gallery is, and its smallest letters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from contextlib import closing
 
 import pytest
-
 from examples import EXAMPLES, Example
+
 from gradwalk.files.still import is_installed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="needs gradwalk[export]")

@@ -86,10 +86,10 @@ export function placeGradients(
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
-    for (const crossing of [false, true]) {
+    for (const isFar of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
-        const place = obstacles.findOnEdge(edge, width, PLACES, crossing);
+        const place = obstacles.findOnEdge(edge, width, PLACES, isFar);
         if (!place) continue;
         keep(place, {
           key: `edge ${index}`,
