@@ -50,11 +50,17 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     long = 1200,
     reversed = false,
   } = options;
-  const { header = 28, padding = 16, side = 0 } = options;
+  const { header = 28, padding = 16, side = 0, wrapsBoxes = true } = options;
   const gaps = { nodeGap, rankGap, edgeGap, slantGap, aspect, long, reversed };
   const graph = drawnGraph(input);
   const placed = input.boxes
-    ? placeInBoxes(graph, input.boxes, gaps, { header, padding, side }, options.cache ?? new Map())
+    ? placeInBoxes(
+        graph,
+        input.boxes,
+        gaps,
+        { header, padding, side, wrapsBoxes },
+        options.cache ?? new Map(),
+      )
     : placeAlone(graph, gaps);
   const { lines, ...rest } = placed;
   const { points, pointStart, right } = withLoops(graph, placed, Math.min(10, nodeGap / 2));

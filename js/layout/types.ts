@@ -56,6 +56,8 @@ export interface LayoutOptions {
   long?: number;
   /** Whether the first column is the rightmost. */
   reversed?: boolean;
+  /** Whether what lies in boxes is wrapped as well. Default true. */
+  wrapsBoxes?: boolean;
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders of a box, px. Default 16. */

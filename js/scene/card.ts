@@ -22,6 +22,8 @@ const SIZES = {
 /** Height of a line with what is added up, px, and of how many shares that is. */
 const SUM = 18;
 const MOST_ADDED = 3;
+/** Width of a small card where it is written, px. */
+const LEAST_ADDED = 92;
 /** Width of a leaf that adds up in rows, px. */
 const LEDGER = 132;
 
@@ -102,7 +104,9 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
 }
 
 function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
-  const { width: least, header, row, pad } = SIZES.near;
+  const { width: leastPlain, header, row, pad } = SIZES.near;
+  const added = addedUp(words) ? SUM : 0;
+  const least = added > 0 ? LEAST_ADDED : leastPlain;
   const sign = leaf ? "" : (words.sign ?? words.title);
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
@@ -115,7 +119,6 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       measure(value, style) + 2 * pad,
     ),
   );
-  const added = addedUp(words) ? SUM : 0;
   const height = header + 2 * row + added;
   const top = -height / 2;
   const right = width / 2 - pad;

@@ -1,8 +1,10 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import type { Measure } from "../text/measure";
+import { oneLine } from "../text/shorten";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
-import { boxWords } from "./box_words";
+import { boardPlan } from "./board_plan";
+import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
@@ -61,7 +63,10 @@ export function makeScene(
     return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
   }
   // On a board the arrows are not labelled: which operand is which is told by hovering.
-  if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
+  if (card) {
+    const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
+    plan = boardPlan(graph, { ...plan, edges });
+  }
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
@@ -143,6 +148,7 @@ export function shapesOf(
     const words = group
       ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
@@ -155,6 +161,12 @@ export function shapesOf(
       group || isSign ? null : card,
     );
   });
+}
+
+/** What an operation alone in its module is called by it, unless that is what it does. */
+function nameFrom(module: string, sign: string | null | undefined): string | null {
+  const name = oneLine(groupTitle(module));
+  return name === sign ? null : name;
 }
 
 /** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */

@@ -66,13 +66,13 @@ export function place(
   const horizontal = isHorizontal(drawable.direction);
   const scale = ({ width, height }: Placement) =>
     fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
-  let best = laidOut(drawable, docks, measure, options, { long: Infinity });
+  let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
   const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
   const attempt = (docked: readonly Dock[]) => {
     for (const times of WRAPS) {
-      const wrap = { long: WRAPPED * long, aspect: (times * high) / long };
+      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes: false };
       const wrapped = laidOut(drawable, docked, measure, options, wrap);
       if (scale(wrapped) > WORTH * scale(best)) best = wrapped;
     }

@@ -18,6 +18,8 @@ interface BoxFrame {
   header: number;
   padding: number;
   side: number;
+  /** Whether what is too long in it is wrapped. */
+  wrapsBoxes: boolean;
 }
 
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
@@ -137,7 +139,7 @@ function placeBoxes(
   const portX = new Float64Array(ways.portBox.length);
   const local = new Int32Array(items + portX.length);
   // What lies in a box shares the length of the picture with what lies beside it.
-  const inner = { ...gaps, long: INNER * gaps.long };
+  const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
   const inwards = Array.from({ length: count }, (_, b) => b).sort(
     (a, b) => depth[n + b] - depth[n + a] || a - b,
   );
