@@ -116,20 +116,20 @@ describe("paneScenes", () => {
         ["- op Sum", "x leaf", ...users(n).map(() => "- op Sin")],
         users(n).flatMap((i) => [`0 ${i + 2} a${i}`, `${i + 2} 1 self`]),
       );
-    const members = [[0, 0], [1, 1], ...users(5).map((i) => [i + 2, i < 4 ? i + 2 : null])];
+    const members = [[0, 0], [1, 1], ...users(10).map((i) => [i + 2, i < 9 ? i + 2 : null])];
     const [all, fewer] = paneScenes(
       unite(
         [
-          { label: "5", graph: fan(5) },
-          { label: "4", graph: fan(4) },
+          { label: "10", graph: fan(10) },
+          { label: "9", graph: fan(9) },
         ],
         members,
       ),
       "down",
       measure,
     );
-    expect(all.scene.drawn[1]).toHaveLength(5);
-    expect(fewer.scene.drawn[1]).toHaveLength(4);
+    expect(all.scene.drawn[1]).toHaveLength(10);
+    expect(fewer.scene.drawn[1]).toHaveLength(9);
     expect(fewer.ghosts).toHaveLength(2); // one Sin and its copy of x
   });
 

@@ -22,6 +22,7 @@ import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
 import { createNodeTable } from "./node_table";
 import { PaneGrid } from "./pane_grid";
+import { bestFlow } from "./scenes";
 import {
   areMerged,
   PaneRecordings,
@@ -158,7 +159,10 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     toolbar.setConstants(hides ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked);
+    const together = united;
+    const direction = asDirection(asked, () =>
+      bestFlow(together, browserMeasure(), grid.roomFor(together)),
+    );
     help.setDirection(asked, false);
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     grid.show(united, direction);

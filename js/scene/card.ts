@@ -37,8 +37,8 @@ export function cardOf(
   measure: Measure,
   leastWidth: number,
 ): Box {
-  if (words.quiet) return quietCard(words, size, measure);
-  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure);
+  if (words.quiet) return quietCard(words, size, measure, leastWidth);
+  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure, leastWidth);
   const card = size === "full" ? fullCard : nearCard;
   return card(words, leaf, measure, leastWidth);
 }
@@ -148,7 +148,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
 }
 
 /** A leaf that several operations use: what each adds to its gradient in a row, and their sum. */
-function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { header, pad } = SIZES[size];
   const row = size === "full" ? 28 : 20;
   const last = size === "full" ? 36 : 26;
@@ -156,7 +156,11 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
   const named: Style = size === "full" ? "card" : "title";
   const width = even(
-    Math.max(LEDGER, measure(words.title, named) + measure(value, style) + 3 * pad + 12),
+    Math.max(
+      LEDGER,
+      leastWidth,
+      measure(words.title, named) + measure(value, style) + 3 * pad + 12,
+    ),
   );
   const height = header + count * row + last;
   const top = -height / 2;
@@ -184,13 +188,35 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   };
 }
 
+/** A card of at least this height: what is more is left free below. */
+export function tallCard<B extends Box>(box: B, height: number): B {
+  const up = (height - box.height) / 2;
+  if (!(up > 0)) return box;
+  const { card } = box;
+  // A constant's words stay in the middle.
+  if (!card) return { ...box, height };
+  const raise = <C extends { y: number }>(part: C): C => ({ ...part, y: part.y - up });
+  return {
+    ...box,
+    height,
+    texts: box.texts.map(raise),
+    card: {
+      ...card,
+      rules: card.rules.map(([x0, y0, x1, y1]) => [x0, y0 - up, x1, y1 - up]),
+      grad: card.grad && raise(card.grad),
+      sum: card.sum && raise(card.sum),
+      rows: card.rows.map(raise),
+    },
+  };
+}
+
 /** Whether there is room for what is added up at a node. */
 function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
   return isNumber && shares > 1 && shares <= MOST_ADDED;
 }
 
 /** A constant: what it is called and what it holds. */
-function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { quiet, pad } = SIZES[size];
   const isFull = size === "full";
   const [value, style] = shownValue(words, isFull ? "number" : "digits");
@@ -199,6 +225,7 @@ function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   const width = even(
     Math.max(
       quiet[0],
+      leastWidth,
       (isNamed ? measure(words.title, named) : 0) + 2 * pad,
       measure(value, style) + 2 * pad,
     ),

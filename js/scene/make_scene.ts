@@ -138,11 +138,11 @@ export function shapesOf(
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
   cards: boolean | CardSize = true,
+  shares: ArrayLike<number> = sharesOf(graph, plan, times),
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
-  const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
@@ -184,7 +184,7 @@ function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
 }
 
 /** Per node of the plan, how many gradients are added up at it. */
-function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
+export function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
   const shares = new Int32Array(plan.nodes.length);
   for (const { target, edges } of plan.edges)
     if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;

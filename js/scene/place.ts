@@ -32,7 +32,8 @@ const WRAPS = [1, 2.5, 5];
 const WORTH = 1.05;
 /** What is no longer than this share of the room is not wrapped. */
 const WRAPPED = 0.8;
-/** The scale that a board should have at least. */
+/** Below this its boxes are wrapped as well, and below that nothing docks. */
+const LEGIBLE = 0.75;
 const LEAST_READ = 0.6;
 
 interface PlaceOptions {
@@ -70,16 +71,17 @@ export function place(
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
   const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
-  const attempt = (docked: readonly Dock[]) => {
+  const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
     for (const times of WRAPS) {
-      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes: false };
+      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes };
       const wrapped = laidOut(drawable, docked, measure, options, wrap);
       if (scale(wrapped) > WORTH * scale(best)) best = wrapped;
     }
   };
-  attempt(docks);
+  attempt(docks, false);
+  if (scale(best) < LEGIBLE && plan.frames.length > 0) attempt(docks, true);
   // What docks makes a row higher: the last thing to do without.
-  if (scale(best) < LEAST_READ && docks.length > 0) attempt([]);
+  if (scale(best) < LEAST_READ && docks.length > 0) attempt([], true);
   return best;
 }
 
