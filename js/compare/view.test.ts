@@ -149,9 +149,9 @@ describe("the comparison", () => {
     expect(one(".gw-bar-text").textContent).toContain("only in <b>clone</b>");
     channel.change("cursor", 4);
     await nextFrame();
-    // All is done then.
-    expect(node(0, 4).classList).toContain("is-done");
-    expect(node(1, 5).classList).toContain("is-done");
+    // All is done then, and cards that are done say no more than their numbers.
+    expect(node(0, 4).classList).toContain("is-reached");
+    expect(node(1, 5).classList).toContain("is-reached");
   });
 
   it.each([
