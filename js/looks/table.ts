@@ -73,6 +73,8 @@ export const TABLE: readonly Row[] = [
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
   [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
+  // A gradient flowed, and is exactly 0.
+  [{ ...stroke("edge", 1.6), ...dashes("1.5 4") }, "gw-edge.is-flowed.is-zero gw-line"],
   [stroke("accent", 2.2), "gw-edge.is-lit gw-line"],
   // Constants and cuts: there for the picture, but no gradient flows through them.
   [stroke("edge", 1), "gw-edge.is-quiet gw-line"],
@@ -83,6 +85,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
   [fill("edge"), "gw-arrow"],
   [fill("grad"), "gw-edge.is-flowed gw-arrow"],
+  [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
   [area("stage", "none"), "gw-scissors circle"],

@@ -68,12 +68,19 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
     [phase === "flowed" || phase === "passing", "is-flowed"],
     [phase === "passing", "is-passing"],
+    [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
+}
+
+/** Whether what an edge carries is exactly 0. */
+function isZero({ index, merged }: SceneEdge, { progress }: Marks): boolean {
+  const edges = merged?.edges ?? [index];
+  return progress !== null && edges.every((edge) => progress.recording.zero.has(edge));
 }
 
 const PHASE_CLASS: Record<NodeState | "reached", string> = {

@@ -143,7 +143,7 @@ function cellLabel(
   const { size, grad, rows } = card;
   const { values, norm } = gradient;
   const texts = fewOf(values, norm);
-  const ends = size === "full" ? 8 : 14;
+  const ends = size === "full" ? 8 : 10;
   const text = texts.find((one) => measure(one, "digits") < grad.width - ends) ?? texts.at(-1);
   if (text === undefined) return null;
   const small = size === "full" && measure(text, "number") >= grad.width - 8;

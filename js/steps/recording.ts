@@ -26,6 +26,8 @@ export interface Recording {
   stored: ReadonlyMap<number, GrownModel>;
   /** Edges whose gradient is all that arrives at their end. */
   alone: ReadonlySet<number>;
+  /** Edges whose gradient is exactly 0. */
+  zero: ReadonlySet<number>;
   /** Nodes with an error or where NaN or Inf is born. */
   marks: ReadonlyMap<number, readonly MarkModel[]>;
 }
@@ -61,7 +63,9 @@ export function recordingOf(
   const marks = new Map<number, MarkModel[]>();
   for (const mark of run?.marks ?? [])
     marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
-  return { steps, run, step, ready, flows, passed, ...gradientsIn(graph, run), stored, marks };
+  const zero = new Set(run?.edges.filter((_, i) => run.norms[i] === 0) ?? []);
+  const found = gradientsIn(graph, run);
+  return { steps, run, step, ready, flows, passed, ...found, zero, stored, marks };
 }
 
 /** What arrives at each node, and along which edges alone. */
