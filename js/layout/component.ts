@@ -15,16 +15,15 @@ import { wrapColumns } from "./wrap";
 /** Distances, px, and the wanted width over height, if any. */
 interface Spacing extends Gaps {
   rankGap: number;
-  /** By how much a gap between ranks grows for each line that slants in it. */
-  slantGap: number;
+  /** By how much a gap between ranks grows for each crossing in it. */
+  crossGap: number;
   aspect?: number | undefined;
   long: number;
   reversed: boolean;
 }
 
-/** A line that goes this far sideways between two ranks slants, px; and of more than so many a gap does not grow. */
-const SLANTS = 40;
-const MOST_SLANTS = 9;
+/** For more crossings than this a gap between ranks does not grow. */
+const MOST_CROSSINGS = 7;
 
 /** Lays out a connected component; with a border, as the content of a box. */
 export function layoutComponent(
@@ -83,15 +82,13 @@ function layoutUnwrapped(
   const lane = right + gaps.nodeGap;
 
   const depth = layered.ranks.start.length - 1;
-  const { sideways, slanting } = slants();
   const least = new Float64Array(depth).fill(gaps.rankGap);
   if (border?.isTop.includes(1)) least[0] = border.topGap;
   if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
-  if (gaps.slantGap > 0)
-    slanting.forEach((count, r) => {
-      least[r] += Math.min(MOST_SLANTS, Math.max(0, count - 1)) * gaps.slantGap;
-    });
-  const bands = stackRanks(tallest(height, hanging), ranks, sideways, least, gaps.rankGap);
+  if (gaps.crossGap > 0)
+    for (let r = 0; r + 1 < depth; r++)
+      least[r] += Math.min(MOST_CROSSINGS, crossingsBelow(r)) * gaps.crossGap;
+  const bands = stackRanks(tallest(height, hanging), ranks, steepest(), least, gaps.rankGap);
   const y = new Float64Array(n);
   const boxTop = new Float64Array(n);
   const boxBottom = new Float64Array(n);
@@ -120,19 +117,31 @@ function layoutUnwrapped(
     height: bands.bottom[bands.bottom.length - 1],
   };
 
-  /** Per rank, the greatest sideways distance of a segment below it, and how many go far. */
-  function slants() {
-    const sideways = new Float64Array(depth);
-    const slanting = new Int32Array(depth);
+  /** Per rank, the greatest sideways distance of a segment below it. */
+  function steepest(): Float64Array {
+    const result = new Float64Array(depth);
     for (let v = 0; v < layered.size; v++) {
       const r = layered.rank[v];
       for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++) {
-        const distance = Math.abs(x[v] - x[layered.down.item[j]]);
-        sideways[r] = Math.max(sideways[r], distance);
-        if (distance > SLANTS) slanting[r]++;
+        result[r] = Math.max(result[r], Math.abs(x[v] - x[layered.down.item[j]]));
       }
     }
-    return { sideways, slanting };
+    return result;
+  }
+
+  /** How many segments below a rank cross each other. */
+  function crossingsBelow(r: number): number {
+    const segments: [number, number][] = [];
+    for (let i = layered.ranks.start[r]; i < layered.ranks.start[r + 1]; i++) {
+      const v = order[i];
+      for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++)
+        segments.push([x[v], x[layered.down.item[j]]]);
+    }
+    let count = 0;
+    segments.forEach(([a, b], i) => {
+      for (const [c, d] of segments.slice(i + 1)) if ((a - c) * (b - d) < 0) count++;
+    });
+    return count;
   }
 }
 

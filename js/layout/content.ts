@@ -33,7 +33,7 @@ export interface ContentGaps {
   nodeGap: number;
   rankGap: number;
   edgeGap: number;
-  slantGap: number;
+  crossGap: number;
   /** Between a border's ports and the next row, px. */
   topGap: number;
   bottomGap: number;

@@ -32,7 +32,7 @@ interface Gaps {
   nodeGap: number;
   rankGap: number;
   edgeGap: number;
-  slantGap: number;
+  crossGap: number;
   aspect: number | undefined;
   long: number;
   reversed: boolean;
@@ -45,13 +45,13 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     nodeGap = 24,
     rankGap = 40,
     edgeGap = 14,
-    slantGap = 0,
+    crossGap = 0,
     aspect,
     long = 1200,
     reversed = false,
   } = options;
   const { header = 28, padding = 16, side = 0, wrapsBoxes = true } = options;
-  const gaps = { nodeGap, rankGap, edgeGap, slantGap, aspect, long, reversed };
+  const gaps = { nodeGap, rankGap, edgeGap, crossGap, aspect, long, reversed };
   const graph = drawnGraph(input);
   const placed = input.boxes
     ? placeInBoxes(

@@ -45,8 +45,8 @@ export interface LayoutOptions {
   rankGap?: number;
   /** Least distance between a line and a box or line that it passes, px. Default 14. */
   edgeGap?: number;
-  /** How much wider the gap between two rows gets by each line in it that is far from upright, px. Default 0. */
-  slantGap?: number;
+  /** How much wider the gap between two rows gets by each crossing in it, px. Default 0. */
+  crossGap?: number;
   /**
    * Wanted width over height. What is far taller is wrapped into columns, and a fan of very many leaves into rows. Left
    * out, everything is drawn as tall and as wide as it comes.

@@ -16,7 +16,7 @@ export function cardSize(count: number, isStatic: boolean): CardSize | null {
 /** Sizes of both kinds, px. */
 const SIZES = {
   full: { width: 148, header: 46, row: 62, pad: 12, quiet: [84, 84] },
-  near: { width: 72, header: 26, row: 22, pad: 8, quiet: [48, 46] },
+  near: { width: 72, header: 26, row: 22, pad: 7, quiet: [48, 46] },
 } as const;
 
 /** Height of a line with what is added up, px, and of how many shares that is. */

@@ -16,8 +16,8 @@ const CARD_GAPS = {
   near: { node: 16, rank: 20, dock: 24 },
 };
 
-/** So much wider is the gap between two columns of cards for each line that slants in it, px: bundles untangle. */
-const SLANT_GAP = 6;
+/** So much wider is the gap between two columns of cards for each crossing in it, px: bundles untangle. */
+const CROSS_GAP = 8;
 /** Between lines that run beside each other on a board, px. */
 const LINE_GAP = 10;
 
@@ -25,6 +25,8 @@ const LINE_GAP = 10;
 const PADDING = 12;
 const BOARD_PADDING = 8;
 
+/** Between columns of small cards that would else be wrapped, px. */
+const DENSE = 12;
 /** The scale at which a board can still be read well. */
 const WELL_READ = 0.8;
 /** How many times the room's own proportions a board is wrapped for, and how much larger it must get by that. */
@@ -70,6 +72,11 @@ export function place(
   let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
+  if (scale(best) < LEGIBLE) {
+    const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
+    best = laidOut(drawable, docks, measure, options, dense);
+    if (scale(best) >= LEGIBLE) return best;
+  }
   const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
   const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
     for (const times of WRAPS) {
@@ -120,7 +127,7 @@ function laidOut(
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,
-    ...(card && isWhole && { slantGap: SLANT_GAP, edgeGap: LINE_GAP }),
+    ...(card && isWhole && { crossGap: CROSS_GAP, edgeGap: LINE_GAP }),
     ...(room && wrapIn(room, direction)),
     ...wrap,
   };
