@@ -49,7 +49,7 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
   const press = (key: string) =>
     fire(one(".gw-canvas"), new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const mouse = (type: "click" | "dblclick", selector: string) =>
-    fire(one(`${selector}`), new MouseEvent(type, { bubbles: true }));
+    fire(one(selector), new MouseEvent(type, { bubbles: true, clientX: 4000, clientY: 4000 }));
   const choose = (selector: string, value: string) => {
     const select = one<HTMLSelectElement>(selector);
     select.value = value;
@@ -65,11 +65,13 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
 const numbersIn = (text: string | null) => (text?.match(/-?[\d.]+(e-?\d+)?/g) ?? []).map(Number);
 
 describe("a small graph", () => {
-  it("without modules has nothing to fold and no bar for it", async () => {
+  it("without modules has nothing to fold, and no choices about it", async () => {
     const graph = blocks(2);
     const plain = { ...graph, nodes: graph.nodes.map((node) => ({ ...node, namespace: null })) };
     const { one, all } = await view(plain);
-    expect(one(".gw-view").hidden).toBe(true);
+    expect(one(".gw-colours").hidden).toBe(true);
+    expect(one(".gw-depth").closest("label")?.hidden).toBe(true);
+    expect(one('[aria-label="Fold repeats"]').hidden).toBe(true);
     expect(all(".gw-group-frame, .gw-closed, .gw-edge-folded")).toEqual([]);
     expect(all(".gw-node")).toHaveLength(plain.nodes.length);
   });

@@ -46,7 +46,8 @@ describe("at rest", () => {
     expect(panel().hidden).toBe(true);
     expect(one(".gw-state-key")).toBeNull();
     expect(one(".gw-search").classList).not.toContain("is-open");
-    expect(one(".gw-view").hidden).toBe(true);
+    expect(one(".gw-view-bar").hidden).toBe(true);
+    expect(one(".gw-colours").hidden).toBe(true);
   });
 
   it("the search is open where there are many nodes", () => {

@@ -6,12 +6,16 @@ import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
+import type { Box } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import {
+  boxView,
+  centreView,
   firstView,
   fitView,
   type Hold,
   heldView,
+  inSight,
   isWhole,
   revealView,
   type Size,
@@ -113,7 +117,8 @@ export class Drawing {
       wheelIgnored: () => this.hint.show(),
       isTaken: (event) => {
         const hit = this.hitAt(event);
-        return hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+        const isOn = hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+        return isOn || (this.events.isInside?.() ?? false);
       },
     });
     this.listen();
@@ -234,6 +239,19 @@ export class Drawing {
     const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene || !this.framed) return;
     const view = followView(aim, this.scene, this.scene.nodes[index], this.size);
+    if (view !== aim) this.camera.go(view);
+  }
+
+  /** Moves to a box of the scene: fills the stage with it, just brings it into view, or centres it at a scale. */
+  lookAt(box: Box, how: "into" | "sight" | number): void {
+    const { aim } = this.camera;
+    const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
+    const view =
+      how === "into"
+        ? boxView(box, this.size)
+        : how === "sight"
+          ? inSight(aim, box, this.size)
+          : centreView({ ...aim, k: how }, middle, this.size);
     if (view !== aim) this.camera.go(view);
   }
 

@@ -17,6 +17,21 @@ export function nearestCopy(
   return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
 }
 
+/** What is seen of a group, open or closed, whose members these are; null if nothing is. */
+export function boxAround(scene: Scene, path: string, members: Iterable<number>): Box | null {
+  const frame = scene.frames.find((one) => one.path === path);
+  if (frame) return frame;
+  const drawn = new Set([...members].flatMap((id) => scene.drawn[id] ?? []));
+  const boxes = Array.from(drawn, (index) => boxOf(scene.nodes[index]));
+  if (boxes.length === 0) return null;
+  return boxes.reduce((a, b) => ({
+    left: Math.min(a.left, b.left),
+    top: Math.min(a.top, b.top),
+    right: Math.max(a.right, b.right),
+    bottom: Math.max(a.bottom, b.bottom),
+  }));
+}
+
 /** The seen box of a drawn node. */
 export function boxOf({ x, y, shape }: Scene["nodes"][number]): Box {
   return {
