@@ -4,6 +4,7 @@ import { createFindingsList, labelInModule } from "./bars/findings_list";
 import { createHelp } from "./bars/help";
 import { legendEntries, stateKey } from "./bars/legend";
 import { createProgress } from "./bars/progress";
+import { Refit } from "./bars/refit";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
 import { Shell } from "./bars/shell";
@@ -20,7 +21,7 @@ import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
 import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
-import { Folder, MOST_AT_ONCE } from "./interact/folder";
+import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { Way } from "./interact/way";
 import { asDirection } from "./layout/direction";
@@ -162,8 +163,12 @@ export function createView(
   });
   const states = element("div");
   let size = "";
-  let hasPlace = false;
   const arrangement = new Arrangement(drawing, panel.element);
+  const refit = new Refit(drawing, folder, () => {
+    folder.forget();
+    redraw();
+    showSelected();
+  });
   drawing.element.append(
     progress.element,
     element("div", "gw-corner", viewBar.key, states),
@@ -182,14 +187,10 @@ export function createView(
   cleanup.add(
     whenResized([root], () => {
       toolbar.tighten();
-      // A picture that was made before the widget was on the page is made for its place; a large one takes too long.
-      if (hasPlace || drawing.canvas.clientWidth === 0) return;
-      hasPlace = true;
-      if ((graph?.nodes.length ?? 0) > MOST_AT_ONCE) return;
-      folder.forget();
-      redraw();
+      refit.widthIs(root.clientWidth);
     }),
   );
+  cleanup.add(() => refit.stop());
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
@@ -242,7 +243,10 @@ export function createView(
     shell.showPythonFault();
     const given = channel.get("graph");
     const constants = channel.get("constants");
-    if (given !== graph) modules.select(null);
+    if (given !== graph) {
+      modules.select(null);
+      refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
+    }
     const { torchNames } = viewBar;
     if (drawnOf.isNew(given, torchNames))
       drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
@@ -251,7 +255,6 @@ export function createView(
     shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
-    hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
     const direction = asDirection(asked, () =>
       bestDirection(drawable[1], arrangement.room, measure),

@@ -300,6 +300,28 @@ describe("backward", () => {
     expect(one('[data-group="net/block/0"] .gw-badge-alarm').textContent).toBe("NaN");
   });
 
+  it("lights up whatever hides the node that runs: its box, or the edge that it is folded into", async () => {
+    const graph = blocks(2);
+    const { steps, run } = fakeRun(graph, "fine");
+    const { channel, all, mouse } = await view(graph, { steps, run, cursor: 0 });
+    await mouse("click", '[aria-label="Hide plumbing"]');
+    await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
+    for (const { step, node } of steps.slice(0, -1)) {
+      channel.change("cursor", step);
+      await nextFrame();
+      const [lit, ...more] = all(".gw-svg :is(.gw-node, .gw-edge).is-running");
+      expect(more).toEqual([]);
+      const { op, namespace } = graph.nodes[node];
+      if (namespace === "net/block/0" && !lit.classList.contains("gw-leaf"))
+        expect(lit.dataset.group).toBe("net/block/0");
+      else if (op === "ViewBackward0") expect(lit.querySelector(".gw-edge-folded")).not.toBeNull();
+      else expect(lit.dataset.node ?? lit.dataset.group).toBeDefined();
+    }
+    channel.change("cursor", steps.length);
+    await nextFrame();
+    expect(all(".gw-svg .is-running")).toEqual([]);
+  });
+
   it("colours by the norms once there are some", async () => {
     const graph = blocks(2);
     const { steps, run } = fakeRun(graph, "fine");

@@ -7,6 +7,7 @@ import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
 import type { Box } from "../scene/grid";
+import { foldedAt } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import {
   boxView,
@@ -206,6 +207,11 @@ export class Drawing {
     return this.camera.view === this.home;
   }
 
+  /** Whether all of the picture is seen. */
+  get isWhole(): boolean {
+    return this.scene !== null && isWhole(this.scene, this.camera.view, this.size);
+  }
+
   /** Size of the window to the picture, px. */
   get stage(): Size {
     return this.size;
@@ -233,13 +239,27 @@ export class Drawing {
     if (view !== aim) this.camera.go(view);
   }
 
-  /** Moves just so far, at the same scale, that the node and what it passes on are in view. */
+  /**
+   * Moves just so far, at the same scale, that the node and what it passes on are in view; of a hidden one what it is
+   * folded into, and only if that is out of view.
+   */
   follow(id: number): void {
+    const { scene, size } = this;
     const { aim } = this.camera;
-    const index = nearestCopy(this.scene, id, aim, this.size);
-    if (index === null || !this.scene || !this.framed) return;
-    const view = followView(aim, this.scene, this.scene.nodes[index], this.size);
+    if (!scene || !this.framed) return;
+    const index = nearestCopy(scene, id, aim, size);
+    const view =
+      index === null ? this.signView(id) : followView(aim, scene, scene.nodes[index], size);
     if (view !== aim) this.camera.go(view);
+  }
+
+  /** The view that shows the sign of the plumbing that a node is folded into. */
+  private signView(id: number): View {
+    const { aim } = this.camera;
+    const sign = this.scene && foldedAt(this.scene, id);
+    if (!sign) return aim;
+    const { x, y } = sign;
+    return revealView(aim, { left: x, top: y, right: x, bottom: y }, this.size);
   }
 
   /** Moves to a box of the scene: fills the stage with it, just brings it into view, or centres it at a scale. */

@@ -78,6 +78,8 @@ export class Folder {
   private goal: { node: number; centre: boolean } | null = null;
   private cache: ContentCache = new Map();
   private timer = 0;
+  /** How the graph was folded before anybody touched it. */
+  private first: Folding | null = null;
 
   constructor(
     private readonly drawing: Drawing,
@@ -97,6 +99,11 @@ export class Folder {
   /** The graph in the picture that is drawn. */
   get drawnGraph(): GroupedGraph | null {
     return this.drawn?.grouped ?? null;
+  }
+
+  /** Whether it is folded as at first: nobody has opened or closed anything. */
+  get isUntouched(): boolean {
+    return this.wanted !== null && this.wanted.folding === this.first;
   }
 
   /** Forgets what is shown: even the same graph is then drawn as at first. */
@@ -131,6 +138,7 @@ export class Folder {
       const first = isKnown
         ? wanted.folding
         : fittingFolding(grouped, direction, measure, room, cache);
+      if (!isKnown) this.first = first;
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
       this.draw({ grouped, origin, source, folding, direction, room }, () => null);
     };

@@ -16,6 +16,7 @@ export function nodeView(view: View, node: SceneNode, stage: Size, centre: boole
 /** The same scale, moved just so far that the node and what it passes on are in view. */
 export function followView(view: View, scene: Size, node: SceneNode, stage: Size): View {
   const { left, top, right, bottom } = boxOf(node);
+  if (node.group) return revealView(view, boxOf(node), stage);
   // Nothing stands outside the scene: a view of all of it stays where it is.
   const around = {
     left: Math.max(0, left - AROUND),

@@ -9,8 +9,8 @@ export function nearestCopy(
   view: View,
   stage: Size,
 ): number | null {
-  const copies = scene?.drawn[id];
-  if (!scene || !copies) return null;
+  const copies = scene?.drawn[id] ?? [];
+  if (!scene || copies.length === 0) return null;
   const { left, top, right, bottom } = seen(view, stage, 0);
   const distance = (i: number) =>
     Math.hypot(scene.nodes[i].x - (left + right) / 2, scene.nodes[i].y - (top + bottom) / 2);
