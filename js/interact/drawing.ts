@@ -235,7 +235,7 @@ export class Drawing {
     const { aim } = this.camera;
     const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene) return;
-    const view = nodeView(aim, this.scene.nodes[index], this.size, centre);
+    const view = nodeView(aim, this.scene, this.scene.nodes[index], this.size, centre);
     if (view !== aim) this.camera.go(view);
   }
 
