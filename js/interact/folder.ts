@@ -3,6 +3,7 @@ import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
   type Folding,
+  isSameFolding,
   keepPeek,
   openGroup,
   revealNode,
@@ -101,9 +102,10 @@ export class Folder {
     return this.drawn?.grouped ?? null;
   }
 
-  /** Whether it is folded as at first: nobody has opened or closed anything. */
+  /** Whether it is folded as at first: nothing was opened or closed, or all of it is back as it was. */
   get isUntouched(): boolean {
-    return this.wanted !== null && this.wanted.folding === this.first;
+    const { folding, first } = this;
+    return folding !== null && first !== null && isSameFolding(folding, first);
   }
 
   /** Forgets what is shown: even the same graph is then drawn as at first. */
