@@ -36,7 +36,7 @@ import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
 
-const isStaticPane = ({ graph }: Pane) => graph.static;
+const isStaticPane = ({ graph }: Pick<Pane, "graph">) => graph.static;
 
 /** Fills an element with a comparison: toolbar, a pane per graph, bar, tables. Returns what takes it all away again. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
@@ -159,11 +159,14 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     toolbar.setConstants(hides ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
+    // The data of static graphs flows down, as in one alone.
+    const areStatic = panes.every(isStaticPane);
     const together = united;
     const direction = asDirection(asked, () =>
-      bestFlow(together, browserMeasure(), grid.roomFor(together)),
+      areStatic ? "up" : bestFlow(together, browserMeasure(), grid.roomFor(together)),
     );
-    help.setDirection(asked, false);
+    help.setDirection(asked, areStatic);
+    leafTable.element.hidden = areStatic;
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     grid.show(united, direction);
     arrange();

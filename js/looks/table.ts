@@ -95,6 +95,7 @@ export const TABLE: readonly Row[] = [
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
   [stroke("edge", 1.2), "gw-edge-folded rect"],
+  [area("grad-soft", "grad", 3), "gw-edge.is-running gw-edge-folded rect"],
   [{ ...fill("dim"), ...fontOf("edge"), ...MIDDLE }, "gw-edge-label text"],
   [fill("accent"), "gw-edge.is-lit gw-edge-label text"],
   [{ ...fill("dim"), ...font(600, 10), ...MIDDLE }, "gw-edge-count text", "gw-edge-folded text"],

@@ -3,7 +3,7 @@ import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { phaseOf, phaseOfEdge } from "./phases";
+import { phaseOf, phaseOfEdge, runsIn } from "./phases";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -70,6 +70,7 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [phase === "passing", "is-passing"],
     [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
+    [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],

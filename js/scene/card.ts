@@ -50,7 +50,9 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const under = leaf ? "leaf" : words.title;
   const signWidth = sign === "" ? 0 : measure(sign, "sign") + 8;
   const nameWidth = measure(name, "card");
-  const underWidth = measure(under, "cell");
+  // By torch's names there is no sign: the class stands for it.
+  const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
+  const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
   const [value, style] = shownValue(words, "number");
   const width = even(
@@ -71,7 +73,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   if (leaf) {
     texts.push(head(name, "card", left, top + header / 2 + 5.5));
     texts.push(head(under, "cell", width / 2 - pad, top + header / 2 + 4, "end"));
-  } else if (name === "") texts.push(head(under, "cell", at, top + header / 2 + 4));
+  } else if (name === "") texts.push(head(under, underStyle, at, top + header / 2 + 4));
   else {
     texts.push(head(name, "card", at, top + header / 2 - 1));
     texts.push(head(under, "cell", at, top + header / 2 + 14));

@@ -123,6 +123,14 @@ export function argumentOf(input: NoGradInput): string {
   return input.argument === null ? `input ${input.input_nr}` : oneLine(input.argument);
 }
 
+const NAMES_ROOM = 32;
+
+/** What the outputs are called, in at most so many characters. */
+export function outputNames(graph: GraphModel): string {
+  const names = [...flagsOf(graph).values()].flat().map(oneLine);
+  return shortenMiddle(names.join(", "), NAMES_ROOM, (part) => part.length);
+}
+
 /** Per node, what its flag says: the names of the outputs it makes, in the order they were given. */
 export function flagsOf(graph: GraphModel): Map<number, string[]> {
   const flags = new Map<number, string[]>();

@@ -24,9 +24,11 @@ export function hasConstants({ nodes }: GraphModel): boolean {
 
 /**
  * The graph as it is to be drawn: without constants and cuts, or with them in place of the stubs that would stand for
- * the same inputs. Ids and places of what is left stay the same, because constants and cuts come last.
+ * the same inputs; with `torchNames`, operations are called as torch calls them and not as on a board. Ids and places of
+ * what is left stay the same, because constants and cuts come last.
  */
-export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
+export function shownGraph(given: GraphModel, constants: boolean, torchNames = false): GraphModel {
+  const graph = torchNames ? withoutSigns(given) : given;
   if (!hasConstants(graph)) return graph;
   if (!constants) {
     return {
@@ -47,6 +49,15 @@ export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
     return { ...node, no_grad_inputs: stubs };
   });
   return { ...graph, nodes };
+}
+
+function withoutSigns(graph: GraphModel): GraphModel {
+  return { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: null })) };
+}
+
+/** Whether operations have other names on a board than torch's. */
+export function hasSigns({ nodes }: GraphModel): boolean {
+  return nodes.some(({ sign }) => sign !== null);
 }
 
 /** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */

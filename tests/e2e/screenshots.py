@@ -11,7 +11,6 @@ from pathlib import Path
 from lab import (
     Lab,
     open_notebook,
-    open_view_tools,
     run_cell,
     running_browser,
     running_lab,
@@ -175,12 +174,9 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     run_cell(page, 0)
     page.wait_for_selector(picture.shown)
     _run_hidden(page, picture.then)
-    if picture.chosen:
-        open_view_tools(page)
     for selector, value in picture.chosen:
         page.select_option(selector, value)
     if picture.chosen:
-        page.keyboard.press("Escape")
         page.get_by_role("button", name="Fit the graph").click()
     for theme in ("Light", "Dark"):
         set_theme(page, f"JupyterLab {theme}")
