@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 from ..wire import SavedModel
 from .nodes import keeps_tensors, node_class, saved_names
 from .reading import first_line
-from .summary import json_number, summarise
+from .summary import Summarise, json_number, summarise
 
 _FREED = (
     "Freed by the last backward: torch drops what a node saved as soon as its backward has run, "
@@ -95,10 +95,12 @@ def packed_value(node: Node, name: str) -> Any:
     return getattr(node, f"_raw_saved_{name}", None)
 
 
-def saved_models(node: Node, most: int) -> tuple[list[SavedModel], int]:
+def saved_models(
+    node: Node, most: int, summarised: Summarise = summarise
+) -> tuple[list[SavedModel], int]:
     """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
     saved = read_saved(node)
-    listed = [_model(each) for each in islice(saved, most)]
+    listed = [_model(each, summarised) for each in islice(saved, most)]
     return listed, len(listed) + sum(1 for _ in saved)
 
 
@@ -166,11 +168,11 @@ def _is_tensor(saved: Saved) -> bool:
     return isinstance(saved.value, torch.Tensor)
 
 
-def _model(saved: Saved) -> SavedModel:
+def _model(saved: Saved, summarised: Summarise) -> SavedModel:
     tensor = _is_tensor(saved)
     return {
         "name": saved.name,
-        "summary": summarise(saved.value) if tensor else None,
+        "summary": summarised(saved.value) if tensor else None,
         "scalar": None if tensor else _plain(saved.value),
         "freed": saved.freed,
         "note": saved.note,
