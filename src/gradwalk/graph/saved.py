@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -52,11 +52,12 @@ class Saved:
     changed: bool = False
 
 
-def read_saved(node: Node) -> Iterator[Saved]:
+def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
     """What ``node`` keeps for backward, tensors first.
 
     Args:
         node: An autograd node, of torch's own or of an ``autograd.Function``.
+        names: The names to read of a node of torch's own, the others being left out; None for all.
 
     Yields:
         One entry per saved tensor or value; operands that were not needed are left out.
@@ -65,6 +66,8 @@ def read_saved(node: Node) -> Iterator[Saved]:
         yield from _of_function(node)
     else:
         for name in saved_names(type(node)):
+            if names is not None and name not in names:
+                continue
             yield from _of_attribute(node, name)
 
 
