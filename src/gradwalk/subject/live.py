@@ -45,6 +45,7 @@ from ..wire import (
 )
 from .blank import blank_details
 from .details import details
+from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
 from .stored import Stored
@@ -289,13 +290,21 @@ class Live:
         shown = self.recording
         return replayed(self.graph, shown is not None, None if shown is None else shown.note)
 
-    @grad_mode_kept
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel shows of a node; where a part cannot be made, a sentence says so."""
+        return self.looking()(node, cursor)
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`; what several calls read is read once."""
+        run = None if self.recording is None else self.recording.run
+        return functools.partial(self._looked_at, Looking(self.captured, run))
+
+    @grad_mode_kept
+    def _looked_at(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
             try:
-                found = self._details(node, cursor)
+                found = self._details(looking, node, cursor)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
@@ -305,18 +314,20 @@ class Live:
             found["module"] = self.namespaces[node].replace("/", ".")
         return found
 
-    def _details(self, node: int, cursor: int | None) -> DetailsModel:
+    def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
-            return details(self.captured, node, self.recording, self._values.get(node))
+            return details(looking, node, self.recording, self._values.get(node))
         _ = self.recording.models  # worked out once, not for every cursor that is asked about
         elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
-        found = details(self.captured, node, elsewhere, self._values.get(node))
+        found = details(looking, node, elsewhere, self._values.get(node))
         if elsewhere.owned:
-            self._put_grad(node, elsewhere, found)
+            self._put_grad(looking, node, elsewhere, found)
         return found
 
-    def _put_grad(self, node: int, recording: RecordedPass, found: DetailsModel) -> None:
+    def _put_grad(
+        self, looking: Looking, node: int, recording: RecordedPass, found: DetailsModel
+    ) -> None:
         """Put in what ``.grad`` is at the cursor of a pass that moves it."""
         run = recording.run
         assert run.grads is not None
@@ -328,7 +339,7 @@ class Live:
             missing = moment.grad is None
             if missing != (tensor.grad is None):
                 found["explained"] = None  # it is about the `.grad` that is there now
-            found["grad"] = None if missing else as_kept(moment).summarise()
+            found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
             state = recording.state(node)
             found["grad_note"]["grad"] = (
                 why.no_grad(self.graph, node, tensor, run, state) if missing else None
