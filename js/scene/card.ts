@@ -1,6 +1,8 @@
 import type { Measure, Style } from "../text/measure";
+import type { GraphModel } from "../wire";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
+import { isAutograd, isSaid } from "./shown_graph";
 
 /** A graph of more nodes is not drawn as cards. */
 export const MOST_CARDS = 60;
@@ -11,6 +13,13 @@ const MOST_FULL = 9;
 export function cardSize(count: number, isStatic: boolean): CardSize | null {
   if (isStatic || count > MOST_CARDS) return null;
   return count <= MOST_FULL ? "full" : "near";
+}
+
+/** Whether constants or cuts are drawn that could be hidden: on a board a number in a sign is not drawn by itself. */
+export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean {
+  const apart = nodes.filter((node) => !isSaid(node));
+  const isBoard = !isStatic && apart.length <= MOST_CARDS;
+  return (isBoard ? apart : nodes).some((node) => !isAutograd(node));
 }
 
 /** Sizes of both kinds, px. */

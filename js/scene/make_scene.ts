@@ -75,7 +75,7 @@ export function makeScene(
   const placed = place(plan, shapes, times, direction, measure, options, card);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group } = nodes[owner];
+    const { id, group, said } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     return {
       index,
@@ -87,6 +87,7 @@ export function makeScene(
       y,
       rank: placed.rank[index],
       shape: shapes[owner],
+      ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
     };
   });

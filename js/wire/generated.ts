@@ -65,8 +65,10 @@ export interface NodeModel {
    * it was made, "x.detach()". User text.
    */
   op: string;
-  /** What the operation is called on a board, "+", "x²", "conv2d 3×3"; null for what is none. */
+  /** What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; null for what is none. */
   sign: string | null;
+  /** Of a constant that is one number and has no name, the operation whose sign says it. */
+  said_by: NodeId | null;
   /** What to write on the node: its name if it has one, else its op. User text. */
   label: string;
   /** The name the user's program gives the tensor(s) this node made, or null. User text. */

@@ -28,7 +28,6 @@ from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
-from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
@@ -120,9 +119,8 @@ class Live:
         """What is drawn."""
         modules = modules_model(self._classes)
         nodes = self.captured.nodes
-        signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
         return graph_model(
-            self.drawn, self._inferred, modules, self._values, signs, boxes=self._boxes
+            self.drawn, self._inferred, modules, self._values, nodes, boxes=self._boxes
         )
 
     @functools.cached_property

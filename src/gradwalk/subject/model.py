@@ -12,7 +12,7 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import predecessors, successors
-from ..graph.signs import sign_at
+from ..graph.signs import board_signs
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
@@ -30,6 +30,7 @@ from ..wire import (
 
 if TYPE_CHECKING:
     import networkx as nx
+    from torch.autograd.graph import Node
 
 FEW = 4
 """So many numbers of a gradient still fit into a picture."""
@@ -42,7 +43,7 @@ def graph_model(
     namespaces: Mapping[int, str] | None = None,
     modules: ModulesModel | None = None,
     values: Mapping[int, Values] | None = None,
-    signs: Sequence[str | None] | None = None,
+    behind: Sequence[Node] = (),
     *,
     boxes: Mapping[int, str] | None = None,
 ) -> GraphModel:
@@ -53,8 +54,7 @@ def graph_model(
         namespaces: The modules of its nodes as far as they are inferred.
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
-        signs: What the operations are called on a board, by node; None for what their names alone
-            say.
+        behind: The autograd nodes behind its first nodes, where there are any.
         boxes: The boxes of operations outside of modules, instead of their namespaces.
 
     Returns:
@@ -64,12 +64,14 @@ def graph_model(
     inferred = namespaces or {}
     spaces = {**inferred, **(boxes or {})}
     known = values or {}
+    signs, said = board_signs(graph, behind)
     nodes: list[NodeModel] = [
         {
             "id": node,
             "kind": data["kind"],
             "op": data["op"],
-            "sign": signs[node] if signs and node < len(signs) else sign_at(graph, node),
+            "sign": signs[node],
+            "said_by": said.get(node),
             "label": label(data),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
