@@ -108,6 +108,38 @@ describe("a card", () => {
     expect(labels.filter(({ cell }) => cell === "total")).toHaveLength(1);
   });
 
+  it("says what a .grad holds, and what that is the sum of", () => {
+    const graph = MODELS["x used three times"]();
+    const { recording } = placed(graph);
+    const { steps, run } = recording;
+    if (!run) throw new Error("There is no run.");
+    const [grown] = run.grads;
+    const value = Number(grown.values);
+    const few = (one: number) => ({ values: one, norm: Math.abs(one) });
+    const told = (more: Partial<typeof grown>) => {
+      const arrived = [{ node: grown.node, ...few(value) }];
+      const grads = [{ ...grown, ...more }];
+      const again = recordingOf(graph, steps, { ...run, arrived, grads });
+      const labels = placeGradients(sceneOf(graph, "left"), again, estimate);
+      const total = labels.filter(({ cell }) => cell === "total");
+      return total.map(({ text, stored, changed, added }) => [text, stored, changed, added]);
+    };
+    const came = boardNumber(value);
+    expect(told({})).toEqual([[came, true, false, undefined]]);
+    expect(told({ before: few(2), ...few(value + 2) })).toEqual([
+      [
+        boardNumber(value + 2),
+        true,
+        false,
+        `2 ${value < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(value))}`,
+      ],
+    ]);
+    expect(told({ before: few(2), ...few(value + 3) })[0][3]).toBeUndefined(); // a hook changed it
+    expect(told({ changed: true, now: few(0.5) })).toEqual([["0.5", true, true, undefined]]);
+    // None by now: what arrived is no `.grad`.
+    expect(told({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
+  });
+
   it("has what has arrived before its node runs, and says so", () => {
     const { labels, scene, recording } = placed(MODELS["h = w * x + b"]());
     const at = (cursor: number) => visibleGradients(labels, scene, { recording, cursor });

@@ -1,9 +1,16 @@
 import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
-import type { CardSize } from "../scene/node_shape";
+import type { CardParts, CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
-import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
+import {
+  addedTo,
+  flowedAt,
+  type Progress,
+  type Recording,
+  runningAt,
+  storedNow,
+} from "../steps/recording";
 import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
@@ -26,6 +33,10 @@ export interface GradientLabel extends Place {
   small?: boolean;
   /** Whether it is a `.grad`. */
   stored?: boolean;
+  /** Whether something has changed it since the pass. */
+  changed?: boolean;
+  /** What it is the sum of, where the pass added to what was there before. */
+  added?: string;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
 }
@@ -135,10 +146,12 @@ export function placeGradients(
 /** The gradient of a node, in the cell of its card; null where there is none to be told. */
 function cellLabel(
   { id, index, x, y, leaf, shape: { card } }: SceneNode,
-  { gradients, stored, ready, step }: Recording,
+  recording: Recording,
   measure: Measure,
 ): GradientLabel | null {
-  const gradient = stored.get(id) ?? gradients.get(id);
+  const { gradients, stored, ready, step } = recording;
+  const held = storedNow({ stored }, id);
+  const gradient = held ?? gradients.get(id);
   if (!card?.grad || !gradient) return null;
   const { size, grad, rows } = card;
   const { values, norm } = gradient;
@@ -153,8 +166,27 @@ function cellLabel(
     cell: rows.length > 0 ? "total" : size,
     small,
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
-    stored: stored.has(id),
+    stored: held !== null,
+    changed: held !== null && stored.get(id)?.changed === true,
+    ...addition(card, text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
   };
+}
+
+/** "4 + 12" beside the "16" of a `.grad`, where the pass added to what was there and there is room for it. */
+function addition(
+  { size, grad, rows }: CardParts,
+  sum: string,
+  parts: [number, number] | null,
+  measure: Measure,
+): Pick<GradientLabel, "added"> {
+  if (!parts || !grad) return {};
+  const [before, came] = parts;
+  const added = `${boardNumber(before)} ${came < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(came))}`;
+  if (rows.length === 0 && size === "full")
+    return measure(added, "cell") < grad.width - 8 ? { added } : {};
+  const words = rows.length > 0 ? `.grad ${added}` : added;
+  const width = measure(words, "cell") + measure(`= ${sum}`, "digits");
+  return width < grad.width - 20 ? { added } : {};
 }
 
 /** What can be said of a gradient in a cell, best first; a single number is never told without its sign. */

@@ -102,6 +102,25 @@ export function stateAt({ step, ready }: Recording, node: number, cursor: number
   return cursor === step[node] ? "running" : "done";
 }
 
+/** What a node's `.grad` holds since the pass, whatever changed it; null where that is not known, or None. */
+export function storedNow({ stored }: Pick<Recording, "stored">, node: number): FewModel | null {
+  const held = stored.get(node);
+  return held?.changed ? held.now : (held ?? null);
+}
+
+/** What was in a `.grad` and what the pass added, where that is the number in it; null for anything else. */
+export function addedTo(
+  { stored, gradients }: Pick<Recording, "stored" | "gradients">,
+  node: number,
+): [before: number, added: number] | null {
+  const held = stored.get(node);
+  const [was, sum] = [held?.before?.values, held?.values];
+  const came = gradients.get(node)?.values;
+  if (typeof was !== "number" || typeof came !== "number" || typeof sum !== "number") return null;
+  // A hook may have changed what is stored: then it is no sum.
+  return Math.abs(was + came - sum) <= 1e-5 * Math.abs(sum) ? [was, came] : null;
+}
+
 /** Whether an edge has carried its gradient when `cursor` steps have run. */
 export function flowedAt({ flows }: Recording, edge: number, cursor: number): boolean {
   return flows[edge] > 0 && flows[edge] <= cursor;

@@ -1,4 +1,5 @@
 import type { FewModel, JsonNumber, Values } from "../wire";
+import { fullNumber } from "./number";
 
 /** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
 export function compactNumber(value: JsonNumber | boolean): string {
@@ -37,6 +38,18 @@ export function boardValues(values: Values): string {
 export function fewText({ values, norm }: FewModel): string {
   if (values !== null) return boardValues(values);
   return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
+}
+
+/** Few numbers in full, with a true minus sign: "[2.333333, −1]"; 0 for -0. */
+export function exactly(values: Values): string {
+  if (Array.isArray(values)) return `[${values.map(exactly).join(", ")}]`;
+  return (values === 0 ? "0" : fullNumber(values)).replaceAll("-", "−");
+}
+
+/** A gradient in full: its numbers when they are few, else its norm. */
+export function exactText({ values, norm }: FewModel): string {
+  if (values !== null) return exactly(values);
+  return norm === null ? "?" : `‖${exactly(norm)}‖`;
 }
 
 /** Nested values on one line: "-4", "[2, 1]". */

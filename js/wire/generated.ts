@@ -193,6 +193,10 @@ export interface GrownModel extends FewModel {
   node: AutogradNodeId;
   /** What it held before the pass; null when it was null. */
   before: FewModel | null;
+  /** Whether something else has changed it since, such as clipping or `zero_grad()`. */
+  changed: boolean;
+  /** What it then holds now; null when it is null. */
+  now: FewModel | null;
 }
 
 /** The gradient of a node's output, all shares added up, where that is not one edge's alone. */

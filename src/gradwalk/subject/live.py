@@ -46,7 +46,7 @@ from .blank import blank_details
 from .details import details
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
-from .stored import Stored
+from .stored import Since, Stored
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -92,6 +92,7 @@ class Live:
         self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
         self._stored = Stored(captured)
+        self._since = Since()
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -152,7 +153,17 @@ class Live:
             if shown is not None and model and not model["grads"] and shown.run is self._seen:
                 model["grads"] = self._stored.grown()
             self._run = shown, model
-        return self._run[1]
+        model = self._run[1]
+        return model and self._since.told(model, self._touched())
+
+    def _touched(self) -> dict[int, torch.Tensor | None]:
+        """The ``.grad`` of the leaves of which something has changed it since the pass."""
+        own = self.grads
+        if own is None:
+            shown = self.recording
+            return self._stored.touched() if shown and shown.run is self._seen else {}
+        tensors = {timeline.node: timeline.tensor() for timeline in own.touched()}
+        return {node: None if one is None else one.grad for node, one in tensors.items()}
 
     @property
     def cursor(self) -> int:

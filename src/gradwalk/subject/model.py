@@ -204,7 +204,8 @@ def run_model(recording: RecordedPass) -> RunModel:
             {"node": node, **few} for node, few in few_of(dict(_added_up(graph, run))).items()
         ],
         "grads": [
-            {"node": one.node, **held[i], "before": before.get(i)} for i, one in enumerate(grown)
+            {**held[i], "node": one.node, "before": before.get(i), "changed": False, "now": None}
+            for i, one in enumerate(grown)
         ],
         "marks": recording.marks,
     }

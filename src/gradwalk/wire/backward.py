@@ -58,6 +58,10 @@ class GrownModel(FewModel):
     node: AutogradNodeId
     before: FewModel | None
     """What it held before the pass; None when it was None."""
+    changed: bool
+    """Whether something else has changed it since, such as clipping or ``zero_grad()``."""
+    now: FewModel | None
+    """What it then holds now; None when it is None."""
 
 
 class ArrivedModel(TypedDict):
