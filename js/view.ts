@@ -109,6 +109,11 @@ export function createView(
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      toggleDerivatives() {
+        choices.derivatives = !choices.derivatives;
+        folder.forget(); // with or without them arrows have another length
+        redraw();
+      },
       toggleFull: () => shell.toggleFull(),
       toggleHelp,
     },
@@ -230,16 +235,19 @@ export function createView(
     graph = given;
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
+    const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
+    const derivatives = isBoard && choices.derivatives;
+    toolbar.setDerivatives(isBoard ? derivatives : null);
+    drawing.mark({ derivatives });
+    const room = { ...arrangement.room, derivatives };
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () =>
-      bestDirection(drawable[1], arrangement.room, measure),
-    );
+    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
     const source = { given: channel.raw("graph"), constants };
-    folder.show(shown, direction, graph, source, arrangement.room);
+    folder.show(shown, direction, graph, source, room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;

@@ -118,6 +118,32 @@ def test_gradients_of_leaves_are_torchs_own(example: Example) -> None:
                 assert shown[node["id"]] == grad.tolist()
 
 
+def one_number(values: Any) -> float | None:
+    while isinstance(values, list) and len(values) == 1:
+        (values,) = values
+    return values if isinstance(values, (int, float)) and not isinstance(values, bool) else None
+
+
+@each_example
+def test_local_derivatives_are_torchs_own(example: Example) -> None:
+    """What is passed on, by what had arrived: the chain rule's factors, which torch computes."""
+    with both(example, watched=True) as (widget, _, _):
+        edges, run = widget.graph["edges"], widget.run
+        passed = dict(zip(run["edges"], map(one_number, run["values"]), strict=True))
+        came = {one["node"]: one_number(one["values"]) for one in [*run["seeds"], *run["arrived"]]}
+        for place, value in passed.items():
+            came.setdefault(edges[place]["target"], value)
+        for node in leaves(widget):
+            widget.selected = node["id"]
+            chain = widget.details["chain"]
+            paths = chain["paths"] if chain else []
+            for factor in (each for path in paths for each in path["factors"]):
+                arrived = came.get(factor["node"])
+                told, truth = passed.get(factor["edge"]), one_number(factor["value"])
+                if arrived and told is not None and truth is not None:
+                    assert told / arrived == pytest.approx(truth, rel=1e-5, abs=1e-9)
+
+
 @each_example
 def test_every_operation_has_a_sign(example: Example) -> None:
     with closing(example.shown(watched=True)) as widget:

@@ -1,13 +1,20 @@
 import type { DirectionChoice } from "../wire";
 
 /** What the reader chose in one widget, and finds in those that follow in the page. */
-export const choices: Choices = { help: false, follows: true, direction: "auto" };
+export const choices: Choices = {
+  help: false,
+  follows: true,
+  direction: "auto",
+  derivatives: false,
+};
 
 interface Choices {
   /** Whether the legend and the keys are shown. */
   help: boolean;
   /** Whether the panel opens by itself while one steps. */
   follows: boolean;
+  /** Whether local derivatives are written on every edge of a board. */
+  derivatives: boolean;
   /** Which way gradients flow where nobody said it in Python. */
   direction: DirectionChoice;
 }

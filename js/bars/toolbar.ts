@@ -7,6 +7,8 @@ interface ToolbarEvents {
   zoom(factor: number): void;
   fit(): void;
   toggleConstants(): void;
+  /** Left out where no local derivatives are drawn. */
+  toggleDerivatives?: () => void;
   toggleFull(): void;
   toggleHelp(): void;
   /** Left out where there is nothing beside the picture to be hidden. */
@@ -22,6 +24,8 @@ interface Toolbar {
   setScale(scale: number): void;
   /** Whether they are drawn; null where the graph has none. */
   setConstants(shown: boolean | null): void;
+  /** Whether they are written on every edge; null where the graph is too large for that. */
+  setDerivatives(shown: boolean | null): void;
   setHelp(open: boolean): void;
   /** Puts what there is no room for behind a button. */
   tighten(): void;
@@ -61,6 +65,16 @@ export function createToolbar(
   const panel =
     togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel);
   constants.hidden = true;
+  const derivatives = button(
+    {
+      label: "Local derivatives",
+      title: "Write on every edge what arrived times the local derivative",
+      icon: ICONS.derivative,
+      pressed: false,
+    },
+    () => events.toggleDerivatives?.(),
+  );
+  derivatives.hidden = true;
   const bar = element(
     "div",
     { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
@@ -73,6 +87,7 @@ export function createToolbar(
     element(
       "span",
       "gw-group",
+      derivatives,
       constants,
       button(
         { label: "Fit the graph", title: "Fit the whole graph (f)", icon: ICONS.fit },
@@ -115,6 +130,10 @@ export function createToolbar(
     setConstants(shown) {
       constants.hidden = shown === null;
       constants.setAttribute("aria-pressed", String(shown === true));
+    },
+    setDerivatives(shown) {
+      derivatives.hidden = shown === null;
+      derivatives.setAttribute("aria-pressed", String(shown === true));
     },
     setHelp(open) {
       help.setAttribute("aria-pressed", String(open));

@@ -6,6 +6,7 @@ import type { Place, Scene, SceneNode } from "../scene/scene";
 import {
   addedTo,
   flowedAt,
+  isOver,
   type Progress,
   type Recording,
   runningAt,
@@ -14,6 +15,7 @@ import {
 import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
+import { type Marks, NO_MARKS } from "./marks";
 
 /** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
 export interface GradientLabel extends Place {
@@ -33,6 +35,8 @@ export interface GradientLabel extends Place {
   small?: boolean;
   /** Whether it is a `.grad`. */
   stored?: boolean;
+  /** Whether it is a product, of the gradient that arrived and the local derivative. */
+  local?: boolean;
   /** Whether something has changed it since the pass. */
   changed?: boolean;
   /** What it is the sum of, where the pass added to what was there before. */
@@ -48,6 +52,8 @@ const WIDEST = 128;
 const ROW_SHARE = 0.55;
 /** Where along an edge its gradient may sit, best first; near the node that it arrives at. */
 const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
+/** The same of a local derivative. */
+const MIDDLE_FIRST = [0.5, 0.42, 0.58, 0.34, 0.66, 0.25, 0.75];
 /** Kept free around a node for the ring of the one that runs, px. */
 const RING = 7;
 
@@ -140,6 +146,19 @@ export function placeGradients(
   for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
   for (const { node, values, norm } of run.grads)
     if (step[node] > 0) beside(node, "grad", values, norm, step[node], 1);
+  for (const [index, [grad, local]] of recording.locals) {
+    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
+    if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) continue;
+    const text = `${boardNumber(grad)} \u00d7 ${boardNumber(local)}`;
+    const found = [false, true]
+      .map((crossing) => obstacles.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, crossing))
+      .find((place) => place !== null);
+    keep(found ?? null, {
+      ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
+      nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
+      from: flows[index],
+    });
+  }
   return labels;
 }
 
@@ -234,13 +253,24 @@ function sumLabel(
 export function visibleGradients(
   labels: readonly GradientLabel[],
   scene: Scene,
-  { recording, cursor }: Progress,
+  progress: Progress,
+  { derivatives, selected }: Pick<Marks, "derivatives" | "selected"> = NO_MARKS,
 ): GradientLabel[] {
+  const { recording, cursor } = progress;
   const running = runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
-  return labels
+  const passes = isOver(progress) ? null : running;
+  const isLocal = ({ local, nodes, edge }: GradientLabel) =>
+    local === true &&
+    flowedAt(recording, edge ?? 0, cursor) &&
+    (derivatives || nodes[0] === passes || (selected !== null && nodes.includes(selected)));
+  const products = labels.filter(isLocal);
+  const written = new Set(products.map(({ edge }) => edge));
+  const others = labels
     .filter(
-      ({ edge, nodes, from, cell }) =>
+      ({ edge, nodes, from, cell, local }) =>
+        !local &&
+        (cell !== undefined || edge === null || !written.has(edge)) &&
         (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
         (few || cell !== undefined || from === 0 || (running !== null && nodes.includes(running))),
     )
@@ -248,6 +278,7 @@ export function visibleGradients(
       const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];
       return arrived ? { ...label, arrived } : label;
     });
+  return [...others, ...products];
 }
 
 /** The gradients to be seen at a cursor; their places are found once per scene and run. */
@@ -257,14 +288,15 @@ export class GradientLayer {
 
   constructor(private readonly measure: Measure) {}
 
-  at(scene: Scene, progress: Progress | null): GradientLabel[] {
+  at(scene: Scene, marks: Marks): GradientLabel[] {
+    const { progress } = marks;
     if (!progress) return [];
     const { recording } = progress;
     if (this.key?.[0] !== scene || this.key[1] !== recording) {
       this.key = [scene, recording];
       this.labels = placeGradients(scene, recording, this.measure);
     }
-    return visibleGradients(this.labels, scene, progress);
+    return visibleGradients(this.labels, scene, progress, marks);
   }
 }
 

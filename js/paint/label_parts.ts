@@ -11,7 +11,14 @@ export function labelParts({ x, y, width, height, text }: Place & { text: string
 }
 
 /** The classes of a gradient that is written somewhere. */
-export function gradientClass({ alarming, cell, small, stored, arrived }: GradientLabel): string {
+export function gradientClass({
+  alarming,
+  cell,
+  small,
+  stored,
+  arrived,
+  local,
+}: GradientLabel): string {
   return [
     "gw-gradient",
     alarming && "is-alarming",
@@ -19,6 +26,7 @@ export function gradientClass({ alarming, cell, small, stored, arrived }: Gradie
     small && "is-small",
     stored && "is-stored",
     arrived && "is-arrived",
+    local && "is-local",
   ]
     .filter(Boolean)
     .join(" ");

@@ -19,11 +19,11 @@ import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
-import { fitView, type Size } from "./views";
+import { fitView, type Room, type Size } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
-  room?: Size | undefined;
+  room?: Room | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -34,6 +34,9 @@ interface SceneOptions {
 
 /** Between cards, px: there is room for a number on an arrow. */
 const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
+
+/** The same where its local derivative is written on each arrow. */
+const DERIVATIVE_GAP = 92;
 
 const BOARD_SCALE = 0.8;
 /** Where large cards would be shown smaller than this, small ones say more. */
@@ -223,7 +226,9 @@ function place(
   const gaps = {
     nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
     rankGap: card
-      ? CARD_GAPS[card].rank
+      ? room?.derivatives
+        ? DERIVATIVE_GAP
+        : CARD_GAPS[card].rank
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,

@@ -6,6 +6,7 @@ import type {
   NodeState,
   RunModel,
   StepModel,
+  Values,
 } from "../wire";
 
 /** A recorded backward pass, looked up by node and by edge. */
@@ -24,6 +25,8 @@ export interface Recording {
   gradients: ReadonlyMap<number, FewModel>;
   /** What the `.grad` of leaves, and of what retains it, held after their steps. */
   stored: ReadonlyMap<number, GrownModel>;
+  /** Per edge between two single numbers, what arrived at its start, and what that was multiplied with. */
+  locals: ReadonlyMap<number, readonly [grad: number, local: number]>;
   /** Edges whose gradient is all that arrives at their end. */
   alone: ReadonlySet<number>;
   /** Nodes with an error or where NaN or Inf is born. */
@@ -61,7 +64,31 @@ export function recordingOf(
   const marks = new Map<number, MarkModel[]>();
   for (const mark of run?.marks ?? [])
     marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
-  return { steps, run, step, ready, flows, passed, ...gradientsIn(graph, run), stored, marks };
+  const flowed = gradientsIn(graph, run);
+  const locals = localsIn(graph, run, flowed.gradients);
+  return { steps, run, step, ready, flows, passed, ...flowed, locals, stored, marks };
+}
+
+/** The local derivatives: backward is linear, so each is what was passed on by what had arrived. */
+function localsIn(
+  { edges }: GraphModel,
+  run: RunModel | null,
+  gradients: ReadonlyMap<number, FewModel>,
+): Recording["locals"] {
+  const locals = new Map<number, readonly [number, number]>();
+  run?.edges.forEach((edge, i) => {
+    const grad = oneNumber(gradients.get(edges[edge].source)?.values ?? null);
+    const passed = oneNumber(run.values[i]);
+    // Of a gradient that was 0 nothing can be told.
+    if (grad !== null && passed !== null && grad !== 0) locals.set(edge, [grad, passed / grad]);
+  });
+  return locals;
+}
+
+/** The one number that a tensor holds; null of others. */
+function oneNumber(values: Values | null): number | null {
+  if (Array.isArray(values)) return values.length === 1 ? oneNumber(values[0]) : null;
+  return typeof values === "number" ? values : null;
 }
 
 /** What arrives at each node, and along which edges alone. */
