@@ -14,6 +14,8 @@ export function compactNumber(value: JsonNumber | boolean): string {
   return `${Number(digits)}e${exponent.replace("+", "")}`;
 }
 
+const MOST_IN_ROWS = 16;
+
 /** A number as on a board: four digits, no zeros at the end, a true minus sign; 0 for -0. */
 export function boardNumber(value: JsonNumber | boolean): string {
   if (typeof value !== "number") return compactNumber(value);
@@ -27,6 +29,14 @@ export function boardNumber(value: JsonNumber | boolean): string {
       : `${Number(digits)}e${exponent.replace("+", "")}`;
   }
   return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
+}
+
+/** The same of a matrix, a line for each of its rows; null for anything else, and for more than 16 numbers. */
+export function boardRows(values: Values): string[] | null {
+  if (!Array.isArray(values) || values.length < 2 || !values.every(Array.isArray)) return null;
+  const rows: Values[][] = values;
+  if (rows.flat().length > MOST_IN_ROWS || rows.some((row) => row.some(Array.isArray))) return null;
+  return rows.map(boardValues);
 }
 
 /** The same of few numbers: "[2, −1]". */
@@ -74,6 +84,6 @@ export function gradientTexts(
   norm: JsonNumber | null,
   word: string,
 ): string[] {
-  const texts = values === null ? [] : [`${word} ${compactValues(values)}`.trim()];
+  const texts = values === null ? [] : [`${word} ${boardValues(values)}`.trim()];
   return norm === null ? texts : [...texts, `${word} norm ${compactNumber(norm)}`.trim()];
 }

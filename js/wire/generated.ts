@@ -182,7 +182,7 @@ export interface SeedModel {
   norm: JsonNumber | null;
 }
 
-/** A gradient in few numbers: its values if it has at most four, and its norm. */
+/** A gradient in few numbers: its values if it has at most six, and its norm. */
 export interface FewModel {
   values: Values | null;
   norm: JsonNumber | null;
@@ -216,7 +216,7 @@ export interface MarkModel {
 /**
  * What flowed in the backward pass whose steps are shown, in few numbers. `edges`, `values` and
  * `norms` are aligned: one entry per edge that carried a gradient. `values` has the numbers of
- * gradients of at most four, null of larger ones.
+ * gradients of at most six, null of larger ones.
  */
 export interface RunModel {
   run: Count;
@@ -224,7 +224,7 @@ export interface RunModel {
   seeds: SeedModel[];
   /** Places in `edges` of the graph. */
   edges: GradientEdgePlace[];
-  /** Numbers of gradients of at most four, null of larger ones. */
+  /** Numbers of gradients of at most six, null of larger ones. */
   values: (Values | null)[];
   norms: (JsonNumber | null)[];
   /** Of nodes that several edges lead to, or at which a hook changed what had arrived. */

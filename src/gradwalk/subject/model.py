@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from torch.autograd.graph import Node
 
-FEW = 4
+FEW = 6
 """So many numbers of a gradient still fit into a picture."""
 
 _Key = TypeVar("_Key")
@@ -257,7 +257,7 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
 
 
 def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
-    """The values of those gradients that have at most four, and the norm of each."""
+    """The values of those gradients that have at most six, and the norm of each."""
     found = zip(gradients.items(), norms(list(gradients.values())), strict=True)
     return {
         key: {"values": _values(kept), "norm": None if norm is None else json_number(norm)}
@@ -266,7 +266,7 @@ def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
 
 
 def _values(kept: Kept) -> Values | None:
-    """The numbers of a gradient that has at most four."""
+    """The numbers of a gradient that has at most six."""
     if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > FEW:
         return None
     return plain_values(kept.tensor)
