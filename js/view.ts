@@ -27,10 +27,10 @@ import { Way } from "./interact/way";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { MOST_CARDS } from "./scene/card";
+import { drawsConstants, MOST_CARDS } from "./scene/card";
 import { foldedIn } from "./scene/members";
 import { outputNames } from "./scene/node_words";
-import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
+import { graphName, leafCount, shownGraph } from "./scene/shown_graph";
 import { isOver, runningAt } from "./steps/recording";
 import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
@@ -118,6 +118,11 @@ export function createView(
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      toggleDerivatives() {
+        choices.derivatives = !choices.derivatives;
+        folder.forget(); // with or without them arrows have another length
+        redraw();
+      },
       toggleFull: () => shell.toggleFull(),
       toggleHelp,
       leaveTo: (depth) => way.leave(depth),
@@ -253,15 +258,18 @@ export function createView(
     graph = given;
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
-    toolbar.setConstants(hasConstants(graph) ? constants : null);
+    const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
+    const derivatives = isBoard && choices.derivatives;
+    toolbar.setDerivatives(isBoard ? derivatives : null);
+    drawing.mark({ derivatives });
+    const room = { ...arrangement.room, derivatives };
+    toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () =>
-      bestDirection(drawable[1], arrangement.room, measure),
-    );
+    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
     const source = { given: channel.raw("graph"), constants, torchNames };
-    folder.show(shown, direction, graph, source, arrangement.room);
+    folder.show(shown, direction, graph, source, room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;

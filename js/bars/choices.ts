@@ -8,6 +8,7 @@ export const choices: Choices = {
   direction: "auto",
   colour: "none",
   torchNames: false,
+  derivatives: false,
 };
 
 interface Choices {
@@ -15,6 +16,8 @@ interface Choices {
   help: boolean;
   /** Whether the panel opens by itself while one steps. */
   follows: boolean;
+  /** Whether local derivatives are written on every edge of a board. */
+  derivatives: boolean;
   /** Which way gradients flow where nobody said it in Python. */
   direction: DirectionChoice;
   /** What colours say, where it is known. */

@@ -8,6 +8,8 @@ interface ToolbarEvents {
   zoom(factor: number): void;
   fit(): void;
   toggleConstants(): void;
+  /** Left out where no local derivatives are drawn. */
+  toggleDerivatives?: () => void;
   toggleFull(): void;
   toggleHelp(): void;
   /** Back out of the boxes that were gone into, until so many are left. */
@@ -29,6 +31,8 @@ interface Toolbar {
   setScale(scale: number): void;
   /** Whether they are drawn; null where the graph has none. */
   setConstants(shown: boolean | null): void;
+  /** Whether they are written on every edge; null where the graph is too large for that. */
+  setDerivatives(shown: boolean | null): void;
   setHelp(open: boolean): void;
   /** Leaves out, step by step, what there is no room for. */
   tighten(): void;
@@ -77,6 +81,16 @@ export function createToolbar(
   const panel =
     togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel);
   constants.hidden = true;
+  const derivatives = button(
+    {
+      label: "Local derivatives",
+      title: "Write on every edge what arrived times the local derivative",
+      icon: ICONS.derivative,
+      pressed: false,
+    },
+    () => events.toggleDerivatives?.(),
+  );
+  derivatives.hidden = true;
   const bar = element(
     "div",
     { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
@@ -85,7 +99,7 @@ export function createToolbar(
     flow,
     element("span", "gw-spacer"),
     colours,
-    element("span", "gw-group gw-group-find", searchBox.element, view, constants),
+    element("span", "gw-group gw-group-find", searchBox.element, view, derivatives, constants),
     element(
       "span",
       "gw-group gw-group-zoom",
@@ -155,6 +169,10 @@ export function createToolbar(
     setConstants(shown) {
       constants.hidden = shown === null;
       constants.setAttribute("aria-pressed", String(shown === true));
+    },
+    setDerivatives(shown) {
+      derivatives.hidden = shown === null;
+      derivatives.setAttribute("aria-pressed", String(shown === true));
     },
     setHelp(open) {
       help.setAttribute("aria-pressed", String(open));

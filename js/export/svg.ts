@@ -52,7 +52,7 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     page,
   );
   const marks = marksOf(autograd, options);
-  const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
+  const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const ground = groundOf(scene, gradients);
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([

@@ -436,7 +436,7 @@ export class Drawing {
     const { scene } = this;
     if (!scene) return null;
     const marks = { ...this.marks, hovered: null, focused: null };
-    const gradients = this.painting.gradients.at(scene, marks.progress);
+    const gradients = this.painting.gradients.at(scene, marks);
     const copy = (part: SVGGElement) => [part.cloneNode(true) as SVGElement];
     return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
   }

@@ -152,7 +152,7 @@ export const TABLE: readonly Row[] = [
   [fill("op"), "is-arrived gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
-  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label"],
+  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label", "gw-cell.is-near gw-cell-label"],
   [fontOf("number"), "gw-cell.is-full text"],
   [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],

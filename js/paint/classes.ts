@@ -1,4 +1,4 @@
-import { holds, membersOf } from "../scene/members";
+import { allIn, holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
@@ -34,7 +34,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
       : found;
   const { freed, selected, hits, hit, tint } = marks;
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
-  const isHit = hits !== null && some(hits);
+  const isHit = hits !== null && allIn(node).some((member) => hits.has(member));
   const flags: [boolean, string][] = [
     [leaf, "gw-leaf"],
     [!leaf && !quiet, "gw-op"],

@@ -59,7 +59,7 @@ export class SvgPainter {
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
-      .data(gradients, (label) => `${label.key} ${label.text} ${label.x} ${label.y}`)
+      .data(gradients, (label) => keyOf(label))
       .join((enter) =>
         enter.append("g").each(function (label) {
           this.append(...gradientParts(label).map(makePart));
@@ -91,4 +91,9 @@ function paintEdges(
     this.append(...edgeParts(edge, heading, isStatic).map(makePart));
   });
   return groups;
+}
+
+/** What its parts depend on. */
+function keyOf({ key, text, x, y, stored, changed, added }: GradientLabel): string {
+  return [key, text, x, y, stored, changed, added].join(" ");
 }

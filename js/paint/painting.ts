@@ -169,7 +169,7 @@ export class Painting {
           edges: index.edgesIn(around).map((i) => scene.edges[i]),
         }
       : highlighted(scene, marks);
-    const gradients = view.k < mapScale(scene) ? [] : this.gradients.at(scene, marks.progress);
+    const gradients = view.k < mapScale(scene) ? [] : this.gradients.at(scene, marks);
     this.elements.draw(scene, nodes, edges, marks, gradients, view.k);
     if (isNear) this.frames.draw(scene, around, view.k, marks.module);
     else this.frames.clear();

@@ -1,6 +1,8 @@
 import type { Measure, Style } from "../text/measure";
+import type { GraphModel } from "../wire";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
+import { isAutograd, isSaid } from "./shown_graph";
 
 /** A graph of more nodes is not drawn as cards. */
 export const MOST_CARDS = 60;
@@ -11,6 +13,13 @@ const MOST_FULL = 9;
 export function cardSize(count: number, isStatic: boolean): CardSize | null {
   if (isStatic || count > MOST_CARDS) return null;
   return count <= MOST_FULL ? "full" : "near";
+}
+
+/** Whether constants or cuts are drawn that could be hidden: on a board a number in a sign is not drawn by itself. */
+export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean {
+  const apart = nodes.filter((node) => !isSaid(node));
+  const isBoard = !isStatic && apart.length <= MOST_CARDS;
+  return (isBoard ? apart : nodes).some((node) => !isAutograd(node));
 }
 
 /** Sizes of both kinds, px. */
@@ -24,6 +33,8 @@ const SUM = 18;
 const MOST_ADDED = 3;
 /** Width of a small card where it is written, px. */
 const LEAST_ADDED = 92;
+/** Height of a row of a matrix, px. */
+const LINE = 16;
 /** Width of a leaf that adds up in rows, px. */
 const LEDGER = 132;
 
@@ -54,17 +65,17 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
   const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
-  const [value, style] = shownValue(words, "number");
+  const [lines, style] = shownLines(words, "number");
   const width = even(
     Math.max(
       least,
       leastWidth,
       signWidth + beside + 2 * pad,
-      2 * (measure(value, style) + 2 * pad),
+      2 * (widest(lines, style, measure) + 2 * pad),
     ),
   );
   const added = addedUp(words);
-  const height = header + row + (added ? SUM - 6 : 0);
+  const height = header + Math.max(row + (added ? SUM - 6 : 0), 32 + lines.length * LINE);
   const top = -height / 2;
   const left = -width / 2 + pad;
   const texts: Text[] = [];
@@ -85,7 +96,10 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const label = top + header + 17;
   texts.push(text("value", "cell", -width / 4, label, "middle"));
   texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
-  texts.push(text(value, style, -width / 4, top + header + 46, "middle"));
+  const first = lines.length > 1 ? 38 : 46;
+  lines.forEach((line, i) => {
+    texts.push(text(line, style, -width / 4, top + header + first + i * LINE, "middle"));
+  });
   return {
     width,
     height,
@@ -112,16 +126,17 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const sign = leaf ? "" : (words.sign ?? words.title);
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
-  const [value, style] = shownValue(words, "digits");
+  const [lines, style] = shownLines(words, "digits");
   const width = even(
     Math.max(
       least,
       leastWidth,
       measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
-      measure(value, style) + 2 * pad,
+      widest(lines, style, measure) + 2 * pad,
     ),
   );
-  const height = header + 2 * row + added;
+  const held = row + (lines.length - 1) * LINE;
+  const height = header + held + row + added;
   const top = -height / 2;
   const right = width / 2 - pad;
   const texts: Text[] = [];
@@ -132,7 +147,9 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
         ? head(name, "title", -width / 2 + pad, top + 17.5)
         : head(name, "label", right, top + 17.5, "end"),
     );
-  texts.push(text(value, style, right, top + header + 15.5, "end"));
+  lines.forEach((line, i) => {
+    texts.push(text(line, style, right, top + header + 15.5 + i * LINE, "end"));
+  });
   return {
     width,
     height,
@@ -142,7 +159,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       size: "near",
       header,
       rules: [[-width / 2, top + header, width / 2, top + header]],
-      grad: { x: 0, y: top + header + 1.5 * row + added / 2, width, height: row + added },
+      grad: { x: 0, y: top + header + held + (row + added) / 2, width, height: row + added },
       sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
       rows: [],
     },
@@ -221,25 +238,41 @@ function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
 function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { quiet, pad } = SIZES[size];
   const isFull = size === "full";
-  const [value, style] = shownValue(words, isFull ? "number" : "digits");
-  const isNamed = words.title.replaceAll("-", "\u2212") !== value;
+  const [lines, style] = shownLines(words, isFull ? "number" : "digits");
+  const more = (lines.length - 1) * LINE;
+  const isValue =
+    words.title.replaceAll("-", "\u2212") === words.value ||
+    (words.rows && words.title.startsWith("["));
+  const isNamed = !isValue;
   const named: Style = isFull ? "card" : "title";
   const width = even(
     Math.max(
       quiet[0],
       leastWidth,
       (isNamed ? measure(words.title, named) : 0) + 2 * pad,
-      measure(value, style) + 2 * pad,
+      widest(lines, style, measure) + 2 * pad,
     ),
   );
-  const height = isNamed ? quiet[1] : quiet[1] * 0.6;
+  const height = (isNamed ? quiet[1] : quiet[1] * 0.6) + more;
+  const last = isNamed ? height / 2 - (isFull ? 18 : 10) : (isFull ? 8 : 4.5) + more / 2;
+  const numbers = lines.map((line, i) =>
+    text(line, style, 0, last - (lines.length - 1 - i) * LINE, "middle"),
+  );
   const texts = isNamed
-    ? [
-        text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"),
-        text(value, style, 0, height / 2 - (isFull ? 18 : 10), "middle"),
-      ]
-    : [text(value, style, 0, isFull ? 8 : 4.5, "middle")];
+    ? [text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"), ...numbers]
+    : numbers;
   return { width, height, flagHeight: 0, texts };
+}
+
+/** The same, or the rows of a matrix below each other. */
+function shownLines(words: NodeWords, style: Style): [readonly string[], Style] {
+  if (words.rows) return [words.rows, "digits"];
+  const [value, shown] = shownValue(words, style);
+  return [[value], shown];
+}
+
+function widest(lines: readonly string[], style: Style, measure: Measure): number {
+  return Math.max(...lines.map((line) => measure(line, style)));
 }
 
 /** What stands for the value: the number, else the shape. */

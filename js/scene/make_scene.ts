@@ -22,11 +22,11 @@ import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
-import { fitView, type Size } from "./views";
+import { fitView, type Room } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
-  room?: Size | undefined;
+  room?: Room | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -74,7 +74,7 @@ export function makeScene(
   const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group } = nodes[owner];
+    const { id, group, said } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     return {
       index,
@@ -86,6 +86,7 @@ export function makeScene(
       y,
       rank: placed.rank[index],
       shape: shapes[owner],
+      ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
     };
   });

@@ -8,13 +8,16 @@ import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocke
 import { HEADER, titleWidth } from "./frame";
 import type { CardSize, NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
-import { fitView, type Size } from "./views";
+import { fitView, type Room, type Size } from "./views";
 
 /** Between cards, px: there is room for a number on an arrow. */
 const CARD_GAPS = {
   full: { node: 36, rank: 64, dock: 48 },
   near: { node: 16, rank: 20, dock: 24 },
 };
+
+/** Between two columns where a local derivative is written on each arrow, px. */
+const DERIVATIVE_GAP = 92;
 
 /** So much wider is the gap between two columns of cards for each crossing in it, px: bundles untangle. */
 const CROSS_GAP = 8;
@@ -39,7 +42,7 @@ const LEGIBLE = 0.75;
 const LEAST_READ = 0.6;
 
 interface PlaceOptions {
-  room?: Size | undefined;
+  room?: Room | undefined;
   cache?: ContentCache | undefined;
 }
 
@@ -72,7 +75,7 @@ export function place(
   let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
-  if (scale(best) < LEGIBLE) {
+  if (scale(best) < LEGIBLE && !room.derivatives) {
     const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
     best = laidOut(drawable, docks, measure, options, dense);
     if (scale(best) >= LEGIBLE) return best;
@@ -123,7 +126,9 @@ function laidOut(
   const gaps = {
     nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
     rankGap: card
-      ? CARD_GAPS[card].rank
+      ? room?.derivatives
+        ? DERIVATIVE_GAP
+        : CARD_GAPS[card].rank
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,

@@ -21,6 +21,8 @@ interface PlanNode {
   frame: number;
   /** Path of the module of which it is the only operation, where no frame says so. */
   module?: string;
+  /** Constants that its sign says, which are not drawn themselves. */
+  said?: readonly number[];
 }
 
 /** A closed group, or a row of them that are alike, drawn as one box. */

@@ -14,6 +14,12 @@ export interface Size {
   height: number;
 }
 
+/** What a picture is made for. */
+export interface Room extends Size {
+  /** Whether the local derivatives are to be written on the arrows of a board, which then are longer. */
+  derivatives?: boolean;
+}
+
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
 /** What was gone into may be a little larger. */

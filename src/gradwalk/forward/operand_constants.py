@@ -193,7 +193,8 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         cuts = (alias_of(leaf),)
     values = None
     with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
-        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED
+        # What was changed in place since is not what the operation took.
+        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
         if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
     return Constant(

@@ -28,7 +28,6 @@ from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
-from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
@@ -48,7 +47,7 @@ from .details import details
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
-from .stored import Stored
+from .stored import Since, Stored
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -94,6 +93,7 @@ class Live:
         self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
         self._stored = Stored(captured)
+        self._since = Since()
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -121,9 +121,8 @@ class Live:
         """What is drawn."""
         modules = modules_model(self._classes)
         nodes = self.captured.nodes
-        signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
         return graph_model(
-            self.drawn, self._inferred, modules, self._values, signs, boxes=self._boxes
+            self.drawn, self._inferred, modules, self._values, nodes, boxes=self._boxes
         )
 
     @functools.cached_property
@@ -155,7 +154,17 @@ class Live:
             if shown is not None and model and not model["grads"] and shown.run is self._seen:
                 model["grads"] = self._stored.grown()
             self._run = shown, model
-        return self._run[1]
+        model = self._run[1]
+        return model and self._since.told(model, self._touched())
+
+    def _touched(self) -> dict[int, torch.Tensor | None]:
+        """The ``.grad`` of the leaves of which something has changed it since the pass."""
+        own = self.grads
+        if own is None:
+            shown = self.recording
+            return self._stored.touched() if shown and shown.run is self._seen else {}
+        tensors = {timeline.node: timeline.tensor() for timeline in own.touched()}
+        return {node: None if one is None else one.grad for node, one in tensors.items()}
 
     @property
     def cursor(self) -> int:
