@@ -97,8 +97,17 @@ def sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None = None) -> st
         behind: The autograd node behind it, where there is one.
 
     Returns:
-        Its sign, with the exponent of a power and the size of a kernel; None for what is no
-        operation.
+        Its sign, with the exponent of a power, and the window of a convolution or a pooling: its
+        size, and its step where that is not 1, "max pool 3×3 /2"; None for what is no operation.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import capture
+        >>> layer = torch.nn.Conv2d(3, 8, 7, stride=2)
+        >>> y = layer(torch.ones(1, 3, 16, 16))
+        >>> sign_at(capture(y), 0, y.grad_fn)
+        'conv2d 7×7 /2'
     """
     data = graph.nodes[node]
     if data["kind"] != "op":
@@ -107,7 +116,9 @@ def sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None = None) -> st
     if sign == "( )ⁿ" and behind is not None:
         return _power(getattr(behind, "_saved_exponent", None)) or sign
     if sign == "conv":
-        return f"{sign}{_kernel(graph, node)}"
+        return f"{sign}{kernel}{_step(behind)}" if (kernel := _kernel(graph, node)) else sign
+    if sign in ("max pool", "avg pool"):
+        return f"{sign}{_window(behind)}"
     return sign
 
 
@@ -127,3 +138,26 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
         if argument == "weight" and shape is not None and len(shape) > 2:
             return f"{len(shape) - 2}d {'×'.join(map(str, shape[2:]))}"
     return ""
+
+
+def _window(behind: Node | None) -> str:
+    """How large the window of a pooling is, and its step: " 3×3 /2"."""
+    size = _sizes(behind, "kernel_size")
+    return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
+
+
+def _step(behind: Node | None) -> str:
+    """The step of a window, " /2", where it is not 1; of a transposed convolution " ↑2"."""
+    # A pooling without a step goes on by the size of its window.
+    step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
+    if all(size == 1 for size in step):
+        return ""
+    arrow = "↑" if getattr(behind, "_saved_transposed", False) else "/"
+    alike = step[:1] if len(set(step)) == 1 else step
+    return f" {arrow}{'×'.join(map(str, alike))}"
+
+
+def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
+    """Sizes that a node keeps, one per dimension; none where it keeps none."""
+    found = getattr(behind, f"_saved_{name}", ())
+    return tuple(found) if isinstance(found, (tuple, list)) else ()
