@@ -25,6 +25,7 @@ import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
 import { MOST_CARDS } from "./scene/card";
+import { emptiestCorner } from "./scene/corners";
 import { foldedIn } from "./scene/members";
 import { flagsOf } from "./scene/node_words";
 import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
@@ -155,11 +156,8 @@ export function createView(
   let size = "";
   let hasPlace = false;
   const arrangement = new Arrangement(drawing, panel.element);
-  drawing.element.append(
-    progress.element,
-    element("div", "gw-corner", viewBar.key, states),
-    bar.notes,
-  );
+  const corner = element("div", "gw-corner", viewBar.key, states);
+  drawing.element.append(progress.element, corner, bar.notes);
   shell.fill(
     host,
     toolbar.element,
@@ -184,6 +182,7 @@ export function createView(
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
+    placeKey();
   });
 
   function select(id: number | null, module: readonly string[] | null = null): void {
@@ -195,9 +194,20 @@ export function createView(
 
   function showFolding(): void {
     viewBar.update();
+    placeKey();
     if (graph) showLegend();
     showDetails();
     toolbar.tighten();
+  }
+
+  /** The key of the colours covers as little of the picture as it can. */
+  function placeKey(): void {
+    const { scene, view, stage } = drawing;
+    const { offsetWidth: width, offsetHeight: height } = corner;
+    if (!scene || width === 0 || stage.width === 0) return;
+    const { top, right } = emptiestCorner(scene, view, stage, { width, height });
+    corner.classList.toggle("is-top", top);
+    corner.classList.toggle("is-right", right);
   }
 
   function toggleHelp(): void {
@@ -234,12 +244,11 @@ export function createView(
     const chosen = channel.get("direction");
     hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () =>
-      bestDirection(drawable[1], arrangement.room, measure),
-    );
+    const room = arrangement.roomFor(graph);
+    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
     const source = { given: channel.raw("graph"), constants };
-    folder.show(shown, direction, graph, source, arrangement.room);
+    folder.show(shown, direction, graph, source, room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
@@ -284,6 +293,7 @@ export function createView(
     if (progress?.recording !== before?.recording) {
       showLegend();
       viewBar.update();
+      placeKey();
     }
     showDetails();
     const running = progress && runningAt(progress.recording, progress.cursor);

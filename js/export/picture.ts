@@ -7,9 +7,10 @@ import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradients";
 import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
 import type { Marks } from "../paint/marks";
-import { nodeParts, stepParts } from "../paint/node_parts";
+import { alarmParts, nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import { stepOf } from "../paint/phases";
+import { tileAt, tileParts } from "../paint/tiles";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { GraphModel } from "../wire";
 
@@ -57,6 +58,8 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
     ...nodeParts(node),
+    ...tileParts(node, tileAt(node, marks)?.text ?? null),
+    ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ]);
 }

@@ -1,3 +1,4 @@
+import { tileGrads } from "../colours/tile_grads";
 import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
@@ -51,7 +52,10 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     whole,
     page,
   );
-  const marks = marksOf(autograd, options);
+  const seen = marksOf(autograd, options);
+  const recording = seen.progress?.recording;
+  const tiles = recording ? tileGrads(graph, scene, recording).tiles : null;
+  const marks = { ...seen, tiles };
   const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
   const ground = groundOf(scene, gradients);
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);

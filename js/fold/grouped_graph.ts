@@ -62,13 +62,14 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
     if (at >= 0 && visible.nodes[at].kind !== "node") members[at].push(v);
   });
   return {
-    nodes: visible.nodes.map(({ kind, node, groups }, at) => ({
+    nodes: visible.nodes.map(({ kind, node, groups, also }, at) => ({
       id: node,
       group:
         kind === "node"
           ? null
           : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
       frame: boxes.box[at],
+      ...(also && { also }),
     })),
     edges: visible.edges.map((edge) => {
       const [first] = edge.edges;

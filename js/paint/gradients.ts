@@ -3,7 +3,7 @@ import { edgesOf } from "../scene/members";
 import type { CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
-import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
+import { flowedAt, isOver, type Progress, type Recording, runningAt } from "../steps/recording";
 import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
@@ -28,6 +28,8 @@ export interface GradientLabel extends Place {
   stored?: boolean;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
+  /** Whether it is only told while a node runs that it belongs to: beside boxes, whose own number says more. */
+  passing?: boolean;
 }
 
 /** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
@@ -85,7 +87,9 @@ export function placeGradients(
     if (target.shape.card?.sum) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
-    const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
+    const between = [scene.nodes[edge.source], target];
+    const ends = between.map(({ id }) => id);
+    const passing = between.some(({ shape }) => shape.tile) && run.values[i] === null;
     for (const crossing of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
@@ -98,6 +102,7 @@ export function placeGradients(
           edge: index,
           nodes: ends,
           from: flows[index],
+          ...(passing && { passing }),
         });
         return;
       }
@@ -204,13 +209,16 @@ export function visibleGradients(
   scene: Scene,
   { recording, cursor }: Progress,
 ): GradientLabel[] {
-  const running = runningAt(recording, cursor);
+  const running = isOver({ recording, cursor }) ? null : runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
   return labels
     .filter(
-      ({ edge, nodes, from, cell }) =>
+      ({ edge, nodes, from, cell, passing }) =>
         (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
-        (few || cell !== undefined || from === 0 || (running !== null && nodes.includes(running))),
+        ((few && !passing) ||
+          cell !== undefined ||
+          from === 0 ||
+          (running !== null && nodes.includes(running))),
     )
     .map((label) => {
       const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];

@@ -27,8 +27,21 @@ export interface Marks {
     /** What the colour of a node says. */
     words(node: SceneNode): string | null;
   } | null;
+  /** By the index of a closed box, what arrived at its parameters. */
+  tiles: ReadonlyMap<number, TileGrad> | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
+}
+
+/** The gradient of the parameters in a closed box. */
+export interface TileGrad {
+  /** Its norm, as it is written. */
+  text: string;
+  /** The class of its colour; "" for none. */
+  tint: string;
+  /** How many steps have to run before all of it is there. */
+  from: number;
+  words: string;
 }
 
 export const NO_MARKS: Marks = {
@@ -44,5 +57,6 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
   tint: null,
+  tiles: null,
   alarms: null,
 };

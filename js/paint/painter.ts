@@ -7,9 +7,10 @@ import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
 import { gradientClass, gradientParts } from "./label_parts";
 import type { Marks } from "./marks";
-import { paintAlarm, paintNode, paintStep } from "./paint_node";
+import { paintAlarm, paintNode, paintStep, paintTile } from "./paint_node";
 import { makePart } from "./parts";
 import { stepOf } from "./phases";
+import { tileAt } from "./tiles";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
@@ -47,6 +48,7 @@ export class SvgPainter {
       .join((enter) => enter.append("g").each(paintNode))
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
+        paintTile(this, node, tileAt(node, marks)?.text ?? null);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, stepOf(node, marks));
       });

@@ -1,8 +1,9 @@
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group }: SceneNode): readonly number[] {
-  return group ? group.members : [id];
+export function membersOf({ id, group, also }: SceneNode): readonly number[] {
+  if (group) return group.members;
+  return also ? [id, ...also] : [id];
 }
 
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
@@ -27,8 +28,9 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group }: SceneNode, node: number | null): boolean {
-  return node !== null && (group ? group.members.includes(node) : id === node);
+export function holds({ id, group, also }: SceneNode, node: number | null): boolean {
+  if (node === null) return false;
+  return group ? group.members.includes(node) : id === node || also?.includes(node) === true;
 }
 
 /** What of a picture stands for several nodes or edges. */
