@@ -69,6 +69,10 @@ export const TABLE: readonly Row[] = [
   [fill("stage"), "gw-ground"],
   [{ ...fill("text"), ...font(600, 13) }, "gw-still-label"],
 
+  // The key of the colours, in files
+  [area("tint", "op-rule", 0.6), "gw-key-step"],
+  [{ ...fill("dim"), ...fontOf("cell") }, "gw-key-text"],
+
   // Edges
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],

@@ -55,7 +55,7 @@ const COUNT_UNITS = ["K", "M", "G", "T"];
 /** A norm in three digits, with the zeros that are among them: "10.0", "0.575", "4.22e\u22125"; 0 for none. */
 export function normText(norm: number): string {
   if (norm === 0) return "0";
-  if (!Number.isFinite(norm)) return "NaN";
+  if (!Number.isFinite(norm)) return "NaN or Inf";
   if (norm >= 1e-3 && norm < 1e5)
     return Number(norm.toPrecision(3)) >= 1000 ? norm.toFixed(0) : norm.toPrecision(3);
   return norm.toExponential(2).replace("+", "").replace("-", "\u2212");
