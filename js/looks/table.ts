@@ -123,7 +123,7 @@ export const TABLE: readonly Row[] = [
   [fill("root"), "gw-root.gw-op gw-box"],
   [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
   [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
-  [area("op", "op-rule", 1.2), "gw-layer gw-box", "gw-round gw-box"],
+  [area("op", "op-rule", 1.2), "gw-single gw-box", "gw-round gw-box"],
   [stroke("grad", 1.6), "gw-round.is-reached gw-box", "gw-round.is-done gw-box"],
   // What the reader does with it shows on top.
   [stroke("accent"), "gw-node.is-near gw-box"],
@@ -261,12 +261,12 @@ export const TABLE: readonly Row[] = [
   [area("op", "frame-rule"), "gw-frame-sign rect", "gw-open-sign rect"],
   [{ ...line("dim", 1.5), "stroke-linecap": "round" }, "gw-frame-sign path", "gw-open-sign path"],
   // A layer is seldom opened: only who points at it sees how.
-  [HIDDEN, "gw-layer gw-open-sign"],
+  [HIDDEN, "gw-single gw-open-sign"],
   [
     SHOWN,
-    "gw-layer.is-hovered gw-open-sign",
-    "gw-layer.is-focused gw-open-sign",
-    "gw-layer.is-selected gw-open-sign",
+    "gw-single.is-hovered gw-open-sign",
+    "gw-single.is-focused gw-open-sign",
+    "gw-single.is-selected gw-open-sign",
   ],
 
   // Graphs side by side: what others lack lies on a coloured ground and has a sign with words

@@ -48,7 +48,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.group !== undefined, "gw-closed"],
-    [node.shape.tile?.isLayer === true, "gw-layer"],
+    [node.shape.tile?.isLayer === true, "gw-single"],
     [node.shape.sign !== undefined, "gw-sign"],
     [node.shape.sign === "round", "gw-round"],
     [node.shape.card !== undefined, "gw-card"],
