@@ -216,7 +216,7 @@ export function createView(
     way.update();
     viewBar.update();
     const drawn = drawing.scene?.nodes.length ?? 0;
-    toolbar.setDrawn(drawn > 0 && drawn < (shown?.nodes.length ?? 0) ? drawn : null);
+    toolbar.setDrawn(drawn > 0 && drawn < (autograd?.nodes.length ?? 0) ? drawn : null);
     placeKey();
     if (graph) showLegend();
     showDetails();
