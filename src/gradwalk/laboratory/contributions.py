@@ -20,6 +20,7 @@ from .change import Edits
 from .experiment import Experiment
 from .places import called, find_place
 from .replay import Flow, Gradient, Replay
+from .shares import along
 
 By = Literal["edge", "output", "path", "sample"]
 
@@ -127,12 +128,12 @@ def parts_of(experiment: Experiment, place: Place, by: By) -> list[Contribution]
     if not grads:
         return []
     whole = _total(grads)
-    square = _along(whole, whole)
+    square = along(whole, whole)
     found = [
         Contribution(
             part.label,
             part.gradient,
-            _along(part.gradient, whole) / square if square else 0.0,
+            along(part.gradient, whole) / square if square else 0.0,
             part.edges,
         )
         for part in parts
@@ -147,16 +148,6 @@ def _total(grads: Sequence[torch.Tensor]) -> torch.Tensor:
     for grad in grads[1:]:
         total = total + grad
     return total
-
-
-def _along(part: torch.Tensor, whole: torch.Tensor) -> float:
-    """How far a part reaches in the direction of the whole, times the whole's length."""
-    dtype = torch.complex128 if whole.is_complex() else torch.float64
-    flat = [
-        (t.to_dense() if t.layout is not torch.strided else t).to(dtype).flatten()
-        for t in (part, whole)
-    ]
-    return float(torch.real(torch.vdot(*flat)))
 
 
 def _by_edge(experiment: Experiment, place: Place, flow: Flow) -> list[_Part]:

@@ -26,14 +26,18 @@ class Outcome:
     Attributes:
         before: The gradient of each place that was asked about.
         after: The same with the changes.
-        arrived: What then arrives at each node that ran again, one gradient per output.
+        reached: The nodes that a change can reach.
         ran: How many nodes ran again for it.
+        flowing: What flows at each change without any, by its number; where that is known.
+        flowed: What flows there with all of them.
     """
 
     before: dict[Place, Gradient]
     after: dict[Place, Gradient]
-    arrived: dict[int, list[Gradient]]
+    reached: set[int]
     ran: int
+    flowing: dict[int, Gradient]
+    flowed: dict[int, Gradient]
 
 
 class Experiment:
@@ -98,7 +102,7 @@ class Experiment:
             _check_factor(value, label)
         elif kind == "replace":
             if isinstance(value, torch.Tensor):
-                value = fitting(value, self._like(place), label)
+                value = fitting(value, self.like(place), label)
             elif not callable(value):
                 fitting(value, None, label)
         return Edit(kind, edge, place, value, label)
@@ -107,7 +111,7 @@ class Experiment:
         """A tensor in a word."""
         return place_name(self.replay, place) or called(self.replay, place[0])
 
-    def _like(self, place: Place) -> Any:
+    def like(self, place: Place) -> Any:
         """Something of a tensor's shape, dtype and device."""
         return outputs_metadata(self.replay.captured.nodes[place[0]])[place[1]]
 
@@ -135,24 +139,35 @@ class Experiment:
         asked = {node for node, _ in self.wanted}
         reached = replay.below(each.place[0] for each in listed)
         reached &= replay.above(asked)
+        at_edits = {node for each in listed for node, _ in (each.edge or each.place, each.place)}
+        at_edits |= asked
         known = self._known
         if known is None:
             border = {taker for i in reached for taker, _ in replay.takers[i]} - reached
+            border |= at_edits
             small = self._fits()
             known = self.before(lambda i: small or i in border)
             if small:
                 self._known = known
         before = {place: _at(known, place) for place in self.wanted}
+        edits = Edits(listed)
         if not reached:
-            return Outcome(before, dict(before), {}, 0)
+            return Outcome(before, dict(before), set(), 0, {}, {})
         flow = replay.run(
-            self.seeds, Edits(listed), only=reached, known=known.passed, keep=lambda _: True
+            self.seeds, edits, only=reached, known=known.passed, keep=lambda i: i in at_edits
         )
         after = {
             place: _at(flow, place) if place[0] in reached else before[place]
             for place in self.wanted
         }
-        return Outcome(before, after, flow.arrived, flow.ran)
+        flowing = {i: _at_edit(known, edit) for i, edit in enumerate(listed)}
+        flowed = {
+            i: edits.on_edge(edit.edge, _at_edit(flow if edit.edge[0] in reached else known, edit))
+            if edit.edge is not None
+            else _at(flow, edit.place)
+            for i, edit in enumerate(listed)
+        }
+        return Outcome(before, after, reached, flow.ran, flowing, flowed)
 
     def _fits(self) -> bool:
         """Whether the gradients of all nodes can be kept."""
@@ -202,6 +217,14 @@ class Experiment:
 def _at(flow: Flow, place: Place) -> Gradient:
     arrived = flow.arrived.get(place[0])
     return None if arrived is None else arrived[place[1]]
+
+
+def _at_edit(flow: Flow, edit: Edit) -> Gradient:
+    """What flows at a change before it is made."""
+    if edit.edge is None:
+        return _at(flow, edit.place)
+    passed = flow.passed.get(edit.edge[0])
+    return None if passed is None else passed[edit.edge[1]]
 
 
 def _listed(names: Sequence[str]) -> str:
