@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "../channel";
+import { fakeDetails } from "../demo/fake_details";
 import { MODELS } from "../demo/models";
 import { fakeBrowser, nextFrame } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
@@ -53,29 +54,21 @@ const ANSWER: WhatIfModel = {
   notes: ["A sentence."],
 };
 
-async function view(change: Partial<Traits> = {}) {
+async function view(change: Partial<Traits> = {}, asks = true) {
   const host = document.body.appendChild(document.createElement("div"));
   const graph = MODELS["h = w * x + b"]();
   const channel = localChannel(
-    freshTraits(graph, { edits: [], what_if: null, _shares: [], constants: true, ...change }),
+    freshTraits(graph, {
+      ...(asks ? { edits: [], what_if: null, _shares: [] } : {}),
+      constants: true,
+      ...change,
+    }),
   );
   remove = createView(host, channel);
   await nextFrame();
   const all = (selector: string) => [...host.querySelectorAll<HTMLElement>(selector)];
   const one = (selector: string) => host.querySelector<HTMLElement>(selector) as HTMLElement;
   return { host, graph, channel, all, one };
-}
-
-function detailsOf(graph: Traits["graph"], id: number): Traits["details"] {
-  const { kind, op, name } = graph.nodes[id];
-  return {
-    ...({ id, kind, op, name, about: "", forward: null, module: null } as Traits["details"] &
-      object),
-    ...{ consumers: [], consumer_count: 0, inputs: [], no_grad_inputs: [], constants: [] },
-    ...{ input_count: 0, outputs: [], output_count: 0, saved: [], saved_count: 0, cuts: [] },
-    ...{ contributions: null, contribution_count: 0, chain: null, formula: null, failed: [] },
-    ...{ grad: null, value: null, source: null, explained: null, tensor: null, edges: [] },
-  } as Traits["details"];
 }
 
 describe("what if", () => {
@@ -147,7 +140,7 @@ describe("what if", () => {
   it("offers the edges into the selected node, and lights the way of a share", async () => {
     const { channel, all, one, graph } = await view();
     const [first] = graph.edges.filter(({ kind }) => kind === "gradient");
-    channel.change("details", detailsOf(graph, first.target));
+    channel.change("details", fakeDetails(graph, first.target, channel.get("state"), null));
     channel.set("selected", first.target);
     await nextFrame();
     const rows = graph.edges.filter((e) => e.kind === "gradient" && e.target === first.target);
@@ -171,7 +164,7 @@ describe("what if", () => {
   });
 
   it("is not there where nobody could answer", async () => {
-    const { all } = await view({ edits: undefined, what_if: undefined, selected: 0 });
+    const { all } = await view({ selected: 0 }, false);
     expect(all(".gw-what-if, .gw-edge-list")).toHaveLength(0);
   });
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +71,8 @@ class Experiment:
         self.seeds = list(zip(captured.roots, given, strict=True))
         self.wanted = self._read_inputs(inputs)
         self._max_bytes = max_bytes
-        self._known: Flow | None = None  # of all nodes, where it is not too much
+        self._known: Flow | None = None
+        self._kept: set[int] = set()  # the nodes of which it knows all
 
     def _read_inputs(self, inputs: Any) -> list[Place]:
         if inputs is None:
@@ -141,14 +143,8 @@ class Experiment:
         reached &= replay.above(asked)
         at_edits = {node for each in listed for node, _ in (each.edge or each.place, each.place)}
         at_edits |= asked
-        known = self._known
-        if known is None:
-            border = {taker for i in reached for taker, _ in replay.takers[i]} - reached
-            border |= at_edits
-            small = self._fits()
-            known = self.before(lambda i: small or i in border)
-            if small:
-                self._known = known
+        border = {taker for i in reached for taker, _ in replay.takers[i]} - reached
+        known = self._flow_of(border | at_edits)
         before = {place: _at(known, place) for place in self.wanted}
         edits = Edits(listed)
         if not reached:
@@ -169,15 +165,20 @@ class Experiment:
         }
         return Outcome(before, after, reached, flow.ran, flowing, flowed)
 
+    def _flow_of(self, needed: set[int]) -> Flow:
+        """What flows without changes, at least at some nodes; remembered for the next question."""
+        if self._known is None or not needed <= self._kept:
+            kept = set(range(len(self.replay.captured.nodes))) if self._fits() else needed
+            self._known, self._kept = self.before(lambda i: i in kept), kept
+        return self._known
+
     def _fits(self) -> bool:
         """Whether the gradients of all nodes can be kept."""
         size = 0
         for _, data in self.replay.captured.graph.nodes(data=True):
             for output in data["outputs"]:
-                numbers = 1
-                for each in output["shape"] or ():
-                    numbers *= each
-                size += 8 * numbers
+                dtype = getattr(torch, str(output["dtype"]).removeprefix("torch."), None)
+                size += math.prod(output["shape"] or ()) * getattr(dtype, "itemsize", 8)
         return size <= self._max_bytes
 
     def notes(self, listed: Sequence[Edit]) -> list[str]:
