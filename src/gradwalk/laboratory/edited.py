@@ -123,22 +123,25 @@ def _at_edits(
 
 
 def _leaves(experiment: Experiment, outcome: Outcome) -> list[LeafChangeModel]:
-    differences: dict[Any, Gradient] = {}
-    rests: dict[Any, float | None] = {}
-    for place, before in outcome.before.items():
-        after = outcome.after[place]
-        difference = _difference(before, after)
-        differences[place] = difference
-        rests[place] = None if difference is None else _rest(before, after)
-    few = [_few(each) for each in (outcome.before, outcome.after, differences)]
+    differences = {
+        place: difference
+        for place, before in outcome.before.items()
+        if (difference := _difference(before, outcome.after[place])) is not None
+    }
+    # Taking norms of all leaves is most of what an edit costs: of those before, once.
+    missing = {at: grad for at, grad in outcome.before.items() if at not in experiment.told}
+    told = _few(missing)
+    experiment.told |= {place: told.get(place) for place in missing}
+    was, less = experiment.told, _few(differences)
+    now = _few({place: outcome.after[place] for place in differences})
     found: list[LeafChangeModel] = [
         {
             "node": place[0],
             "name": place_name(experiment.replay, place),
-            "before": few[0].get(place),
-            "after": few[1].get(place),
-            "difference": few[2].get(place),
-            "rest": rests[place],
+            "before": was[place],
+            "after": now.get(place) if place in differences else was[place],
+            "difference": less.get(place),
+            "rest": _rest(was[place], now.get(place)) if place in differences else None,
         }
         for place in outcome.before
     ]
@@ -154,9 +157,9 @@ def _difference(before: Gradient, after: Gradient) -> Gradient:
     return after - before
 
 
-def _rest(before: Gradient, after: Gradient) -> float | None:
-    if before is None:
+def _rest(before: FewModel | None, after: FewModel | None) -> float | None:
+    norm = None if before is None else before["norm"]
+    left = 0.0 if after is None else after["norm"]
+    if not isinstance(norm, (int, float)) or not isinstance(left, (int, float)) or not norm:
         return None
-    norm = float(torch.linalg.vector_norm(before.to_dense()))
-    left = 0.0 if after is None else float(torch.linalg.vector_norm(after.to_dense()))
-    return left / norm if norm else None
+    return left / norm

@@ -13,6 +13,7 @@ from ..backward.run_backward import starting_gradients
 from ..graph.capture import Capture, Place
 from ..graph.nodes import custom_function, leaf_tensor, outputs_metadata
 from ..graph.tensors import has_hooks
+from ..wire import FewModel
 from .change import Edit, Edits, Kind, fitting
 from .places import called, find_edge, find_place, place_name
 from .replay import Flow, Gradient, Replay
@@ -48,6 +49,7 @@ class Experiment:
         replay: The graph.
         wanted: The places that are asked about.
         seeds: What backward starts from.
+        told: What has been said of the gradients as they are, by their places.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Experiment:
         given = starting_gradients(captured, gradient)
         self.seeds = list(zip(captured.roots, given, strict=True))
         self.wanted = self._read_inputs(inputs)
+        self.told: dict[Place, FewModel | None] = {}
         self._max_bytes = max_bytes
         self._known: Flow | None = None
         self._kept: set[int] = set()  # the nodes of which it knows all

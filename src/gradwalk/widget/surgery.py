@@ -30,7 +30,7 @@ class Surgery(traitlets.HasTraits):
             ``.grad`` changes, no hook runs, and the forward pass does not run again. Read-only.
     """
 
-    edits: list[EditModel] = traitlets.Any([]).tag(sync=True)  # type: ignore[assignment]
+    edits: Any = traitlets.Any([]).tag(sync=True)
     what_if: WhatIfModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
 
