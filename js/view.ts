@@ -172,7 +172,7 @@ export function createView(
       close() {
         if (showsHelp) toggleHelp();
         else if (channel.get("selected") === null && !modules.current) choices.follows = false;
-        whatIf.leave();
+        whatIf.close();
         select(null);
         drawing.focus();
       },
@@ -432,7 +432,8 @@ export function createView(
   shell.on("details", showDetails);
   for (const trait of ["edits", "what_if", "_shares"] as const)
     shell.on(trait, () => {
-      whatIf.update();
+      if (trait === "edits") whatIf.edited();
+      else whatIf.update();
       showDetails();
     });
   shell.on("_memory", () => {

@@ -103,6 +103,12 @@ def test_what_cannot_be_is_a_sentence(tmp_path: Any):
     opened = load(tmp_path / "run.gw")
     opened.edits = [{"kind": "cut", "edge": (2, 0)}]
     assert "opened from a file" in opened.what_if["failed"]
+    program = torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
+    static = GraphWidget(program)
+    static.edits = [{"kind": "cut", "edge": (0, 0)}]
+    static.selected = 0
+    assert "a static graph" in static.what_if["failed"]
+    assert static._shares == []
 
 
 def test_shares_are_of_the_pass_that_is_shown():

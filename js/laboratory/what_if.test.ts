@@ -163,6 +163,16 @@ describe("what if", () => {
     expect(one(".gw-what-if").textContent).toContain("It was freed.");
   });
 
+  it("closes with the panel, and opens with the next edit", async () => {
+    const edits: Traits["edits"] = [{ kind: "cut", edge: [0, 0], value: null }];
+    const { channel, one } = await view({ edits, what_if: ANSWER });
+    expect(one(".gw-panel").hidden).toBe(false);
+    one(".gw-panel-close").click();
+    expect(one(".gw-panel").hidden).toBe(true);
+    channel.change("edits", [...edits, { kind: "cut", edge: [0, 1], value: null }]);
+    expect(one(".gw-panel").hidden).toBe(false);
+  });
+
   it("is not there where nobody could answer", async () => {
     const { all } = await view({ selected: 0 }, false);
     expect(all(".gw-what-if, .gw-edge-list")).toHaveLength(0);

@@ -26,6 +26,8 @@ export class WhatIf {
   private edge: EdgeId | null = null;
   private lit: ShareModel | null = null;
   private selected: number | null = null;
+  /** Whether the reader closed the panel; the next edit opens it again. */
+  private isClosed = false;
 
   constructor(
     private readonly channel: Channel,
@@ -49,7 +51,7 @@ export class WhatIf {
 
   /** Whether there is anything to say of it while nothing is selected. */
   get isOpen(): boolean {
-    return this.isOffered && (this.edge !== null || this.edits.length > 0);
+    return this.isOffered && !this.isClosed && (this.edge !== null || this.edits.length > 0);
   }
 
   private get isOffered(): boolean {
@@ -84,6 +86,18 @@ export class WhatIf {
     this.update();
     this.events.picked();
     return true;
+  }
+
+  /** Its part of the panel is closed. */
+  close(): void {
+    this.isClosed = true;
+    this.leave();
+  }
+
+  /** The edits are others. */
+  edited(): void {
+    this.isClosed = false;
+    this.update();
   }
 
   /** Brings all of it up to date. */
@@ -158,6 +172,7 @@ export class WhatIf {
       return false;
     }
     this.edge = edge;
+    this.isClosed = false;
     this.update();
     this.events.picked();
     return true;

@@ -49,13 +49,13 @@ class Subject(Protocol):
         grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
             none.
         fault: A sentence when watching went wrong, or None.
-        captured: The graph with its autograd nodes, through which backward can run; None of what
+        autograd: The graph with its autograd nodes, through which backward can run; None of what
             has none.
         recording: The pass with its tensors; None before any, and of what has none.
     """
 
     @property
-    def captured(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
+    def autograd(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
     @property
     def recording(self) -> RecordedPass | None: ...  # noqa: D102
     @property
@@ -203,7 +203,7 @@ class Still:
     runs_backward = False
     grads: Grads | None = None
     fault: str | None = None
-    captured: Annotated | None = None
+    autograd: Annotated | None = None
     recording: RecordedPass | None = None
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:

@@ -34,6 +34,7 @@ from ..wire import (
     GraphModel,
     MemoryModel,
     RunModel,
+    ShareModel,
     StateModel,
     StepModel,
     TransportModel,
@@ -402,8 +403,9 @@ class GraphWidget(Surgery, SteppingWidget[Subject]):
             return None if node is None else subject.details(node)
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
+        none: list[ShareModel] = []
         told = self._parts.build(
-            "the shares of its gradient", lambda: self._shares_of(subject, self.selected), []
+            "the shares of its gradient", lambda: self._shares_of(subject, self.selected), none
         )
         self.set_trait("_shares", told)
 

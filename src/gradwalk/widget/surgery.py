@@ -64,7 +64,7 @@ class Surgery(traitlets.HasTraits):
         try:
             refuse_within_backward("A what-if")
             subject = self._experimented()
-            captured = subject.captured
+            captured = subject.autograd
             if captured is None:
                 return without_answer(
                     "There are no tensors behind this picture (it was opened from a file, or is of "
@@ -84,7 +84,7 @@ class Surgery(traitlets.HasTraits):
 
     def _shares_of(self, subject: Subject, node: int | None) -> list[ShareModel]:
         """Where the gradient of the selected node came from, in the pass that is shown."""
-        recorded, captured = subject.recording, subject.captured
+        recorded, captured = subject.recording, subject.autograd
         if recorded is None or captured is None or node is None or node >= len(captured.nodes):
             return []
         with unseen(), torch.no_grad():
