@@ -13,6 +13,8 @@ const TAG_HEIGHT = 18;
 /** More tags than this nobody reads; the panel lists them all. */
 const MOST_TAGS = 60;
 const MOST_LINES = 400;
+/** So long is a line with room for words. */
+const ROOM = 150;
 
 /** What is marked in the picture. */
 export interface Marked {
@@ -83,7 +85,9 @@ function editMark(
     svgElement("rect", box),
     sign,
   );
-  if (told) {
+  const [left, top, right, bottom] = drawn.bounds;
+  // On a short line they would cover the nodes at its ends; the panel has them, too.
+  if (told && Math.hypot(right - left, bottom - top) > ROOM) {
     const now = kind === "cut" ? "nothing" : gradText(told.now);
     badge.append(words(0, -18, `${gradText(told.was)} → ${now}`, "gw-edit-words"));
   }
