@@ -13,7 +13,7 @@ import {
 export type { Traits };
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction" | "constants" | "cursor";
+export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits";
 
 export type Message = StartMessage | AskMessage;
 

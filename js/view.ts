@@ -24,6 +24,7 @@ import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { Way } from "./interact/way";
+import { WhatIf } from "./laboratory/what_if";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
@@ -64,8 +65,13 @@ export function createView(
     {
       select,
       zoomed: (scale) => toolbar.setScale(scale),
+      moved: () => whatIf.place(),
       escape: () =>
-        giveUp() || searchBox.clear() || shell.leaveFull() || (!isChosen() && way.leave()),
+        giveUp() ||
+        whatIf.leave() ||
+        searchBox.clear() ||
+        shell.leaveFull() ||
+        (!isChosen() && way.leave()),
       pressed: (press) => pressToFold(folder, way, press),
       isInside: () => way.isInside,
       keyed: (key, node) => keyToFold(folder, way, key, node),
@@ -73,10 +79,27 @@ export function createView(
     measure,
   );
   const progress = createProgress(() => drawing.focus());
+  const whatIf: WhatIf = new WhatIf(
+    channel,
+    drawing,
+    measure,
+    {
+      picked() {
+        if (channel.get("selected") !== null || modules.current) select(null);
+        else showDetails();
+      },
+      goTo(node) {
+        select(node);
+        folder.reveal(node, true);
+      },
+    },
+    cleanup,
+  );
   const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
     changed: showFolding,
     shown(scene) {
       arrangement.suit(scene);
+      whatIf.draw();
       toolbar.setFlow(scene?.nodes.some(({ shape }) => shape.card) ? scene.direction : null);
     },
     working: (work) => showWork(progress, work, giveUp),
@@ -149,11 +172,13 @@ export function createView(
       close() {
         if (showsHelp) toggleHelp();
         else if (channel.get("selected") === null && !modules.current) choices.follows = false;
+        whatIf.close();
         select(null);
         drawing.focus();
       },
     },
     help.element,
+    whatIf,
   );
   const findings = createFindingsList(
     (node) => {
@@ -219,6 +244,7 @@ export function createView(
     toolbar.setDrawn(drawn > 0 && drawn < (autograd?.nodes.length ?? 0) ? drawn : null);
     placeKey();
     if (graph) showLegend();
+    whatIf.draw();
     showDetails();
     toolbar.tighten();
   }
@@ -266,6 +292,7 @@ export function createView(
     if (drawnOf.isNew(given, torchNames))
       drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
     graph = given;
+    whatIf.read(given);
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
     const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
@@ -358,7 +385,7 @@ export function createView(
     const selected = channel.get("selected");
     const running =
       progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
-    const isAsked = selected !== null || current !== null || showsHelp;
+    const isAsked = selected !== null || current !== null || showsHelp || whatIf.isOpen;
     const follows = choices.follows && running !== null && !arrangement.isNarrow;
     const shownNode = selected ?? (showsHelp ? null : running);
     panel.update(graph, shownNode, channel.get("details"), progress, current);
@@ -369,6 +396,7 @@ export function createView(
     const selected = channel.get("selected");
     if (selected !== null) modules.select(null);
     drawing.mark({ selected });
+    whatIf.select(selected);
     showDetails();
     if (selected !== null) folder.reveal(selected);
   });
@@ -402,6 +430,12 @@ export function createView(
   });
   shell.on("selected", showSelected);
   shell.on("details", showDetails);
+  for (const trait of ["edits", "what_if", "_shares"] as const)
+    shell.on(trait, () => {
+      if (trait === "edits") whatIf.edited();
+      else whatIf.update();
+      showDetails();
+    });
   shell.on("_memory", () => {
     viewBar.update();
     showDetails();

@@ -25,6 +25,7 @@ LAYERS = (
     "reasons",
     "findings",
     "subject",
+    "laboratory",
     "files",
     "widget",
     "comparison",

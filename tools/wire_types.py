@@ -35,6 +35,7 @@ MODELS = (
     "comparison",
     "details",
     "diagnosis",
+    "what_if",
     "traits",
     "saved_graph",
 )

@@ -556,11 +556,82 @@ export interface MemoryModel {
   unknown: Count;
 }
 
+/** A change to a gradient on its way. The trait `edits` is a list of these. */
+export interface EditModel {
+  kind: "cut" | "scale" | "replace";
+  /**
+   * [consumer, input_nr], with the ids of the graph; or the name of a tensor, for all edges that
+   * flow to it, as one. User text.
+   */
+  edge: number[] | string;
+  /** The factor; the numbers that replace the gradient; null of a cut. */
+  value: Values | null;
+}
+
+/** What an edit does. */
+export interface EditedModel {
+  /** Where it is, "out → h". User text. */
+  label: string;
+  /** What flows there; null for nothing. */
+  was: FewModel | null;
+  now: FewModel | null;
+}
+
+/** The gradient of a leaf without and with the edits. */
+export interface LeafChangeModel {
+  node: AutogradNodeId;
+  /** User text. */
+  name: string | null;
+  before: FewModel | null;
+  after: FewModel | null;
+  /** After minus before; null where they are the same. */
+  difference: FewModel | null;
+  /** The part of it that is left, as a norm over a norm; null of nothing. */
+  rest: number | null;
+}
+
+/** What the edits do. */
+export interface WhatIfModel {
+  /** A sentence where it could not be worked out; the rest is then empty. */
+  failed: string | null;
+  edits: EditedModel[];
+  /** The first of them, those that change before all others. */
+  leaves: LeafChangeModel[];
+  leaf_count: Count;
+  /** The nodes below an edit, which ran again or got another gradient. */
+  reached: AutogradNodeId[];
+  /** How many of the graph's nodes ran again. */
+  ran: Count;
+  /** The change of the program that does it for real. User text. */
+  code: string;
+  notes: string[];
+}
+
+/** How much of a node's gradient came along one edge, in the backward pass that is shown. */
+export interface ShareModel {
+  consumer: AutogradNodeId;
+  input_nr: Count;
+  /** What passed it on. User text. */
+  label: string;
+  /** Along the gradient's own direction: those of a node add up to 1. */
+  share: number;
+}
+
 /** What takes a while on a large graph; null or left out while it is not known. */
 export interface AskedTraits {
   _memory?: MemoryModel | null;
   _dtypes?: DtypesModel | null;
   findings?: FindingModel[] | null;
+}
+
+/** What is asked of a graph's gradients; left out where nobody can. */
+export interface LaboratoryTraits {
+  /** What is changed about gradients on their way, in order. Either side sets it. */
+  edits?: EditModel[];
+  /** What comes of that; null without edits. */
+  what_if?: WhatIfModel | null;
+  /** Of the selected node's gradient, the largest first; none where it has no parts. */
+  _shares?: ShareModel[];
 }
 
 /** Those of a graph and of a comparison alike. */
@@ -577,7 +648,7 @@ export interface SharedTraits {
 }
 
 /** Those of a graph. */
-export interface Traits extends SharedTraits, AskedTraits {
+export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits {
   graph: GraphModel;
   /** Of the selected node; while none is, of the node that runs. */
   details: DetailsModel | null;

@@ -34,18 +34,20 @@ from ..wire import (
     GraphModel,
     MemoryModel,
     RunModel,
+    ShareModel,
     StateModel,
     StepModel,
     TransportModel,
 )
 from .stepping import SteppingWidget
+from .surgery import Surgery
 from .traits import TRAVELS, Direction, OfPass, OfTensors
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(SteppingWidget[Subject]):
+class GraphWidget(Surgery, SteppingWidget[Subject]):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -69,6 +71,11 @@ class GraphWidget(SteppingWidget[Subject]):
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
+        edits: What is changed about gradients on their way, in order: dicts with ``kind`` ("cut",
+            "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor) and
+            ``value``. Set it, or cut in the picture.
+        what_if: What would come of them, as `gradwalk.what_if` tells it (see
+            `gradwalk.wire.WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `gradwalk.wire.FindingModel`), once it was asked. Read-only.
 
@@ -396,7 +403,16 @@ class GraphWidget(SteppingWidget[Subject]):
             return None if node is None else subject.details(node)
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
+        none: list[ShareModel] = []
+        told = self._parts.build(
+            "the shares of its gradient", lambda: self._shares_of(subject, self.selected), none
+        )
+        self.set_trait("_shares", told)
+
+    def _experimented(self) -> Subject:
+        return self._open()
 
     def _forget(self) -> None:
         self._recorded = None
+        self._forget_edits()
         self.set_trait("details", None)

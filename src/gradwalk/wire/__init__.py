@@ -75,6 +75,13 @@ from .values import (
     RealNumber,
     Values,
 )
+from .what_if import (
+    EditedModel,
+    EditModel,
+    LeafChangeModel,
+    ShareModel,
+    WhatIfModel,
+)
 
 __all__ = [
     "DIRECTIONS",
@@ -97,6 +104,8 @@ __all__ = [
     "EdgeKind",
     "EdgeModel",
     "EdgePlace",
+    "EditModel",
+    "EditedModel",
     "FactorModel",
     "FailedModel",
     "FewModel",
@@ -111,6 +120,7 @@ __all__ = [
     "JsonNumber",
     "Kind",
     "LeafCellModel",
+    "LeafChangeModel",
     "LeafRowModel",
     "LeafTableModel",
     "MarkModel",
@@ -133,6 +143,7 @@ __all__ = [
     "SavedModel",
     "SeedModel",
     "Severity",
+    "ShareModel",
     "SourceModel",
     "StageModel",
     "StartMessage",
@@ -143,4 +154,5 @@ __all__ = [
     "TransportModel",
     "ValueModel",
     "Values",
+    "WhatIfModel",
 ]

@@ -10,6 +10,7 @@ from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
 from .values import DirectionChoice
+from .what_if import EditModel, ShareModel, WhatIfModel
 
 
 class AskedTraits(TypedDict, total=False):
@@ -18,6 +19,17 @@ class AskedTraits(TypedDict, total=False):
     _memory: MemoryModel | None
     _dtypes: DtypesModel | None
     findings: list[FindingModel] | None
+
+
+class LaboratoryTraits(TypedDict, total=False):
+    """What is asked of a graph's gradients; left out where nobody can."""
+
+    edits: list[EditModel]
+    """What is changed about gradients on their way, in order. Either side sets it."""
+    what_if: WhatIfModel | None
+    """What comes of that; None without edits."""
+    _shares: list[ShareModel]
+    """Of the selected node's gradient, the largest first; none where it has no parts."""
 
 
 class SharedTraits(TypedDict):
@@ -34,7 +46,7 @@ class SharedTraits(TypedDict):
     """How many steps of the recorded backward have run in what is shown."""
 
 
-class Traits(SharedTraits, AskedTraits):
+class Traits(SharedTraits, AskedTraits, LaboratoryTraits):
     """Those of a graph."""
 
     graph: GraphModel
