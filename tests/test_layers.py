@@ -22,6 +22,7 @@ LAYERS = (
     "derivatives",
     "modules",
     "program",
+    "matching",
     "reasons",
     "findings",
     "subject",
