@@ -11,7 +11,7 @@ import { createToolbar } from "./bars/toolbar";
 import { createTransportBar } from "./bars/transport_bar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
-import type { Channel } from "./channel";
+import type { Channel, Traits } from "./channel";
 import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
@@ -21,6 +21,7 @@ import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder, MOST_AT_ONCE } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
+import { Living, updateWords } from "./laboratory/living";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
@@ -47,6 +48,9 @@ export function createView(
 ): () => void {
   const shell = new Shell(channel);
   const { root, cleanup } = shell;
+  const living = new Living(channel);
+  /** Whether an update is about to be taken: once all of its traits have come. */
+  let isTaking = false;
   /** All of it, its autograd nodes alone, and what of it is drawn. */
   let graph: GraphModel | null = null;
   let autograd: GraphModel | null = null;
@@ -223,14 +227,16 @@ export function createView(
 
   const redraw = shell.guarded(() => {
     shell.showPythonFault();
-    const given = channel.get("graph");
+    const { graph: given, was } = living.take();
     const constants = channel.get("constants");
-    if (given !== graph) modules.select(null);
-    if (given !== graph) drawable = [shownGraph(given, false), shownGraph(given, true)];
+    const isOther = given !== graph;
+    if (isOther && !was) modules.select(null);
+    if (isOther) drawable = [shownGraph(given, false), shownGraph(given, true)];
     graph = given;
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
     toolbar.setConstants(hasConstants(graph) ? constants : null);
+    const source = { given: channel.raw("graph"), constants };
     const chosen = channel.get("direction");
     hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
@@ -238,8 +244,8 @@ export function createView(
       bestDirection(drawable[1], arrangement.room, measure),
     );
     help.setDirection(asked, graph.static);
-    const source = { given: channel.raw("graph"), constants };
-    folder.show(shown, direction, graph, source, arrangement.room);
+    if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
+    else folder.show(shown, direction, graph, source, arrangement.room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
@@ -270,7 +276,9 @@ export function createView(
   function showBar(): void {
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
-    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen);
+    const { update } = living;
+    const live = update && updateWords(update);
+    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen, live);
   }
 
   /** Follows the stepper: the picture at once, and the node that runs stays in view. */
@@ -291,6 +299,26 @@ export function createView(
   }
 
   const showSteps = shell.guarded(() => stepper.read(autograd));
+
+  /** Does something when a trait changes; of an update, which changes many, once when all of them are there. */
+  function on(trait: keyof Traits, changed: () => void): void {
+    shell.on(trait, () => (living.isBehind ? takeUpdate() : changed()));
+  }
+
+  function takeUpdate(): void {
+    if (isTaking) return;
+    isTaking = true;
+    queueMicrotask(() => {
+      isTaking = false;
+      if (!root.isConnected && !living.isBehind) return;
+      redraw();
+      mark();
+      stepper.answered();
+      drawing.mark({ selected: channel.get("selected") });
+      showDetails();
+      viewBar.update();
+    });
+  }
 
   function showLegend(): void {
     if (!shown || !autograd) return;
@@ -341,33 +369,38 @@ export function createView(
   cleanup.add(() => folder.destroy());
   cleanup.add(() => stepper.destroy());
   cleanup.add(() => panel.destroy());
-  shell.on("graph", () => {
+  on("graph", () => {
     redraw();
     mark();
     showSelected();
   });
-  shell.on("direction", redraw);
-  shell.on("constants", redraw);
-  shell.on("state", () => {
+  on("_values", () => {
+    redraw();
+    mark();
+  });
+  on("_update", takeUpdate);
+  on("direction", redraw);
+  on("constants", redraw);
+  on("state", () => {
     stepper.answered();
     mark();
   });
-  shell.on("steps", showSteps);
-  shell.on("run", showSteps);
-  shell.on("cursor", () => stepper.follow());
-  shell.on("transport", () => {
+  on("steps", showSteps);
+  on("run", showSteps);
+  on("cursor", () => stepper.follow());
+  on("transport", () => {
     stepper.answered();
     showStepping(stepper.state);
   });
-  shell.on("selected", showSelected);
-  shell.on("details", showDetails);
-  shell.on("_memory", () => {
+  on("selected", showSelected);
+  on("details", showDetails);
+  on("_memory", () => {
     viewBar.update();
     showDetails();
   });
-  shell.on("_dtypes", () => viewBar.update());
-  shell.on("findings", showFindings);
-  shell.on("_fault", () => {
+  on("_dtypes", () => viewBar.update());
+  on("findings", showFindings);
+  on("_fault", () => {
     stepper.answered();
     viewBar.answered();
     shell.showPythonFault();

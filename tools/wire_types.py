@@ -35,6 +35,7 @@ MODELS = (
     "comparison",
     "details",
     "diagnosis",
+    "laboratory",
     "traits",
     "saved_graph",
 )

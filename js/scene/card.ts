@@ -81,7 +81,11 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const label = top + header + 17;
   texts.push(text("value", "cell", -width / 4, label, "middle"));
   texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
-  texts.push(text(value, style, -width / 4, top + header + 46, "middle"));
+  const room = width / 2 - 8;
+  texts.push({
+    ...text(value, style, -width / 4, top + header + 46, "middle"),
+    ...holds(words, room),
+  });
   return {
     width,
     height,
@@ -127,7 +131,8 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
         ? head(name, "title", -width / 2 + pad, top + 17.5)
         : head(name, "label", right, top + 17.5, "end"),
     );
-  texts.push(text(value, style, right, top + header + 15.5, "end"));
+  const room = width - 2 * pad;
+  texts.push({ ...text(value, style, right, top + header + 15.5, "end"), ...holds(words, room) });
   return {
     width,
     height,
@@ -167,7 +172,10 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
     flagHeight: words.flag === null ? 0 : header,
     texts: [
       head(words.title, named, -width / 2 + pad, top + header / 2 + below),
-      head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+      {
+        ...head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+        ...holds(words, width - measure(words.title, named) - 3 * pad),
+      },
       text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
     ],
     card: {
@@ -204,10 +212,18 @@ function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   const texts = isNamed
     ? [
         text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"),
-        text(value, style, 0, height / 2 - (isFull ? 18 : 10), "middle"),
+        {
+          ...text(value, style, 0, height / 2 - (isFull ? 18 : 10), "middle"),
+          ...holds(words, width - pad),
+        },
       ]
     : [text(value, style, 0, isFull ? 8 : 4.5, "middle")];
   return { width, height, flagHeight: 0, texts };
+}
+
+/** How much room there is for another number in place of the one that is known. */
+function holds({ value }: NodeWords, room: number): Pick<Text, "room"> {
+  return value === null || value === undefined ? {} : { room };
 }
 
 /** What stands for the value: the number, else the shape. */

@@ -10,6 +10,8 @@ export interface Text {
   anchor: "start" | "middle" | "end";
   /** Whether it stands in the header of a card. */
   head?: boolean;
+  /** Of the number that a node holds, how wide another one may be; left out of all other texts. */
+  room?: number;
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */

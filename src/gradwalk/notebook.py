@@ -119,19 +119,32 @@ class Soon:
             Whether it will be, or just was: a loop that has ended, and a program that has none,
             call nothing.
         """
-        if self._loop is None or not self._loop.is_running():
+        waited = self._waiting
+        if not self.wait():
             return False
         now = time.monotonic()
+        if not waited:
+            self._last = now
+        elif now - self._last > self._longest:
+            self._last = now
+            self._call()
+        return True
+
+    def wait(self) -> bool:
+        """Have it called when the program rests, and not before.
+
+        Returns:
+            Whether it will be.
+        """
+        if self._loop is None or not self._loop.is_running():
+            return False
         if not self._waiting:
-            self._waiting, self._last = True, now
+            self._waiting = True
             try:
                 self._loop.call_soon_threadsafe(_rest, weakref.ref(self))
             except RuntimeError:  # it has been closed meanwhile
                 self._waiting = False
                 return False
-        elif now - self._last > self._longest:
-            self._last = now
-            self._call()
         return True
 
     def _call(self) -> None:

@@ -23,29 +23,26 @@ from ..graph.capture import MOST_NODES, read_most
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
 from ..subject.diagnose import judged, read_optimizers
-from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import Shown, are_small, read_constants
 from ..subject.subject import Subject
 from ..wire import (
     DetailsModel,
-    DtypesModel,
     FindingModel,
-    GraphModel,
     MemoryModel,
     RunModel,
     StateModel,
     StepModel,
     TransportModel,
 )
-from .stepping import SteppingWidget
 from .traits import TRAVELS, Direction, OfPass, OfTensors
+from .updating import UpdatingWidget
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(SteppingWidget[Subject]):
+class GraphWidget(UpdatingWidget):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -101,13 +98,11 @@ class GraphWidget(SteppingWidget[Subject]):
     _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
     _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
-    graph: GraphModel = traitlets.Dict(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     steps: list[StepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
@@ -158,15 +153,13 @@ class GraphWidget(SteppingWidget[Subject]):
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
-        subject = read_subject(
-            outputs,
-            found,
-            "GraphWidget",
-            named=names is not None,
-            infer=constants or None,
-            max_bytes=max_bytes,
-            max_nodes=max_nodes,
-        )
+        self._read_as = {
+            "infer": constants or None,
+            "max_bytes": max_bytes,
+            "max_nodes": max_nodes,
+        }
+        named = names is not None
+        subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
         if constants is None:
             constants = are_small([subject])
         self._show(subject, direction=direction or subject.direction, constants=constants)
@@ -185,8 +178,7 @@ class GraphWidget(SteppingWidget[Subject]):
 
     def _follow(self, subject: Subject) -> None:
         subject.follow(self._pass_ended)
-        self.set_trait("graph", subject.model)
-        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self._begin_picture(subject)
         self.set_trait("state", subject.state())
         self.set_trait("transport", subject.transport())
         self.set_trait("steps", subject.steps)
@@ -364,21 +356,22 @@ class GraphWidget(SteppingWidget[Subject]):
             super()._answer(asked)
 
     def _show_passes(self, subject: Subject) -> bool:
-        is_new = subject.notice() or subject.recorded is not self._recorded
+        is_other = self._draw(subject)
+        is_new = subject.notice() or subject.recorded is not self._recorded or is_other
         if is_new:
-            self._show_pass(subject)
+            self._show_pass(subject, is_other=is_other)
         transport = self._parts.build("transport", subject.transport, self.transport)
         self.set_trait("transport", transport)
         return is_new
 
-    def _show_pass(self, subject: Subject) -> None:
-        """Show what is new: a pass that has ended, whether or not we go to it."""
+    def _show_pass(self, subject: Subject, *, is_other: bool = False) -> None:
+        """Show what is new: a pass that has ended, whether or not we go to it; another graph."""
         build = self._parts.build
         self.set_trait("state", build("what has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
         if self._memory is not None:
             self.set_trait("_memory", build("the memory held", subject.memory, None))
-        if subject.recorded is not None and subject.recorded is not self._recorded:
+        if is_other or (subject.recorded is not None and subject.recorded is not self._recorded):
             self.set_trait("steps", subject.steps)
             self.cursor = subject.cursor
             self.set_trait("run", build("what flowed", lambda: subject.run, None))

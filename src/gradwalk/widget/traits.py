@@ -58,6 +58,12 @@ class Cursor(traitlets.Any):
         super().set(obj, value)
 
 
+class Selected(Cursor):
+    """What is selected of the graph that is shown; its owner checks it."""
+
+    allow_none = True
+
+
 class Direction(traitlets.Any):
     """One of `DIRECTION_CHOICES`."""
 
