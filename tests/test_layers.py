@@ -28,6 +28,7 @@ LAYERS = (
     "subject",
     "files",
     "widget",
+    "interact",
     "comparison",
     "__init__",
     "__main__",
@@ -113,7 +114,14 @@ def names_defined(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-OF_OTHERS = {"_getframe", "_instances", "_closed", "_get_file_writer", "_handle_displayed"}
+OF_OTHERS = {
+    "_getframe",
+    "_instances",
+    "_closed",
+    "_get_file_writer",
+    "_handle_displayed",
+    "_kwarg",
+}
 """Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
 
 

@@ -578,7 +578,6 @@ export interface KnobModel {
   node: AutogradNodeId;
   /** User text. */
   name: string;
-  value: JsonNumber;
   min: number;
   max: number;
   step: number;

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .files.save import save
     from .files.tensorboard import to_tensorboard
     from .forward.watch import watch
+    from .interact.interact import interact
     from .reasons.explain import explain_grad
     from .subject.capture import capture
     from .subject.diagnose import diagnose
@@ -29,6 +30,7 @@ __all__ = [
     "compare",
     "diagnose",
     "explain_grad",
+    "interact",
     "load",
     "make_dot",
     "record",
@@ -46,6 +48,7 @@ _PLACES = {
     "compare": "comparison.compare",
     "diagnose": "subject.diagnose",
     "explain_grad": "reasons.explain",
+    "interact": "interact.interact",
     "load": "widget.load",
     "make_dot": "files.dot",
     "record": "backward.recording",

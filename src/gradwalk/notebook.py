@@ -33,7 +33,6 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
     Returns:
         Name -> value: the frame's locals, then its globals, then the notebook's namespace.
     """
-    running = shell()
     snapshot = frame.f_locals
     variables = dict(snapshot)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -42,6 +41,12 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
         # function itself holds it, from a call of locals().
         if sys.getrefcount(snapshot) <= _FRAME_AND_WE:
             snapshot.clear()
+    return with_outer(variables, frame)
+
+
+def with_outer(variables: dict[str, Any], frame: FrameType) -> dict[str, Any]:
+    """A frame's own variables, and after them its module's and the notebook's."""
+    running = shell()
     for outer in (frame.f_globals, running.user_ns if running is not None else {}):
         for name, value in list(outer.items()):
             variables.setdefault(name, value)

@@ -220,6 +220,7 @@ class GraphWidget(UpdatingWidget):
                 is then as it was before.
         """
         subject = self._open()
+        self._passed = True
         with self._own_pass():
             subject.backward(
                 gradient=gradient,

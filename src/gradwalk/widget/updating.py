@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import are_small
 from ..subject.subject import Subject
-from ..wire import DtypesModel, GraphModel, UpdateModel, Values
+from ..wire import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
 from .changes import Pictured, pictured, update_model, values_of
 from .stepping import SteppingWidget
 from .traits import TRAVELS, OfPass
@@ -37,6 +37,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _update: UpdateModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
+    _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    _turned: Callable[[int, float], None] | None = None
     _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
     _updates = 0
     _undrawn = False  # whether the graph that is shown next is not the one in the picture
@@ -121,6 +125,32 @@ class UpdatingWidget(SteppingWidget[Subject]):
         if self._observed or (now and is_heard and is_due):
             self._refresh()
 
+    def _say(self, sentence: str | None) -> None:
+        """Show a sentence in the picture, until another one or None takes its place."""
+        self._said = sentence
+        self.set_trait("_fault", sentence)
+
+    def _offer(self, knobs: list[KnobModel], turned: Callable[[int, float], None]) -> None:
+        """Let the numbers of leaves be set in the picture.
+
+        Args:
+            knobs: Which, and how far.
+            turned: Called with the node and the number that it shall have.
+        """
+        self._turned = turned
+        self.set_trait("_knobs", knobs)
+
+    def _tell_differences(self, differences: list[DifferenceModel] | None) -> None:
+        """Show what finite differences say, until the next update."""
+        self.set_trait("_differences", differences)
+
+    def _answer(self, asked: dict[str, Any]) -> None:
+        if asked.get("kind") == "turn":
+            if self._turned is not None:
+                self._turned(int(asked["node"]), float(asked["value"]))
+        else:
+            super()._answer(asked)
+
     def _begin_picture(self, subject: Subject) -> None:
         """Note what is drawn first."""
         self._pictured = pictured(subject)
@@ -145,6 +175,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self.set_trait("_values", None if before is not None else values_of(now.model))
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
         self.set_trait("_update", update)
+        self.set_trait("_differences", None)  # they were about other numbers
         self._undrawn, self._pictured = False, now
         self._drawn_at = time.monotonic()
         self.selected = selected

@@ -36,7 +36,6 @@ class KnobModel(TypedDict):
     node: AutogradNodeId
     name: str
     """User text."""
-    value: JsonNumber
     min: float
     max: float
     step: float
