@@ -21,6 +21,7 @@ import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder, MOST_AT_ONCE } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
+import { Laboratory } from "./laboratory/laboratory";
 import { Living, updateWords } from "./laboratory/living";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
@@ -62,14 +63,18 @@ export function createView(
   const measure = browserMeasure();
   const drawing = new Drawing(
     {
-      select,
+      select: (id, module) => {
+        if (!laboratory.takesClick(id)) select(id, module);
+      },
       zoomed: (scale) => toolbar.setScale(scale),
+      moved: () => laboratory.place(),
       escape: () => giveUp() || searchBox.clear() || shell.leaveFull(),
       pressed: (press) => pressToFold(folder, press),
       keyed: (key, node) => keyToFold(folder, key, node),
     },
     measure,
   );
+  const laboratory = new Laboratory(drawing, channel);
   const progress = createProgress(() => drawing.focus());
   const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
     changed: showFolding,
@@ -198,6 +203,7 @@ export function createView(
   }
 
   function showFolding(): void {
+    laboratory.place();
     viewBar.update();
     if (graph) showLegend();
     showDetails();
@@ -246,6 +252,7 @@ export function createView(
     help.setDirection(asked, graph.static);
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
     else folder.show(shown, direction, graph, source, arrangement.room);
+    laboratory.update(graph);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
@@ -379,6 +386,8 @@ export function createView(
     mark();
   });
   on("_update", takeUpdate);
+  for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
+    on(trait, () => laboratory.update(graph));
   on("direction", redraw);
   on("constants", redraw);
   on("state", () => {

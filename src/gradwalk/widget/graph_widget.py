@@ -35,14 +35,14 @@ from ..wire import (
     StepModel,
     TransportModel,
 )
-from .traits import TRAVELS, Direction, OfPass, OfTensors
-from .updating import UpdatingWidget
+from .quizzing import QuizzingWidget
+from .traits import TRAVELS, Direction, OfPass, OfTensors, masked
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(UpdatingWidget):
+class GraphWidget(QuizzingWidget):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -100,11 +100,11 @@ class GraphWidget(UpdatingWidget):
 
     details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[StepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
+    run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
     _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
 
     _made_as = "graph", "GraphWidget(loss)"
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
@@ -383,7 +383,7 @@ class GraphWidget(UpdatingWidget):
             node = self.selected
             if node is None and 0 < self.cursor < len(self.steps):
                 node = self.steps[self.cursor - 1]["node"]  # the panel follows what runs
-            return None if node is None else subject.details(node)
+            return None if node is None else self._masked_details(subject, subject.details(node))
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
 

@@ -19,7 +19,7 @@ from ..subject.subject import Subject
 from ..wire import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
 from .changes import Pictured, pictured, update_model, values_of
 from .stepping import SteppingWidget
-from .traits import TRAVELS, OfPass
+from .traits import TRAVELS, OfPass, masked
 
 AT_MOST_EVERY = 1 / 30
 """Seconds between two updates that are shown while the program does not rest."""
@@ -32,13 +32,17 @@ class UpdatingWidget(SteppingWidget[Subject]):
         graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`).
     """
 
-    graph: GraphModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
     _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    _update: UpdateModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
+        **masked("_values")
+    )  # type: ignore[assignment]
+    _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
 
     _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
-    _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
+        **masked("_differences", encoded=False)
+    )
 
     _turned: Callable[[int, float], None] | None = None
     _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
@@ -124,6 +128,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
         is_due = time.monotonic() - self._drawn_at >= AT_MOST_EVERY
         if self._observed or (now and is_heard and is_due):
             self._refresh()
+
+    def _masked(self, trait: str, value: Any) -> Any:  # noqa: ARG002
+        """A trait as it may travel now."""
+        return value
 
     def _say(self, sentence: str | None) -> None:
         """Show a sentence in the picture, until another one or None takes its place."""
