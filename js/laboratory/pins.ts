@@ -74,5 +74,5 @@ export function gradSpot({ shape: { card, height } }: SceneNode): Spot {
 /** Just under a node. */
 export function underSpot({ shape: { width, height } }: SceneNode): Spot {
   const wide = Math.max(width, 116);
-  return { x: -wide / 2, y: height / 2 + 3, width: wide, height: 20 };
+  return { x: -wide / 2, y: height / 2 - 1, width: wide, height: 16 };
 }
