@@ -47,8 +47,9 @@ class Knob {
   node = -1;
   private model: KnobModel | null = null;
   private value = 0;
-  /** What is wanted and not sent yet. */
+  /** What is wanted until Python has taken it, and what was sent last. */
   private wanted: number | null = null;
+  private sent: number | null = null;
   private start: { x: number; value: number } | null = null;
 
   constructor(private readonly turn: (value: number) => void) {
@@ -92,13 +93,11 @@ class Knob {
 
   /** Python has taken a number: the last one that was asked for meanwhile follows. */
   done(): void {
+    const { wanted, sent } = this;
     this.isBusy = false;
-    const { wanted } = this;
     this.wanted = null;
-    if (wanted !== null && this.sent !== wanted) this.ask(wanted);
+    if (wanted !== null && wanted !== sent) this.deliver(wanted);
   }
-
-  private sent: number | null = null;
 
   private ask(value: number): void {
     const { model } = this;
@@ -106,12 +105,15 @@ class Knob {
     const steps = Math.round((value - model.min) / model.step);
     const snapped = Number((model.min + steps * model.step).toPrecision(12));
     const next = Math.min(model.max, Math.max(model.min, snapped));
-    if (next === this.value && !this.isBusy) return;
+    if (next === this.value) return;
     this.value = next;
-    this.wanted = next;
-    if (this.isBusy) return;
-    this.sent = next;
-    this.turn(next);
+    if (this.isBusy) this.wanted = next;
+    else this.deliver(next);
+  }
+
+  private deliver(value: number): void {
+    this.wanted = this.sent = value;
+    this.turn(value);
   }
 
   private press(event: KeyboardEvent): void {

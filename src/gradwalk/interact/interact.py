@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +87,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         error: Exception | None = None
         with self.out:
             if shell() is not None:  # else it would write into a terminal
-                clear_output(wait=True)
+                clear_output(wait=True)  # type: ignore[no-untyped-call]
             try:
                 self._run()
             except Exception as raised:  # the reader's own function may raise anything
@@ -123,13 +123,13 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         )
         assert self.graph is not None
         with self.graph._change():
+            self._backward(subject)
             self.graph._offer(self._knobs(), self._turned)
-            self._backward()
 
-    def _backward(self) -> None:
+    def _backward(self, subject: Subject) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
         assert self.graph is not None
-        blocked = self.graph._open().transport()["blocked"]
+        blocked = subject.transport()["blocked"]
         if blocked is not None:
             self._say(blocked)
             return
@@ -246,7 +246,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self.graph._tell_differences(self._differences(found))
         return found
 
-    def _total(self, at: dict[str, float]) -> float:
+    def _total(self, at: Mapping[str, float]) -> float:
         """What the function gives with some numbers, in double precision."""
         torch.set_rng_state(self._state)
         arguments = dict(self.kwargs)
@@ -275,15 +275,16 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         model = self.graph.graph
         roots = [root["name"] or self._called for root in model["roots"]]
         of = roots[0] if len(roots) == 1 else self._called
+        leaves = {node["name"]: node["id"] for node in model["nodes"] if node["kind"] == "leaf"}
         return [
             {
-                "node": node["id"],
-                "quotient": f"Δ{of}/Δ{node['name']}",
-                "value": found[node["name"]].difference,
-                "agrees": found[node["name"]].agrees,
+                "node": leaves[name],
+                "quotient": f"Δ{of}/Δ{name}",
+                "value": pair.difference,
+                "agrees": pair.agrees,
             }
-            for node in model["nodes"]
-            if node["kind"] == "leaf" and isinstance(found.get(node["name"] or ""), Difference)
+            for name, pair in found.items()
+            if name in leaves and isinstance(pair, Difference)
         ]
 
     def step(self, lr: float = LR, names: Iterable[str] | None = None) -> Step:
@@ -325,7 +326,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 leaf, control = self.leaves[name], self.controls[name]
                 if leaf.grad is None:
                     continue
-                now = (leaf.detach() - lr * leaf.grad).tolist()
+                now: Any = (leaf.detach() - lr * leaf.grad).tolist()
                 moved[name] = control.value, now
                 if isinstance(control, TensorControl):
                     control.value = now

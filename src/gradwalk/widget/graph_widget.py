@@ -219,7 +219,9 @@ class GraphWidget(QuizzingWidget):
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
-        subject = self._open()
+        self._refuse_closed()  # and shown once, with what flowed
+        subject = self._behind
+        assert subject is not None
         self._passed = True
         with self._own_pass():
             subject.backward(

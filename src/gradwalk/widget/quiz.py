@@ -15,7 +15,6 @@ from ..wire import (
     RunModel,
     ScoreModel,
     StepModel,
-    UpdateModel,
     Values,
 )
 
@@ -292,8 +291,8 @@ def gradients(graph: GraphModel, run: RunModel | None) -> dict[int, Values | Non
         if not uses.get(seed["node"]):
             found[seed["node"]] = seed["values"]
     seeded = {seed["node"] for seed in run["seeds"]}
-    for edge, values in zip(run["edges"], run["values"], strict=True):
-        target = graph["edges"][edge]["target"]
+    for place, values in zip(run["edges"], run["values"], strict=True):
+        target = graph["edges"][place]["target"]
         if uses[target] == 1 and target not in seeded:
             found[target] = values
     found.update({one["node"]: one["values"] for one in run["arrived"]})
@@ -324,8 +323,7 @@ def _masked_values(trait: str, value: Any, hidden: set[int]) -> Any:
         nodes = [{**n, "value": None} if n["id"] in hidden else n for n in value["nodes"]]
         return {**value, "nodes": nodes}
     if trait == "_update" and value is not None:
-        update: UpdateModel = {**value, "changes": []}
-        return update
+        return {**value, "changes": []}
     return value
 
 
