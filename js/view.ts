@@ -4,6 +4,7 @@ import { createFindingsList, labelInModule } from "./bars/findings_list";
 import { createHelp } from "./bars/help";
 import { legendEntries, stateKey } from "./bars/legend";
 import { createProgress } from "./bars/progress";
+import { Refit } from "./bars/refit";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
 import { Shell } from "./bars/shell";
@@ -14,27 +15,28 @@ import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel, Traits } from "./channel";
 import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
+import { Remembered } from "./dom/remembered";
 import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
 import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
-import { Folder, MOST_AT_ONCE } from "./interact/folder";
+import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
+import { Way } from "./interact/way";
 import { Laboratory } from "./laboratory/laboratory";
 import { Living, updateWords } from "./laboratory/living";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { MOST_CARDS } from "./scene/card";
+import { drawsConstants, MOST_CARDS } from "./scene/card";
 import { foldedIn } from "./scene/members";
-import { flagsOf } from "./scene/node_words";
-import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
+import { outputNames } from "./scene/node_words";
+import { graphName, leafCount, shownGraph } from "./scene/shown_graph";
 import { isOver, runningAt } from "./steps/recording";
 import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
 import { counted } from "./text/number";
-import { oneLine, shortenMiddle } from "./text/shorten";
 import type { GraphModel } from "./wire";
 import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
@@ -59,6 +61,7 @@ export function createView(
   let showsHelp = choices.help;
   /** What can be drawn of the graph: without and with its constants. */
   let drawable: GraphModel[] = [];
+  const drawnOf = new Remembered();
 
   const measure = browserMeasure();
   const drawing = new Drawing(
@@ -68,9 +71,11 @@ export function createView(
       },
       zoomed: (scale) => toolbar.setScale(scale),
       moved: () => laboratory.place(),
-      escape: () => giveUp() || searchBox.clear() || shell.leaveFull(),
-      pressed: (press) => pressToFold(folder, press),
-      keyed: (key, node) => keyToFold(folder, key, node),
+      escape: () =>
+        giveUp() || searchBox.clear() || shell.leaveFull() || (!isChosen() && way.leave()),
+      pressed: (press) => pressToFold(folder, way, press),
+      isInside: () => way.isInside,
+      keyed: (key, node) => keyToFold(folder, way, key, node),
     },
     measure,
   );
@@ -94,6 +99,10 @@ export function createView(
     failed: (error) => shell.showFault(error),
   });
   const modules = new ModuleSelection(drawing, folder, channel);
+  const way = new Way(drawing, folder, {
+    entering: () => select(null),
+    moved: (titles) => toolbar.setWay(titles),
+  });
   const searchBox = createSearchBox({
     find(query) {
       const found = shown ? search(shown, query) : [];
@@ -111,18 +120,24 @@ export function createView(
     () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
-  const viewBar = createViewBar(drawing, folder, channel);
+  const viewBar = createViewBar(drawing, folder, channel, () => redraw());
   const toolbar = createToolbar(
     searchBox,
     {
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      toggleDerivatives() {
+        choices.derivatives = !choices.derivatives;
+        folder.forget(); // with or without them arrows have another length
+        redraw();
+      },
       toggleFull: () => shell.toggleFull(),
       toggleHelp,
+      leaveTo: (depth) => way.leave(depth),
     },
     saving,
-    viewBar.element,
+    { view: viewBar.element, colours: viewBar.colours },
   );
   const help = createHelp(shell.legend, shell.note, (direction) => {
     choices.direction = direction;
@@ -162,8 +177,12 @@ export function createView(
   });
   const states = element("div");
   let size = "";
-  let hasPlace = false;
   const arrangement = new Arrangement(drawing, panel.element);
+  const refit = new Refit(drawing, folder, () => {
+    folder.forget();
+    redraw();
+    showSelected();
+  });
   drawing.element.append(
     progress.element,
     element("div", "gw-corner", viewBar.key, states),
@@ -182,14 +201,10 @@ export function createView(
   cleanup.add(
     whenResized([root], () => {
       toolbar.tighten();
-      // A picture that was made before the widget was on the page is made for its place; a large one takes too long.
-      if (hasPlace || drawing.canvas.clientWidth === 0) return;
-      hasPlace = true;
-      if ((graph?.nodes.length ?? 0) > MOST_AT_ONCE) return;
-      folder.forget();
-      redraw();
+      refit.widthIs(root.clientWidth);
     }),
   );
+  cleanup.add(() => refit.stop());
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
@@ -202,16 +217,24 @@ export function createView(
     else channel.set("selected", id);
   }
 
+  /** Whether anything is selected. */
+  function isChosen(): boolean {
+    return channel.get("selected") !== null || modules.current !== null;
+  }
+
   function showFolding(): void {
     laboratory.place();
+    way.update();
     viewBar.update();
+    const drawn = drawing.scene?.nodes.length ?? 0;
+    toolbar.setDrawn(drawn > 0 && drawn < (shown?.nodes.length ?? 0) ? drawn : null);
     if (graph) showLegend();
     showDetails();
     toolbar.tighten();
   }
 
   function toggleHelp(): void {
-    showsHelp = !showsHelp || channel.get("selected") !== null || modules.current !== null;
+    showsHelp = !showsHelp || isChosen();
     choices.help = showsHelp;
     toolbar.setHelp(showsHelp);
     if (showsHelp) select(null);
@@ -237,21 +260,27 @@ export function createView(
     const constants = channel.get("constants");
     const isOther = given !== graph;
     if (isOther && !was) modules.select(null);
-    if (isOther) drawable = [shownGraph(given, false), shownGraph(given, true)];
+    if (isOther && was === undefined)
+      refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
+    const { torchNames } = viewBar;
+    if (drawnOf.isNew(given, torchNames))
+      drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
     graph = given;
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
-    toolbar.setConstants(hasConstants(graph) ? constants : null);
-    const source = { given: channel.raw("graph"), constants };
+    const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
+    const derivatives = isBoard && choices.derivatives;
+    toolbar.setDerivatives(isBoard ? derivatives : null);
+    drawing.mark({ derivatives });
+    const room = { ...arrangement.room, derivatives };
+    toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
-    hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () =>
-      bestDirection(drawable[1], arrangement.room, measure),
-    );
+    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
+    const source = { given: channel.raw("graph"), constants, torchNames };
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
-    else folder.show(shown, direction, graph, source, arrangement.room);
+    else folder.show(shown, direction, graph, source, room);
     laboratory.update(graph);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
@@ -432,12 +461,4 @@ export function createView(
   showSelected();
   showFindings();
   return () => cleanup.run();
-}
-
-const MOST_CHARACTERS = 32;
-
-/** What the outputs are called. */
-function outputNames(graph: GraphModel): string {
-  const names = [...flagsOf(graph).values()].flat().map(oneLine);
-  return shortenMiddle(names.join(", "), MOST_CHARACTERS, (part) => part.length);
 }

@@ -6,7 +6,7 @@ import type { Scene } from "../scene/scene";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
 
 const NARROW = 640;
-const LEAST_HEIGHT = 340;
+const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
 const MOST_HEIGHT = 600;
 const LEAST_PANEL = 220;

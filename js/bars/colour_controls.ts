@@ -29,7 +29,7 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   select.addEventListener("change", () => choose(select.value as ColourBy));
   const key = element("span", { class: "gw-colour-key", hidden: true });
   return {
-    element: element("label", "gw-direction", element("span", {}, "Colour by"), select),
+    element: element("label", "gw-colours", element("span", {}, "colour"), select),
     key,
     update(by, isKnown, legend) {
       select.replaceChildren(

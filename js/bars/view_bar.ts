@@ -14,13 +14,19 @@ import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
 import type { RunModel } from "../wire";
+import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
-import { createFoldingControls } from "./folding_controls";
+import { createFoldingControls, toggle } from "./folding_controls";
 
 interface ViewBar {
+  /** A button, and the menu behind it. */
   element: HTMLElement;
+  /** The choice of what colours say. */
+  colours: HTMLElement;
   /** What the colours say, to stand beside the picture. */
   key: HTMLElement;
+  /** Whether operations have torch's names rather than a board's. */
+  readonly torchNames: boolean;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
   update(): void;
   /** Python answered: a diagnosis that was asked for is over. */
@@ -31,26 +37,39 @@ interface ViewBar {
 const PATIENCE_MS = 10_000;
 
 /**
- * Among the tools of a large graph or one with modules: how it is folded, and what its colours say. Where there is no
- * room for it, it is behind a button.
+ * How a graph is shown, behind one button: how it is folded, by which names; and what its colours say. `renamed` is called
+ * when operations are to have other names.
  */
 export function createViewBar(
   drawing: Drawing,
   folder: Folder,
   channel: Pick<Channel, "get" | "send">,
+  renamed: () => void,
 ): ViewBar {
-  let by: ColourBy = "none";
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   const coloured = new Remembered();
+  /** What colours are to say, as soon as it is known. */
+  let wanted = choices.colour;
+  let { torchNames } = choices;
   let asked = false;
   const folding = createFoldingControls(folder);
   const colours = createColourControls((choice) => {
-    by = choice;
+    choices.colour = choice;
+    wanted = choice;
     update();
   });
+  const names = toggle(
+    "Torch's names",
+    "Call operations as torch calls them, MulBackward0, and not as on a board",
+    () => {
+      torchNames = !torchNames;
+      choices.torchNames = torchNames;
+      renamed();
+    },
+  );
   const diagnose = button(
     {
-      class: "gw-button gw-diagnose",
+      class: "gw-menu-item gw-diagnose",
       label: "Diagnose",
       text: "Diagnose",
       title:
@@ -61,26 +80,30 @@ export function createViewBar(
   let patience = 0;
   const bar = element(
     "div",
-    { class: "gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
+    { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
     folding.element,
-    colours.element,
+    names,
     diagnose,
   );
-  const opener = button(
-    { label: "View", title: "How the graph is shown", icon: ICONS.view, pressed: false },
-    () => setOpen(!bar.classList.contains("is-open")),
+  const opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
+    setOpen(bar.hidden === true),
   );
-  const view = element("span", { class: "gw-view", hidden: true }, opener, bar);
+  const view = element("span", { class: "gw-menu gw-view", hidden: true }, opener, bar);
   view.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !bar.classList.contains("is-open")) return;
+    if (event.key !== "Escape" || bar.hidden) return;
     event.preventDefault();
     setOpen(false);
     opener.focus();
   });
+  view.addEventListener("focusout", ({ relatedTarget }) => {
+    // In some browsers a button that is clicked takes no focus: that is not leaving.
+    if (relatedTarget !== null && !view.contains(relatedTarget as Node)) setOpen(false);
+  });
+  setOpen(false);
 
   function setOpen(open: boolean): void {
-    bar.classList.toggle("is-open", open);
-    opener.setAttribute("aria-pressed", String(open));
+    bar.hidden = !open;
+    opener.setAttribute("aria-expanded", String(open));
   }
 
   /** A second press before the answer does nothing; the keyboard stays where it is. */
@@ -117,13 +140,17 @@ export function createViewBar(
   }
 
   function update(): void {
-    view.hidden = !folder.canFold;
-    diagnose.hidden = folder.grouped?.graph.static ?? false;
-    colours.element.hidden = drawing.scene === null;
+    const { canFold, grouped } = folder;
+    const isStatic = grouped?.graph.static ?? false;
+    view.hidden = !canFold && isStatic;
+    diagnose.hidden = isStatic;
+    names.hidden = isStatic;
+    names.setAttribute("aria-pressed", String(torchNames));
+    colours.element.hidden = drawing.scene === null || !canFold;
     folding.update();
     const known = sources();
-    if (!isKnown(by, known)) by = "none";
-    if (!view.hidden && !asked && known.memory === null) {
+    const by = isKnown(wanted, known) && canFold ? wanted : "none";
+    if (canFold && !asked && known.memory === null) {
       asked = true;
       channel.send({ kind: "memory" });
     }
@@ -134,7 +161,16 @@ export function createViewBar(
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 
-  return { element: view, key: colours.key, update, answered };
+  return {
+    element: view,
+    colours: colours.element,
+    key: colours.key,
+    get torchNames() {
+      return torchNames;
+    },
+    update,
+    answered,
+  };
 }
 
 /** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */

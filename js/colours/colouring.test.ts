@@ -37,7 +37,10 @@ function run(norms: (JsonNumber | null)[], grad: JsonNumber | null = null): RunM
     edges: norms.map((_, i) => i),
     values: norms.map(() => null),
     norms,
-    grads: grad === null ? [] : [{ node: 3, values: null, norm: grad, before: null }],
+    grads:
+      grad === null
+        ? []
+        : [{ node: 3, values: null, norm: grad, before: null, changed: false, now: null }],
     marks: [],
   };
 }

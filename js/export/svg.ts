@@ -20,6 +20,8 @@ export interface SvgOptions {
   constants?: boolean;
   /** Whether every node is drawn, rather than what a reader of a large graph sees first. */
   whole?: boolean;
+  /** Of the page that the picture is for, px. */
+  width?: number | null;
   /** Written into the picture for screen readers; by default the size of the graph. */
   title?: string | null;
   /** Font families to write instead of our own, for readers that try the first of a list only. */
@@ -33,7 +35,7 @@ export interface SvgOptions {
   cursor?: number;
 }
 
-/** A page that pictures are made for, px. */
+/** A page that pictures are made for where none is given, px. */
 const PAGE = { width: 1200, height: 700 };
 
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
@@ -41,15 +43,16 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
+  const page = { ...PAGE, width: options.width ?? PAGE.width };
   const scene = firstScene(
     graph,
-    asDirection(options.direction, () => bestDirection(graph, PAGE, tableMeasure)),
+    asDirection(options.direction, () => bestDirection(graph, page, tableMeasure)),
     tableMeasure,
     whole,
-    PAGE,
+    page,
   );
   const marks = marksOf(autograd, options);
-  const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
+  const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const ground = groundOf(scene, gradients);
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([

@@ -1,3 +1,4 @@
+import { MOST_CARDS } from "../scene/card";
 import type { ClosedGroup, Plan } from "../scene/plan";
 import type { GraphModel } from "../wire";
 import { boxesAround } from "./boxes";
@@ -5,7 +6,7 @@ import { type Folding, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
-import { type ReduceInput, reduce } from "./reduce";
+import { type ReduceInput, reduce, type Visible } from "./reduce";
 import { type GroupTree, groupTree } from "./tree";
 
 /** A graph with all that folding needs to know of it. */
@@ -55,11 +56,15 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const layers = { role, operations };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
   if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
-  const visible = reduce(input);
+  const reduced = reduce(input);
+  const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, graph) : reduced;
   const boxes = boxesAround(visible, tree);
   const members: number[][] = visible.nodes.map(() => []);
+  const said: number[][] = visible.nodes.map(() => []);
   visible.nodeOf.forEach((at, v) => {
-    if (at >= 0 && visible.nodes[at].kind !== "node") members[at].push(v);
+    if (at < 0) return;
+    if (visible.nodes[at].kind !== "node") members[at].push(v);
+    else if (visible.nodes[at].node !== v) said[at].push(v);
   });
   return {
     nodes: visible.nodes.map(({ kind, node, groups }, at) => ({
@@ -69,6 +74,7 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
           ? null
           : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
       frame: boxes.box[at],
+      ...(said[at].length > 0 && { said: said[at] }),
     })),
     edges: visible.edges.map((edge) => {
       const [first] = edge.edges;
@@ -81,5 +87,52 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
     })),
     nodeOf: visible.nodeOf,
     edgeOf: visible.edgeOf,
+  };
+}
+
+/** Whether it is drawn as a board, where an operation's sign says the number that it takes. */
+function isBoard({ graph }: GroupedGraph, { nodes, nodeOf }: Visible): boolean {
+  if (graph.static) return false;
+  const said = graph.nodes.filter((_, v) => isSaid(graph, v, nodes, nodeOf));
+  return nodes.length - said.length <= MOST_CARDS;
+}
+
+/** Whether a node is a constant that stands in the sign of an operation that is drawn. */
+function isSaid(
+  { nodes: given }: GraphModel,
+  v: number,
+  nodes: Visible["nodes"],
+  nodeOf: Visible["nodeOf"],
+): boolean {
+  const by = given[v].said_by;
+  if (by === null || nodeOf[v] < 0 || nodeOf[by] < 0) return false;
+  return nodes[nodeOf[v]].kind === "node" && nodes[nodeOf[by]].kind === "node";
+}
+
+/** The same with each constant that an operation's sign says in that operation. */
+function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visible {
+  const isOut = new Uint8Array(nodes.length);
+  nodeOf.forEach((at, v) => {
+    if (isSaid(graph, v, nodes, nodeOf)) isOut[at] = 1;
+  });
+  let count = 0;
+  const place = Int32Array.from(isOut, (out) => (out ? -1 : count++));
+  const kept = edges.filter(({ source, target }) => !isOut[source] && !isOut[target]);
+  const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+  kept.forEach((edge, i) => {
+    for (const e of edge.edges) edgeOf[e] = i;
+  });
+  return {
+    nodes: nodes.filter((_, at) => !isOut[at]),
+    edges: kept.map((edge) => ({
+      ...edge,
+      source: place[edge.source],
+      target: place[edge.target],
+    })),
+    nodeOf: nodeOf.map((at, v) => {
+      const by = graph.nodes[v].said_by;
+      return at < 0 || !isOut[at] || by === null ? (at < 0 ? -1 : place[at]) : place[nodeOf[by]];
+    }),
+    edgeOf,
   };
 }

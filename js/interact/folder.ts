@@ -3,6 +3,7 @@ import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
   type Folding,
+  isSameFolding,
   keepPeek,
   openGroup,
   revealNode,
@@ -10,9 +11,11 @@ import {
   unfoldRepeat,
 } from "../fold/folding";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { membersIn } from "../fold/tree";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
+import { boxAround } from "../scene/find";
 import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Hold, Size } from "../scene/views";
@@ -66,6 +69,8 @@ type HoldIn = (after: Scene) => Hold | null;
 
 /** Per node of a graph, which it was in the graph before. */
 export type Was = readonly (number | null)[];
+/** What is done when a picture is there. */
+type Then = (scene: Scene) => void;
 
 /** Draws a graph as it is folded, and folds it further as the reader asks; large pictures are made in a worker. */
 export class Folder {
@@ -77,6 +82,8 @@ export class Folder {
   private goal: { node: number; centre: boolean } | null = null;
   private cache: ContentCache = new Map();
   private timer = 0;
+  /** How the graph was folded before anybody touched it. */
+  private first: Folding | null = null;
 
   constructor(
     private readonly drawing: Drawing,
@@ -98,6 +105,12 @@ export class Folder {
     return this.drawn?.grouped ?? null;
   }
 
+  /** Whether it is folded as at first: nothing was opened or closed, or all of it is back as it was. */
+  get isUntouched(): boolean {
+    const { folding, first } = this;
+    return folding !== null && first !== null && isSameFolding(folding, first);
+  }
+
   /** Forgets what is shown: even the same graph is then drawn as at first. */
   forget(): void {
     this.wanted = null;
@@ -111,7 +124,7 @@ export class Folder {
     graph: GraphModel,
     direction: Direction,
     origin = graph,
-    source: GraphSource = { given: graph, constants: true },
+    source: GraphSource = { given: graph, constants: true, torchNames: false },
     room = this.drawing.stage,
   ): void {
     const { wanted, drawn } = this;
@@ -130,6 +143,7 @@ export class Folder {
       const first = isKnown
         ? wanted.folding
         : fittingFolding(grouped, direction, measure, room, cache);
+      if (!isKnown) this.first = first;
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
       this.draw({ grouped, origin, source, folding, direction, room }, () => null);
     };
@@ -168,7 +182,7 @@ export class Folder {
     const folding = { ...wanted.folding, unfolded: new Set(unfolded) };
     const next = { ...wanted, grouped: groupedGraph(graph), origin, source, folding };
     const before = drawing.scene;
-    this.draw(next, (after) => holdMost(before, after, was), was);
+    this.draw(next, (after) => holdMost(before, after, was), undefined, was);
   }
 
   /** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
@@ -176,8 +190,8 @@ export class Folder {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Opens a closed box; of a repeat, shows its blocks one by one. */
-  open({ id, group, x, y, shape }: SceneNode): void {
+  /** Opens a closed box, which stays in sight or fills the stage; of a repeat, shows its blocks one by one. */
+  open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
     if (!wanted || !group) return;
     const { grouped, folding } = wanted;
@@ -186,7 +200,14 @@ export class Folder {
       group.paths.length > 1
         ? unfoldRepeat(folding, group.paths)
         : openGroup(grouped.tree, folding, path);
-    this.fold(next, (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }));
+    this.fold(
+      next,
+      (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
+      (after) => {
+        const box = boxAround(after, path, group.members);
+        if (box) this.drawing.lookAt(box, how);
+      },
+    );
   }
 
   /** Closes an open group; the box comes to where `at` is now, a place in the scene. */
@@ -197,6 +218,19 @@ export class Folder {
       const box = after.nodes.find(({ group }) => group?.paths.includes(path));
       return box ? { from: at, to: [box.x, box.y] } : null;
     });
+  }
+
+  /** Closes an open group, and then moves to where it is told to by the group's members. */
+  leave(path: string, then: (scene: Scene, members: readonly number[]) => void): void {
+    const { wanted } = this;
+    if (!wanted) return;
+    const { grouped, folding } = wanted;
+    const members = membersIn(grouped.tree, path);
+    this.fold(
+      closeGroup(folding, path),
+      (after) => holdMiddle(this.drawing, after),
+      (after) => then(after, members),
+    );
   }
 
   /** Closes the innermost open group around a drawn node; false if there is none. */
@@ -268,19 +302,19 @@ export class Folder {
     this.maker.end();
   }
 
-  private fold(folding: Folding, hold: HoldIn): void {
-    if (this.wanted) this.draw({ ...this.wanted, folding }, hold);
+  private fold(folding: Folding, hold: HoldIn, then?: Then): void {
+    if (this.wanted) this.draw({ ...this.wanted, folding }, hold, then);
   }
 
   /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
-  private draw(next: Shown, hold: HoldIn, was: Was | null = null): void {
+  private draw(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
     if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
       this.maker.forget();
-      this.drawHere(next, hold, was);
+      this.drawHere(next, hold, then, was);
       return;
     }
     this.working({ nodes, doing: "layout", blocks: false });
@@ -288,27 +322,33 @@ export class Folder {
     const order = { folding, direction, room };
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene) => this.place(this.wanted ?? next, scene, hold),
+      made: (scene) => this.place(this.wanted ?? next, scene, hold, then),
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
-        this.timer = window.setTimeout(() => this.drawHere(next, hold), PAINTED_MS);
+        this.timer = window.setTimeout(() => this.drawHere(next, hold, then), PAINTED_MS);
       },
     });
   }
 
-  private drawHere(next: Shown, hold: HoldIn, was: Was | null = null): void {
+  private drawHere(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
     const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
       const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-      this.place(next, scene, hold, was);
+      this.place(next, scene, hold, then, was);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private place(next: Shown, scene: Scene, hold: HoldIn, was: Was | null = null): void {
+  private place(
+    next: Shown,
+    scene: Scene,
+    hold: HoldIn,
+    then?: Then,
+    was: Was | null = null,
+  ): void {
     const { drawing, drawn, goal } = this;
     const isOther = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
     const isFirst = isOther && was === null;
@@ -322,6 +362,7 @@ export class Folder {
     this.goal = null;
     this.idle();
     this.events.changed();
+    then?.(scene);
     if (goal) drawing.reveal(goal.node, goal.centre);
   }
 

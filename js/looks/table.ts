@@ -73,6 +73,8 @@ export const TABLE: readonly Row[] = [
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
   [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
+  // A gradient flowed, and is exactly 0.
+  [{ ...stroke("edge", 1.6), ...dashes("1.5 4") }, "gw-edge.is-flowed.is-zero gw-line"],
   [stroke("accent", 2.2), "gw-edge.is-lit gw-line"],
   // Constants and cuts: there for the picture, but no gradient flows through them.
   [stroke("edge", 1), "gw-edge.is-quiet gw-line"],
@@ -83,6 +85,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
   [fill("edge"), "gw-arrow"],
   [fill("grad"), "gw-edge.is-flowed gw-arrow"],
+  [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
   [area("stage", "none"), "gw-scissors circle"],
@@ -92,6 +95,7 @@ export const TABLE: readonly Row[] = [
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
   [stroke("edge", 1.2), "gw-edge-folded rect"],
+  [area("grad-soft", "grad", 3), "gw-edge.is-running gw-edge-folded rect"],
   [{ ...fill("dim"), ...fontOf("edge"), ...MIDDLE }, "gw-edge-label text"],
   [fill("accent"), "gw-edge.is-lit gw-edge-label text"],
   [{ ...fill("dim"), ...font(600, 10), ...MIDDLE }, "gw-edge-count text", "gw-edge-folded text"],
@@ -148,7 +152,7 @@ export const TABLE: readonly Row[] = [
   [fill("op"), "is-arrived gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
-  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label"],
+  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label", "gw-cell.is-near gw-cell-label"],
   [fontOf("number"), "gw-cell.is-full text"],
   [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],

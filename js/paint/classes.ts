@@ -1,9 +1,9 @@
-import { holds, membersOf } from "../scene/members";
+import { allIn, holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { phaseOf, phaseOfEdge } from "./phases";
+import { phaseOf, phaseOfEdge, runsIn } from "./phases";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -34,7 +34,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
       : found;
   const { freed, selected, hits, hit, tint } = marks;
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
-  const isHit = hits !== null && some(hits);
+  const isHit = hits !== null && allIn(node).some((member) => hits.has(member));
   const flags: [boolean, string][] = [
     [leaf, "gw-leaf"],
     [!leaf && !quiet, "gw-op"],
@@ -68,12 +68,20 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
     [phase === "flowed" || phase === "passing", "is-flowed"],
     [phase === "passing", "is-passing"],
+    [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
+    [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
+}
+
+/** Whether what an edge carries is exactly 0. */
+function isZero({ index, merged }: SceneEdge, { progress }: Marks): boolean {
+  const edges = merged?.edges ?? [index];
+  return progress !== null && edges.every((edge) => progress.recording.zero.has(edge));
 }
 
 const PHASE_CLASS: Record<NodeState | "reached", string> = {

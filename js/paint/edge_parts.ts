@@ -10,22 +10,33 @@ export const NO_FLOW = "No gradient flows here";
  * other way, as data flows.
  */
 export function edgeParts(
-  { curve, label, quiet, merged, backward }: SceneEdge,
+  { curve, label, quiet, merged }: SceneEdge,
   heading: readonly [number, number],
   isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
   if (quiet === undefined) {
-    const [fx, fy] = heading;
-    const pointing = backward !== isStatic ? ([-fx, -fy] as const) : heading;
     const end = isStatic ? 0 : curve.length - 2;
-    const tip = arrowData(curve[end], curve[end + 1], pointing);
+    const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
   if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));
   if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
   for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
   return parts;
+}
+
+/** The way that the arrowhead at a curve's end (or start) points: lines end along an axis. */
+function pointing(
+  curve: Float64Array,
+  atStart: boolean,
+  heading: readonly [number, number],
+): readonly [number, number] {
+  const end = curve.length;
+  const [tip, before] = atStart ? [0, 2] : [end - 2, end - 4];
+  const [dx, dy] = [curve[tip] - curve[before], curve[tip + 1] - curve[before + 1]];
+  if (Math.abs(dx) > Math.abs(dy)) return [Math.sign(dx), 0];
+  return dy === 0 ? heading : [0, Math.sign(dy)];
 }
 
 /** How many lines were merged into an edge; or the plumbing folded into it, which opens by a click. */

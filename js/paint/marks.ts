@@ -27,6 +27,8 @@ export interface Marks {
     /** What the colour of a node says. */
     words(node: SceneNode): string | null;
   } | null;
+  /** Whether the local derivative is written on every edge. */
+  derivatives: boolean;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
 }
@@ -44,5 +46,6 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
   tint: null,
+  derivatives: false,
   alarms: null,
 };

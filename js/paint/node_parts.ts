@@ -2,14 +2,18 @@ import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
 import { CARD_RADIUS, LEAF_RADIUS } from "./label_parts";
+import { mapNameParts } from "./map_names";
 import { type Part, part } from "./parts";
 
 /** Distance of the ring of the node that runs, px. */
 const RING = 5;
 const QUIET_RADIUS = 9;
 
-/** What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. */
-export function nodeParts(node: SceneNode): Part[] {
+/**
+ * What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. With a name it is
+ * drawn from afar: the box, and that in it.
+ */
+export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   const { shape, leaf, root } = node;
   const { width, height, outline, flagHeight } = shape;
   const { card } = shape;
@@ -26,7 +30,7 @@ export function nodeParts(node: SceneNode): Part[] {
   // The ring first, so that it covers no stub.
   const sheets = node.group ? closedParts(width, height, node.group.paths.length > 1) : [];
   const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
-  for (const stub of shape.stubs) {
+  for (const stub of name === null ? shape.stubs : []) {
     const [x1, y1, x2, y2] = stub.line;
     parts.push(
       part("g", { class: "gw-stub" }, [
@@ -42,6 +46,10 @@ export function nodeParts(node: SceneNode): Part[] {
   parts.push(box("gw-focus-ring", outline + 4, radius + outline + 4));
   if (root && !card) parts.push(box("gw-outline", outline, radius + outline));
   parts.push(box("gw-box", 0, radius));
+  if (name !== null) {
+    if (card && (leaf || root)) parts.push(box("gw-head", 0, radius));
+    return [...parts, ...mapNameParts(name)];
+  }
   if (card && (leaf || root)) {
     parts.push(part("path", { class: "gw-head", d: flagData(width, height, card.header, radius) }));
   } else if (flagHeight > 0) {

@@ -2,15 +2,22 @@ import type { SceneNode } from "../scene/scene";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
 
-/** Draws one node into its empty group. Marks are classes on the group, set by the painter. */
-export function paintNode(this: SVGGElement, node: SceneNode): void {
+/**
+ * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
+ * set by the painter.
+ */
+export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
+  if (group.hasChildNodes() && (group.dataset.name ?? null) === name) return;
+  group.replaceChildren();
+  if (name === null) delete group.dataset.name;
+  else group.dataset.name = name;
   // A closed box goes by its path: the id of a node inside would find the box when the node itself is not drawn.
-  if (node.group) this.dataset.group = node.group.paths[0];
-  else this.dataset.node = String(node.id);
-  this.dataset.index = String(node.index);
-  this.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
-  this.setAttribute("transform", `translate(${node.x},${node.y})`);
-  this.append(...nodeParts(node).map(makePart));
+  if (node.group) group.dataset.group = node.group.paths[0];
+  else group.dataset.node = String(node.id);
+  group.dataset.index = String(node.index);
+  group.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
+  group.setAttribute("transform", `translate(${node.x},${node.y})`);
+  group.append(...nodeParts(node, name).map(makePart));
 }
 
 /** Writes on a node's corner the number of the step that runs it. */

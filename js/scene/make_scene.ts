@@ -1,29 +1,32 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
-import { layout } from "../layout/index";
-import type { ContentCache, Layout } from "../layout/types";
+import type { ContentCache } from "../layout/types";
 import type { Measure } from "../text/measure";
+import { oneLine } from "../text/shorten";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
-import { boxWords } from "./box_words";
+import { boardPlan } from "./board_plan";
+import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
-import { moveEnds, smooth, smoothUp } from "./curve";
+import { moveEnds, smooth, smoothUp, straight } from "./curve";
+import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
-import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
+import { fittedTitle, type SceneFrame } from "./frame";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
 import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
+import { place } from "./place";
 import type { ClosedGroup, Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
-import { fitView, type Size } from "./views";
+import { fitView, type Room } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
-  room?: Size | undefined;
+  room?: Room | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -32,18 +35,11 @@ interface SceneOptions {
   cards?: boolean | CardSize;
 }
 
-/** Between cards, px: there is room for a number on an arrow. */
-const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
-
-const BOARD_SCALE = 0.8;
 /** Where large cards would be shown smaller than this, small ones say more. */
 const LEAST_FULL = 0.84;
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
-
-/** Between the border of a frame and what lies in it, px. */
-const PADDING = 12;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
@@ -67,15 +63,18 @@ export function makeScene(
     return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
   }
   // On a board the arrows are not labelled: which operand is which is told by hovering.
-  if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
+  if (card) {
+    const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
+    plan = boardPlan(graph, { ...plan, edges });
+  }
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
   const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
-  const placed = place(plan, shapes, times, direction, measure, options, card);
+  const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group } = nodes[owner];
+    const { id, group, said } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     return {
       index,
@@ -87,6 +86,7 @@ export function makeScene(
       y,
       rank: placed.rank[index],
       shape: shapes[owner],
+      ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
     };
   });
@@ -139,16 +139,17 @@ export function shapesOf(
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
   cards: boolean | CardSize = true,
+  shares: ArrayLike<number> = sharesOf(graph, plan, times),
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
-  const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
     const words = group
       ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
@@ -161,6 +162,12 @@ export function shapesOf(
       group || isSign ? null : card,
     );
   });
+}
+
+/** What an operation alone in its module is called by it, unless that is what it does. */
+function nameFrom(module: string, sign: string | null | undefined): string | null {
+  const name = oneLine(groupTitle(module));
+  return name === sign ? null : name;
 }
 
 /** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */
@@ -178,7 +185,7 @@ function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
 }
 
 /** Per node of the plan, how many gradients are added up at it. */
-function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
+export function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
   const shares = new Int32Array(plan.nodes.length);
   for (const { target, edges } of plan.edges)
     if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;
@@ -196,71 +203,9 @@ function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[]
   return found;
 }
 
-function place(
-  { nodes, edges, frames }: Plan,
-  shapes: readonly NodeShape[],
-  times: Int32Array,
-  direction: Direction,
-  measure: Measure,
-  { room, cache }: SceneOptions,
-  card: CardSize | null,
-): Layout {
-  const horizontal = isHorizontal(direction);
-  const widest = edges.reduce(
-    (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),
-    0,
-  );
-  const input = {
-    n: nodes.length,
-    source: edges.map((edge) => edge.source),
-    target: edges.map((edge) => edge.target),
-    width: shapes.map((shape) => (horizontal ? shape.outerHeight : shape.outerWidth)),
-    height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
-    shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
-  };
-  const isBoard = card && nodes.every(({ group }) => group === null);
-  const gaps = {
-    nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
-    rankGap: card
-      ? CARD_GAPS[card].rank
-      : horizontal
-        ? Math.max(52, Math.min(96, widest + 34))
-        : 50,
-    ...(room && wrapIn(isBoard ? larger(room) : room, direction)),
-  };
-  // A picture without boxes may take all the effort there is: nothing will open in it.
-  if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
-  const boxes = {
-    of: nodes.map((node) => node.frame),
-    parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
-  };
-  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
-  const title = HEADER + 4;
-  const border = horizontal
-    ? { header: PADDING, padding: PADDING, side: title - PADDING }
-    : { header: title, padding: direction === "down" ? PADDING : title };
-  return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
-}
-
-/** What fills the room at the scale at which a board can still be read well: it is wrapped only beyond that. */
-function larger({ width, height }: Size): Size {
-  return { width: width / BOARD_SCALE, height: height / BOARD_SCALE };
-}
-
-/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
-function wrapIn({ width, height }: Size, direction: Direction) {
-  const horizontal = isHorizontal(direction);
-  return {
-    aspect: horizontal ? height / width : width / height,
-    long: horizontal ? width : height,
-    reversed: direction === "left" || direction === "up",
-  };
-}
-
 function sceneFrames(
   { frames }: Plan,
-  { boxes, height }: Layout,
+  { boxes, height }: Placement,
   direction: Direction,
   measure: Measure,
 ): SceneFrame[] {
@@ -286,7 +231,7 @@ function sceneFrames(
 function sceneEdges(
   graph: GraphModel,
   { edges, edgeOf }: Plan,
-  placed: Layout,
+  placed: Placement,
   shapes: readonly NodeShape[],
   direction: Direction,
   measure: Measure,
@@ -300,7 +245,7 @@ function sceneEdges(
   const leave = leaveAt(
     routes,
     edges,
-    placed.backward,
+    placed.apart,
     {
       centre: (v) => placed.x[v],
       share: (v) => share[v],
@@ -312,6 +257,7 @@ function sceneEdges(
   const curveOf = (e: number) => {
     const route = routes[e];
     if (placed.backward[e]) return smoothUp(route);
+    if (placed.apart[e]) return straight(route);
     const centre = placed.x[placed.edgeTarget[e]];
     const [end] = route[route.length - 1];
     const row = rows.get(e);
@@ -343,7 +289,7 @@ function sceneEdges(
 function rowsOf(
   routes: readonly (readonly [number, number][])[],
   edges: Plan["edges"],
-  placed: Layout,
+  placed: Placement,
   shapes: readonly NodeShape[],
   horizontal: boolean,
 ): Map<number, number> {

@@ -5,10 +5,15 @@ export function membersOf({ id, group }: SceneNode): readonly number[] {
   return group ? group.members : [id];
 }
 
+/** The same, and the constants that its sign says. */
+export function allIn(node: SceneNode): readonly number[] {
+  return node.said ? [...membersOf(node), ...node.said] : membersOf(node);
+}
+
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
-  for (const node of nodes) for (const member of membersOf(node)) drawn[member].push(node.index);
+  for (const node of nodes) for (const member of allIn(node)) drawn[member].push(node.index);
   return drawn;
 }
 
@@ -27,8 +32,9 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group }: SceneNode, node: number | null): boolean {
-  return node !== null && (group ? group.members.includes(node) : id === node);
+export function holds({ id, group, said }: SceneNode, node: number | null): boolean {
+  if (node === null) return false;
+  return group ? group.members.includes(node) : id === node || said?.includes(node) === true;
 }
 
 /** What of a picture stands for several nodes or edges. */

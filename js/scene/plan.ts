@@ -19,6 +19,10 @@ interface PlanNode {
   group: ClosedGroup | null;
   /** Place in `frames` of the one it lies in; -1 for none. */
   frame: number;
+  /** Path of the module of which it is the only operation, where no frame says so. */
+  module?: string;
+  /** Constants that its sign says, which are not drawn themselves. */
+  said?: readonly number[];
 }
 
 /** A closed group, or a row of them that are alike, drawn as one box. */

@@ -1,4 +1,4 @@
-import { boardValues } from "../text/gradient";
+import { boardRows, boardValues } from "../text/gradient";
 import type { Measure, Style } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
 import type { CardSize, Text } from "./node_shape";
@@ -18,22 +18,28 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
   let isOther = false;
   const nodes = scene.nodes.map((node) => {
     const { shape, id, group } = node;
-    const at = shape.texts.findIndex(({ room }) => room !== undefined);
-    if (at < 0 || group) return node;
-    const before = shape.texts[at];
-    const now = numberIn(graph.nodes[id], before, shape.card?.size ?? "near", measure);
-    if (now.text === before.text) return node;
+    const before = shape.texts.filter(({ room }) => room !== undefined);
+    if (before.length === 0 || group) return node;
+    const told = numbersIn(graph.nodes[id], before.length);
+    if (before.every(({ text }, i) => text === told[i])) return node;
     isOther = true;
-    return {
-      ...node,
-      shape: { ...shape, texts: shape.texts.map((text, i) => (i === at ? now : text)) },
-    };
+    const texts = shape.texts.map((text) => {
+      const line = before.indexOf(text);
+      return line < 0 ? text : written(text, told[line], shape.card?.size ?? "near", measure);
+    });
+    return { ...node, shape: { ...shape, texts } };
   });
   return isOther ? { ...scene, nodes } : scene;
 }
 
-function numberIn({ value }: NodeModel, before: Text, size: CardSize, measure: Measure): Text {
-  const text = value === null ? UNTOLD : boardValues(value);
+/** The number of a node, or the rows of a matrix. */
+function numbersIn({ value }: NodeModel, lines: number): readonly string[] {
+  if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? UNTOLD : ""));
+  const rows = lines > 1 ? boardRows(value) : null;
+  return rows?.length === lines ? rows : [boardValues(value)];
+}
+
+function written(before: Text, text = "", size: CardSize, measure: Measure): Text {
   const { room = 0 } = before;
   const styles = before.style === "cell" ? STYLES.near : STYLES[size];
   const style = styles.find((one) => measure(text, one) <= room) ?? styles[styles.length - 1];

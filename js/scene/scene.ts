@@ -42,6 +42,8 @@ export interface SceneNode {
   quiet?: QuietKind;
   /** What stands in the rows of a leaf that adds up: the operation that used it. */
   rows?: readonly string[];
+  /** Constants that its sign says. */
+  said?: readonly number[];
   /** What a closed box stands for; its id is that of the first node in it. */
   group?: ClosedGroup;
 }

@@ -1,5 +1,5 @@
 import type { Measure, Style } from "../text/measure";
-import { cardOf } from "./card";
+import { cardOf, tallCard } from "./card";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 
@@ -35,8 +35,9 @@ export function shapeOf(
 ): NodeShape {
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
+  const room = stubRows > 0 && horizontal ? stubWidth + 34 : 0;
   const box = card
-    ? cardOf(words, card, leaf, measure, stubRows > 0 && horizontal ? stubWidth + 34 : 0)
+    ? tallCard(cardOf(words, card, leaf, measure, Math.max(room, least.width)), least.height)
     : boxOf(words, leaf, horizontal, measure, least);
   const { width, height } = box;
   const stubs = words.stubs.map((stub, i): StubShape => {
