@@ -59,7 +59,7 @@ def test_a_branch_taken_otherwise_is_another_graph_and_the_picture_says_so():
 
     made = interact(kink, x=(-1.0, 1.0, 0.1))
     made.controls["x"].value = 0.5
-    assert made.graph._update["words"] == "new: relu, ×, 2; gone: exp"
+    assert made.graph._update["words"] == "new: relu, × 2; gone: exp"
     made.controls["x"].value = 0.75
     assert made.graph._update["words"] == "graph unchanged"
     made.close()

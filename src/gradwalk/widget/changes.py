@@ -109,10 +109,10 @@ def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[ob
 
 
 def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
-    """What is new and what is gone, in a few words."""
+    """What is new and what is gone, in a few words; constants come and go with what takes them."""
     kept = set(of.values())
-    new = [node for node in now["nodes"] if node["id"] not in of]
-    gone = [node for node in was["nodes"] if node["id"] not in kept]
+    new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
+    gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]
     said = [f"{word}: {_listed(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes]
     if said:
         return "; ".join(said)
