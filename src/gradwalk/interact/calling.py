@@ -38,24 +38,31 @@ def called(
 def _returning(function: Callable[..., Any], found: dict[str, Any]) -> Iterator[None]:
     """Within it, the variables of the function are put into ``found`` when it returns.
 
-    A profiler of the user's is left alone: intermediate results then go without names.
+    A debugger, or whatever else traces, is left alone: intermediate results then go without names.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or sys.getprofile() is not None:
+    if code is None or sys.gettrace() is not None:
         yield
         return
 
-    def see(frame: FrameType, event: str, _: Any) -> None:
-        if event == "return" and frame.f_code is code:
+    def called_one(frame: FrameType, _: str, __: Any) -> Any:
+        if frame.f_code is not code:
+            return None  # nothing more is told of it, so that it costs next to nothing
+        frame.f_trace_lines = False
+        return see
+
+    def see(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "return":
             # A copy: Python writes what is in the frame's own one back into the running function.
             found.clear()
             found.update(with_outer(dict(frame.f_locals), frame))
+        return see
 
-    sys.setprofile(see)
+    sys.settrace(called_one)
     try:
         yield
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
 
 
 def tensors_in(result: Any) -> list[torch.Tensor]:
