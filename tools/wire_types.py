@@ -36,6 +36,7 @@ MODELS = (
     "details",
     "diagnosis",
     "what_if",
+    "laboratory",
     "traits",
     "saved_graph",
 )

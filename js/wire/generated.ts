@@ -617,6 +617,76 @@ export interface ShareModel {
   share: number;
 }
 
+/** A number that became another. */
+export interface ChangeModel {
+  /** User text. */
+  name: string;
+  was: JsonNumber;
+  now: JsonNumber;
+}
+
+/** What became of the graph that was shown before. */
+export interface UpdateModel {
+  /** How many updates there were. */
+  number: Count;
+  /**
+   * Per node, which it was in the graph before; null of a new one. null as a whole where the
+   * structure is equal, so that nothing moves.
+   */
+  before: (number | null)[] | null;
+  /** What changed of the structure. User text. */
+  words: string;
+  /** Leaves and outputs that hold another number. */
+  changes: ChangeModel[];
+}
+
+/** A leaf whose number can be set in the picture, like with a slider. */
+export interface KnobModel {
+  node: AutogradNodeId;
+  /** User text. */
+  name: string;
+  min: number;
+  max: number;
+  step: number;
+}
+
+/** What a finite difference says of the gradient of a leaf. */
+export interface DifferenceModel {
+  node: AutogradNodeId;
+  /** "Δloss/Δw". User text. */
+  quotient: string;
+  value: JsonNumber;
+  /** Whether it says the same as the gradient. */
+  agrees: boolean;
+}
+
+/** What the reader is asked at one node. */
+export interface QuestionModel {
+  node: AutogradNodeId;
+  /** What the node is called. User text. */
+  name: string;
+  state: "open" | "wrong" | "right" | "revealed";
+  /** After a wrong answer, what may help. User text. */
+  hint: string | null;
+  /** The number, once it is right or revealed. */
+  answer: string | null;
+}
+
+/** What the reader is asked. */
+export interface QuizModel {
+  what: "grad" | "value" | "order";
+  questions: QuestionModel[];
+}
+
+/** How the reader fares; a question answered wrongly first, and then rightly, is right. */
+export interface ScoreModel {
+  right: Count;
+  /** Answers that were wrong. */
+  wrong: Count;
+  revealed: Count;
+  of: Count;
+}
+
 /** What takes a while on a large graph; null or left out while it is not known. */
 export interface AskedTraits {
   _memory?: MemoryModel | null;
@@ -634,6 +704,22 @@ export interface LaboratoryTraits {
   _shares?: ShareModel[];
 }
 
+/** What a graph has that follows what happens; null or left out of one that does not. */
+export interface LiveTraits {
+  /** What became of the graph that was shown before. */
+  _update?: UpdateModel | null;
+  /** What the nodes of `graph` hold now, instead of what stands in it; null when that is so. */
+  _values?: (Values | null)[] | null;
+  /** The leaves whose numbers can be set in the picture. */
+  _knobs?: KnobModel[] | null;
+  /** What finite differences say of leaves, once that was asked. */
+  _differences?: DifferenceModel[] | null;
+  /** What the reader is asked now. */
+  _quiz?: QuizModel | null;
+  /** How the reader fares in it. */
+  score?: ScoreModel | null;
+}
+
 /** Those of a graph and of a comparison alike. */
 export interface SharedTraits {
   /** A sentence from Python to be shown as an error. */
@@ -648,7 +734,7 @@ export interface SharedTraits {
 }
 
 /** Those of a graph. */
-export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits {
+export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits {
   graph: GraphModel;
   /** Of the selected node; while none is, of the node that runs. */
   details: DetailsModel | null;
@@ -680,6 +766,26 @@ export interface StartMessage {
 /** Asks for what is not told unasked, because it takes a while on a large graph. */
 export interface AskMessage {
   kind: "memory" | "diagnose";
+}
+
+/** The reader set the number of a leaf in the picture. */
+export interface TurnMessage {
+  kind: "turn";
+  node: AutogradNodeId;
+  value: number;
+}
+
+/** The reader answered at a node: with what was typed, or null for a click on it. */
+export interface AnswerMessage {
+  kind: "answer";
+  node: AutogradNodeId;
+  text: string | null;
+}
+
+/** The reader gave up at a node, or the whole quiz: null. */
+export interface RevealMessage {
+  kind: "reveal";
+  node: AutogradNodeId | null;
 }
 
 /** One output of a saved node. */

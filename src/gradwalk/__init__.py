@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .files.save import save
     from .files.tensorboard import to_tensorboard
     from .forward.watch import watch
+    from .interact.interact import interact
     from .laboratory.contributions import Contribution, contributions
     from .laboratory.what_if import WhatIf, what_if
     from .reasons.explain import explain_grad
@@ -34,6 +35,7 @@ __all__ = [
     "contributions",
     "diagnose",
     "explain_grad",
+    "interact",
     "load",
     "make_dot",
     "record",
@@ -55,6 +57,7 @@ _PLACES = {
     "contributions": "laboratory.contributions",
     "diagnose": "subject.diagnose",
     "explain_grad": "reasons.explain",
+    "interact": "interact.interact",
     "load": "widget.load",
     "make_dot": "files.dot",
     "record": "backward.recording",
