@@ -30,6 +30,7 @@ import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
 import { drawsConstants, MOST_CARDS } from "./scene/card";
+import { emptiestCorner } from "./scene/corners";
 import { foldedIn } from "./scene/members";
 import { outputNames } from "./scene/node_words";
 import { graphName, leafCount, shownGraph } from "./scene/shown_graph";
@@ -183,11 +184,8 @@ export function createView(
     redraw();
     showSelected();
   });
-  drawing.element.append(
-    progress.element,
-    element("div", "gw-corner", viewBar.key, states),
-    bar.notes,
-  );
+  const corner = element("div", "gw-corner", viewBar.key, states);
+  drawing.element.append(progress.element, corner, bar.notes);
   shell.fill(
     host,
     toolbar.element,
@@ -208,6 +206,7 @@ export function createView(
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
+    placeKey();
   });
 
   function select(id: number | null, module: readonly string[] | null = null): void {
@@ -228,9 +227,20 @@ export function createView(
     viewBar.update();
     const drawn = drawing.scene?.nodes.length ?? 0;
     toolbar.setDrawn(drawn > 0 && drawn < (shown?.nodes.length ?? 0) ? drawn : null);
+    placeKey();
     if (graph) showLegend();
     showDetails();
     toolbar.tighten();
+  }
+
+  /** The key of the colours covers as little of the picture as it can. */
+  function placeKey(): void {
+    const { scene, view, stage } = drawing;
+    const { offsetWidth: width, offsetHeight: height } = corner;
+    if (!scene || width === 0 || stage.width === 0) return;
+    const { top, right } = emptiestCorner(scene, view, stage, { width, height });
+    corner.classList.toggle("is-top", top);
+    corner.classList.toggle("is-right", right);
   }
 
   function toggleHelp(): void {
@@ -272,7 +282,7 @@ export function createView(
     const derivatives = isBoard && choices.derivatives;
     toolbar.setDerivatives(isBoard ? derivatives : null);
     drawing.mark({ derivatives });
-    const room = { ...arrangement.room, derivatives };
+    const room = { ...arrangement.roomFor(graph), derivatives };
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
@@ -328,6 +338,7 @@ export function createView(
     if (progress?.recording !== before?.recording) {
       showLegend();
       viewBar.update();
+      placeKey();
     }
     showDetails();
     const running = progress && runningAt(progress.recording, progress.cursor);

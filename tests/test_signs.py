@@ -72,6 +72,29 @@ def test_a_convolution_says_how_large_its_kernel_is(dims):
     )
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, (2, 1)])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_window_says_its_step_where_that_is_not_1(size, step):
+    image = torch.randn(1, 2, 9, 9, requires_grad=True)
+    weight = torch.ones(2, 2, size, size, requires_grad=True)
+    steps = step if isinstance(step, tuple) else (step,)
+    told = "" if step == 1 else "×".join(map(str, steps))
+    window = f"{size}×{size}"
+    down, up = (told and f" {arrow}{told}" for arrow in "/↑")
+    assert signs(F.conv2d(image, weight, stride=step))[0] == f"conv2d {window}{down}"
+    assert signs(F.conv_transpose2d(image, weight, stride=step))[0] == f"conv2d {window}{up}"
+    assert signs(F.max_pool2d(image, size, step))[0] == f"max pool {window}{down}"
+    assert signs(F.avg_pool2d(image, size, step))[0] == f"avg pool {window}{down}"
+
+
+def test_a_window_is_known_after_backward():
+    image = torch.randn(1, 2, 9, 9, requires_grad=True)
+    y = F.conv2d(image, torch.ones(2, 2, 3, 3, requires_grad=True), stride=2)
+    y = F.max_pool2d(y, 2).sum()
+    y.backward()
+    assert signs(y) == ["Σ", "max pool 2×2 /2", "conv2d 3×3 /2"]
+
+
 def test_the_exponent_is_known_after_backward(x):
     y = (x**3).sum()
     y.backward()

@@ -6,7 +6,7 @@ export const choices: Choices = {
   help: false,
   follows: true,
   direction: "auto",
-  colour: "none",
+  colour: null,
   torchNames: false,
   derivatives: false,
 };
@@ -20,8 +20,8 @@ interface Choices {
   derivatives: boolean;
   /** Which way gradients flow where nobody said it in Python. */
   direction: DirectionChoice;
-  /** What colours say, where it is known. */
-  colour: ColourBy;
+  /** What colours say, where it is known; null for what suits the picture. */
+  colour: ColourBy | null;
   /** Whether operations have torch's names rather than a board's. */
   torchNames: boolean;
 }

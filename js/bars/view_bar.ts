@@ -7,13 +7,15 @@ import {
   isKnown,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
-import type { RunModel } from "../wire";
+import type { Recording } from "../steps/recording";
+import type { GraphModel, RunModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls, toggle } from "./folding_controls";
@@ -46,9 +48,10 @@ export function createViewBar(
   channel: Pick<Channel, "get" | "send">,
   renamed: () => void,
 ): ViewBar {
+  let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   const coloured = new Remembered();
-  /** What colours are to say, as soon as it is known. */
+  /** What colours are to say, as soon as it is known; null for what suits the picture. */
   let wanted = choices.colour;
   let { torchNames } = choices;
   let asked = false;
@@ -132,11 +135,21 @@ export function createViewBar(
     else if (norms?.run !== run || norms.of !== graph)
       norms = { run, of: graph, values: gradientNorms(graph, run) };
     return {
+      tiles: tilesOf(graph, drawing.progress?.recording ?? null),
       norms: norms?.values ?? null,
       memory: channel.get("_memory") ?? null,
       dtypes: channel.get("_dtypes") ?? null,
       tree: folder.drawnGraph?.tree ?? null,
     };
+  }
+
+  /** And these once per picture and pass. */
+  function tilesOf(graph: GraphModel | null, recording: Recording | null): TileGrads | null {
+    const { scene } = drawing;
+    if (!graph || !scene || !recording?.run) tiles = null;
+    else if (tiles?.scene !== scene || tiles.recording !== recording)
+      tiles = { scene, recording, grads: tileGrads(graph, scene, recording) };
+    return tiles?.grads ?? null;
   }
 
   function update(): void {
@@ -149,15 +162,21 @@ export function createViewBar(
     colours.element.hidden = drawing.scene === null || !canFold;
     folding.update();
     const known = sources();
-    const by = isKnown(wanted, known) && canFold ? wanted : "none";
+    const suits = isKnown("parameters", known) ? "parameters" : "none";
+    const by = !canFold ? "none" : wanted !== null && isKnown(wanted, known) ? wanted : suits;
     if (canFold && !asked && known.memory === null) {
       asked = true;
       channel.send({ kind: "memory" });
     }
     const { norms, memory, dtypes } = known;
-    if (!drawing.scene || !coloured.isNew(drawing.scene, by, norms, memory, dtypes)) return;
+    const grads = known.tiles;
+    if (!drawing.scene || !coloured.isNew(drawing.scene, by, grads, norms, memory, dtypes)) return;
     const { tint, legend } = colouringOf(by, drawing.scene, known);
-    drawing.mark({ tint, alarms: known.norms && alarmsIn(drawing.scene, known.norms, by) });
+    drawing.mark({
+      tint,
+      tiles: grads && (by === "none" ? uncoloured(grads.tiles) : grads.tiles),
+      alarms: norms && alarmsIn(drawing.scene, norms, by),
+    });
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 
@@ -178,7 +197,9 @@ function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number,
   const alarms = new Map<number, string>();
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
-    if (alarm) alarms.set(node.index, alarm);
+    // What has a number of its own says itself that it is zero.
+    const isSaid = alarm === "0" && typeof node.shape.tile?.number === "number";
+    if (alarm && !isSaid) alarms.set(node.index, alarm);
   }
   return alarms;
 }

@@ -51,6 +51,7 @@ function picture(closed: string[] = []) {
   const folding = closed.reduce(closeGroup, firstFolding(grouped.tree));
   const scene = makeScene(graph, foldedPlan(grouped, folding), "down", estimate);
   const sources = (change: Partial<ColourSources>): ColourSources => ({
+    tiles: null,
     norms: null,
     memory: null,
     dtypes: null,
@@ -117,7 +118,8 @@ describe("colours", () => {
     const alarms = (norms: (JsonNumber | null)[]) =>
       [1, 2].map((id) => alarmOf(boxOf(id), gradientNorms(graph, run(norms))));
     expect(alarms([1, 1, 1])).toEqual([null, null]);
-    expect(alarms([1, 1, 0])).toEqual([null, "0"]);
+    expect(alarms([1, 1, 0])).toEqual([null, null]);
+    expect(alarms([1, 0, 0])).toEqual([null, "0"]);
     expect(alarms([1, 0, "-inf"])).toEqual([null, "NaN"]);
     expect(alarms([1, null, null])).toEqual([null, null]);
   });

@@ -24,7 +24,8 @@ export function gradientNorms(graph: GraphModel, run: RunModel): GradientNorms {
   return { edges, nodes };
 }
 
-function normOf(norm: JsonNumber | null): number {
+/** As a number; NaN where it is not known, Infinity also for a NaN. */
+export function normOf(norm: JsonNumber | null): number {
   if (norm === null) return Number.NaN;
   const value = Number(norm);
   return Number.isFinite(value) ? value : Number.POSITIVE_INFINITY;

@@ -1,3 +1,5 @@
+import { tilesLegend } from "../colours/colouring";
+import { tileGrads } from "../colours/tile_grads";
 import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
@@ -10,7 +12,7 @@ import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { DirectionChoice, GraphModel, RunModel, StateModel, StepModel } from "../wire";
 import { escapeText, MarkupWriter, type StillTheme } from "./markup";
-import { groundOf, pictureParts } from "./picture";
+import { groundOf, keyParts, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
@@ -51,13 +53,20 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     whole,
     page,
   );
-  const marks = marksOf(autograd, options);
+  const seen = marksOf(autograd, options);
+  const recording = seen.progress?.recording;
+  const grads = recording?.run ? tileGrads(graph, scene, recording) : null;
+  const marks = { ...seen, tiles: grads?.tiles ?? null };
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
-  const ground = groundOf(scene, gradients);
+  const drawn = groundOf(scene, gradients);
+  const legend = grads && tilesLegend(grads);
+  const key = legend ? keyParts(legend, drawn, tableMeasure) : { parts: [], height: 0 };
+  const ground = { ...drawn, height: drawn.height + key.height };
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),
+    ...key.parts,
   ]);
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;

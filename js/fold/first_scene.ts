@@ -34,7 +34,7 @@ export function fittingFolding(
   room: Size,
   cache: ContentCache = new Map(),
 ): Folding {
-  const { tree, graph } = grouped;
+  const { tree, graph, operations } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1) return first;
   const isHuge = graph.nodes.length > LARGEST_TRIED;
@@ -47,13 +47,10 @@ export function fittingFolding(
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const tried: { folding: Folding; count: number }[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
-    // A module without others in it is one tile.
-    const open = new Set(
-      tree.path.filter(
-        (_, g) =>
-          g > 0 && tree.depth[g] <= depth && tree.children.start[g + 1] > tree.children.start[g],
-      ),
-    );
+    // A module without others in it is one tile, and so is one with a single operation somewhere in it.
+    const hasMore = (g: number) =>
+      tree.children.start[g + 1] > tree.children.start[g] && operations[g] > 1;
+    const open = new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth && hasMore(g)));
     const apart = { ...first, open, hidesPlumbing: true };
     for (const folding of isHuge ? [apart] : [apart, setRepeats(apart, true)]) {
       // What a layer takes in is not known before: it may be two of three.

@@ -64,10 +64,10 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   visible.nodeOf.forEach((at, v) => {
     if (at < 0) return;
     if (visible.nodes[at].kind !== "node") members[at].push(v);
-    else if (visible.nodes[at].node !== v) said[at].push(v);
+    else if (visible.nodes[at].node !== v && !visible.nodes[at].also?.includes(v)) said[at].push(v);
   });
   return {
-    nodes: visible.nodes.map(({ kind, node, groups }, at) => ({
+    nodes: visible.nodes.map(({ kind, node, groups, also }, at) => ({
       id: node,
       group:
         kind === "node"
@@ -75,6 +75,7 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
           : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
       frame: boxes.box[at],
       ...(said[at].length > 0 && { said: said[at] }),
+      ...(also && { also }),
     })),
     edges: visible.edges.map((edge) => {
       const [first] = edge.edges;

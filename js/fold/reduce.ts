@@ -1,4 +1,4 @@
-import { joinLayers } from "./layers";
+import { joinLayers, joinSums } from "./layers";
 import { foldPlumbing, type Line } from "./plumbing";
 import { repeatedBlocks } from "./repeats";
 import type { GroupTree } from "./tree";
@@ -39,6 +39,8 @@ interface VisibleNode {
   container: number;
   /** Number of graph nodes in it. */
   size: number;
+  /** Of a node, those that are drawn with it. */
+  also?: number[];
 }
 
 /** One line between two visible nodes. */
@@ -83,16 +85,19 @@ export function reduce(input: ReduceInput): Visible {
   }
 
   const box = tree.groupOf.map((g) => (closed[g] < 0 ? -1 : lead[closed[g]]));
+  let sumOf: Int32Array | null = null;
   if (plumbing?.layers) {
     const { role, operations } = plumbing.layers;
     const isLayer = (g: number) => operations[g] === 1 && !blocks.has(g);
     joinLayers(input, role, isLayer, box, plumbing.keep);
+    sumOf = joinSums(input, role, operations, box, plumbing.keep);
   }
   const lines = foldPlumbing(
     box.length,
     source,
     target,
-    (v) => plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v),
+    (v) =>
+      plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v) && !(sumOf && sumOf[v] >= 0),
   );
   const isFolded = new Uint8Array(box.length);
   for (const line of lines) for (const v of line.folded) isFolded[v] = 1;
@@ -101,7 +106,7 @@ export function reduce(input: ReduceInput): Visible {
   const nodeOf = new Int32Array(box.length).fill(-1);
   const boxAt = new Int32Array(tree.path.length).fill(-1);
   for (let v = 0; v < box.length; v++) {
-    if (isFolded[v]) continue;
+    if (isFolded[v] || (sumOf && sumOf[v] >= 0)) continue;
     const g = box[v];
     if (g < 0) {
       const container = tree.groupOf[v];
@@ -111,6 +116,13 @@ export function reduce(input: ReduceInput): Visible {
     if (boxAt[g] < 0) boxAt[g] = nodes.push(closedNode(tree, v, blocks.get(g) ?? [g])) - 1;
     nodeOf[v] = boxAt[g];
   }
+  sumOf?.forEach((sum, v) => {
+    if (sum < 0) return;
+    nodeOf[v] = nodeOf[sum];
+    const node = nodes[nodeOf[v]];
+    node.also = [...(node.also ?? []), v];
+    node.size++;
+  });
   return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf) };
 }
 
@@ -140,8 +152,8 @@ function mergeLines(count: number, lines: Line[], nodes: VisibleNode[], nodeOf: 
   const merged = new Map<number, number>();
   for (const line of lines) {
     const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
-    if (a === b && nodes[a].kind !== "node") {
-      // Plumbing that leads from a closed box back into it goes with the box.
+    if (a === b && (nodes[a].kind !== "node" || nodes[a].also)) {
+      // Plumbing that leads from a box back into it goes with the box.
       for (const v of line.folded) nodeOf[v] = a;
       continue;
     }

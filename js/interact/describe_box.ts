@@ -1,4 +1,5 @@
 import type { Marks } from "../paint/marks";
+import { tileAt } from "../paint/tiles";
 import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
@@ -18,8 +19,10 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
-  const words = marks.tint?.words(node) ?? null;
-  return { title, lines: words === null ? lines : [words, ...lines] };
+  const said = [tileAt(node, marks)?.words, marks.tint?.words(node)].filter(
+    (words): words is string => typeof words === "string",
+  );
+  return { title, lines: [...said, ...lines] };
 }
 
 /** A closed box in words. */

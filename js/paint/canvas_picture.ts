@@ -16,6 +16,7 @@ import { type Pen, type Place2D, paintParts } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
 import { stepOf } from "./phases";
+import { tileAt, tileParts } from "./tiles";
 
 /** What a canvas draws of one scene. */
 export interface Picture2D {
@@ -132,6 +133,7 @@ function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
 function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
+    ...tileParts(node, tileAt(node, marks)?.text ?? null),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ];

@@ -4,6 +4,7 @@ import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 import { phaseOf, phaseOfEdge, runsIn } from "./phases";
+import { tintOf } from "./tiles";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -27,12 +28,16 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies, quiet } = node;
   const found = quiet ? null : phaseOf(node, marks);
-  // Once all is done, a card is as it was, with its gradient in it.
+  // Once all is done, a card is as it was, with its gradient in it; and so is a sign between boxes.
   const phase =
-    found === "done" && marks.progress && isOver(marks.progress) && node.shape.card
+    found === "done" &&
+    marks.progress &&
+    isOver(marks.progress) &&
+    (node.shape.card || node.shape.sign)
       ? "reached"
       : found;
-  const { freed, selected, hits, hit, tint } = marks;
+  const { freed, selected, hits, hit } = marks;
+  const tint = tintOf(node, marks);
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
   const isHit = hits !== null && allIn(node).some((member) => hits.has(member));
   const flags: [boolean, string][] = [
@@ -43,6 +48,9 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
     [node.group !== undefined, "gw-closed"],
+    [node.shape.tile?.isLayer === true, "gw-single"],
+    [node.shape.sign !== undefined, "gw-sign"],
+    [node.shape.sign === "round", "gw-round"],
     [node.shape.card !== undefined, "gw-card"],
     [freed.size > 0 && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
@@ -52,7 +60,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [isHit, "is-hit"],
     [holds(node, hit), "is-current-hit"],
     [hits !== null && !isHit, "is-dim"],
-    [tint !== null, `is-tinted ${tint?.nodes[index]}`],
+    [tint !== "", `is-tinted ${tint}`],
   ];
   return classes("gw-node", flags);
 }

@@ -15,6 +15,8 @@ export function edgeParts(
   isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
+  if (merged && merged.tensors > 1)
+    parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
   if (quiet === undefined) {
     const end = isStatic ? 0 : curve.length - 2;
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
@@ -39,11 +41,11 @@ function pointing(
   return dy === 0 ? heading : [0, Math.sign(dy)];
 }
 
-/** How many lines were merged into an edge; or the plumbing folded into it, which opens by a click. */
-function signPart({ x, y, width, height, text, kind }: EdgeSign): Part {
+/** How many tensors go along an edge; or the plumbing folded into it, which opens by a click. */
+function signPart({ x, y, width, height, text, kind, isShy }: EdgeSign): Part {
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
   const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
-  return part("g", { class: `gw-edge-${kind}` }, [
+  return part("g", { class: `gw-edge-${kind}${isShy ? " is-shy" : ""}` }, [
     ...title,
     part("rect", place),
     part("text", { x, y: y + 3.4 }, text),

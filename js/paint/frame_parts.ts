@@ -16,10 +16,12 @@ export function frameParts({ left, top, right, bottom, depth }: SceneFrame): Par
 }
 
 /** What closes an open group: a sign and the title, above the lines that run through. */
-export function frameHeadParts({ left, top, right, title }: SceneFrame): Part[] {
+export function frameHeadParts({ left, top, right, title, facts }: SceneFrame): Part[] {
+  const at = { class: "gw-frame-facts", x: right - FACTS_RIGHT, y: top + 17.5 };
   return [
     part("g", { class: "gw-frame-head" }, [
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
+      ...(facts === null ? [] : [part("text", at, facts)]),
       part("g", { transform: `translate(${left},${top})` }, [
         // From afar this group is drawn larger, so that it can still be read.
         part("g", { class: "gw-frame-title" }, frameTitleParts(title)),
@@ -27,6 +29,8 @@ export function frameHeadParts({ left, top, right, title }: SceneFrame): Part[] 
     ]),
   ];
 }
+
+const FACTS_RIGHT = 10;
 
 /** The sign and the title, from the frame's corner on. */
 export function frameTitleParts(title: string): Part[] {

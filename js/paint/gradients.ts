@@ -43,6 +43,8 @@ export interface GradientLabel extends Place {
   added?: string;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
+  /** Whether it is only told while a node runs that it belongs to: beside boxes, whose own number says more. */
+  passing?: boolean;
 }
 
 /** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
@@ -102,7 +104,9 @@ export function placeGradients(
     if (target.shape.card?.sum) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
-    const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
+    const between = [scene.nodes[edge.source], target];
+    const ends = between.map(({ id }) => id);
+    const passing = between.some(({ shape }) => shape.tile) && run.values[i] === null;
     for (const isFar of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
@@ -115,6 +119,7 @@ export function placeGradients(
           edge: index,
           nodes: ends,
           from: flows[index],
+          ...(passing && { passing }),
         });
         return;
       }
@@ -258,7 +263,7 @@ export function visibleGradients(
   { derivatives, selected }: Pick<Marks, "derivatives" | "selected"> = NO_MARKS,
 ): GradientLabel[] {
   const { recording, cursor } = progress;
-  const running = runningAt(recording, cursor);
+  const running = isOver(progress) ? null : runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
   const passes = isOver(progress) ? null : running;
   const isLocal = ({ local, nodes, edge }: GradientLabel) =>
@@ -269,11 +274,14 @@ export function visibleGradients(
   const written = new Set(products.map(({ edge }) => edge));
   const others = labels
     .filter(
-      ({ edge, nodes, from, cell, local }) =>
+      ({ edge, nodes, from, cell, local, passing }) =>
         !local &&
         (cell !== undefined || edge === null || !written.has(edge)) &&
         (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
-        (few || cell !== undefined || from === 0 || (running !== null && nodes.includes(running))),
+        ((few && !passing) ||
+          cell !== undefined ||
+          from === 0 ||
+          (running !== null && nodes.includes(running))),
     )
     .map((label) => {
       const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];

@@ -29,8 +29,21 @@ export interface Marks {
   } | null;
   /** Whether the local derivative is written on every edge. */
   derivatives: boolean;
+  /** By the index of a closed box, what arrived at its parameters. */
+  tiles: ReadonlyMap<number, TileGrad> | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
+}
+
+/** The gradient of the parameters in a closed box. */
+export interface TileGrad {
+  /** Its norm, as it is written. */
+  text: string;
+  /** The class of its colour; "" for none. */
+  tint: string;
+  /** How many steps have to run before all of it is there. */
+  from: number;
+  words: string;
 }
 
 export const NO_MARKS: Marks = {
@@ -47,5 +60,6 @@ export const NO_MARKS: Marks = {
   hit: null,
   tint: null,
   derivatives: false,
+  tiles: null,
   alarms: null,
 };

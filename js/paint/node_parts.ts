@@ -28,7 +28,10 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
       rx: rounded,
     });
   // The ring first, so that it covers no stub.
-  const sheets = node.group ? closedParts(width, height, node.group.paths.length > 1) : [];
+  const sheets =
+    node.group && !shape.tile?.isLayer
+      ? closedParts(width, height, node.group.paths.length > 1)
+      : [];
   const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
   for (const stub of name === null ? shape.stubs : []) {
     const [x1, y1, x2, y2] = stub.line;
@@ -61,8 +64,13 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
     const at = { x: 8 - width / 2, y: y + 4, "text-anchor": "start" };
     parts.push(part("text", { class: "gw-text gw-text-cell", ...at }, node.rows?.[i] ?? ""));
   });
-  for (const { text, style, x, y, anchor, head } of shape.texts) {
-    const name = `gw-text gw-text-${style}${head ? " gw-text-head" : ""}`;
+  if (shape.tile?.under)
+    parts.push(
+      part("path", { class: "gw-foot", d: footData(width, height, shape.tile.under, radius) }),
+    );
+  for (const { text, style, x, y, anchor, head, foot } of shape.texts) {
+    const place = head ? " gw-text-head" : foot ? " gw-text-foot" : "";
+    const name = `gw-text gw-text-${style}${place}`;
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
   if (node.group) parts.push(openSign(width, height));
@@ -70,8 +78,10 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
 }
 
 /** How round the corners of a node are, px. */
-export function radiusOf({ shape: { card, height }, leaf, root, quiet }: SceneNode): number {
+export function radiusOf({ shape, leaf, root, quiet }: SceneNode): number {
+  const { card, height } = shape;
   if (quiet) return QUIET_RADIUS;
+  if (shape.sign === "round") return height / 2;
   if (card) return leaf ? LEAF_RADIUS : CARD_RADIUS;
   return !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
 }
@@ -80,6 +90,15 @@ export function radiusOf({ shape: { card, height }, leaf, root, quiet }: SceneNo
 function flagData(width: number, height: number, flag: number, radius: number): string {
   const [x, y, r] = [width / 2, -height / 2, Math.min(radius, flag)];
   return `M${-x},${y + flag}V${y + r}Q${-x},${y} ${-x + r},${y}H${x - r}Q${x},${y} ${x},${y + r}V${y + flag}Z`;
+}
+
+/** Half of the outline stays seen. */
+const INSET = 0.6;
+
+/** A strip along the foot of the box, within its rounded corners. */
+function footData(width: number, height: number, foot: number, radius: number): string {
+  const [x, y, r] = [width / 2 - INSET, height / 2 - INSET, radius - INSET];
+  return `M${-x},${height / 2 - foot}H${x}V${y - r}Q${x},${y} ${x - r},${y}H${-x + r}Q${-x},${y} ${-x},${y - r}Z`;
 }
 
 /** The marks of a gradient that arrived and of freed buffers; style sheets show them when they apply. */

@@ -1,6 +1,7 @@
 import type { SceneNode } from "../scene/scene";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
+import { tileParts } from "./tiles";
 
 /**
  * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
@@ -34,4 +35,15 @@ export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): 
   if ((badge?.textContent ?? "") === alarm) return;
   badge?.remove();
   group.append(...alarmParts(node, alarm).map(makePart));
+}
+
+/** Writes on a closed box what arrived at its parameters; null for nothing yet. */
+export function paintTile(group: SVGGElement, node: SceneNode, norm: string | null): void {
+  const { tile } = node.shape;
+  if (!tile || tile.number === null) return;
+  const number = group.querySelector(".gw-tile-number");
+  if (number?.textContent === (norm ?? tile.rest)) return;
+  const [made] = tileParts(node, norm).map(makePart);
+  if (number) number.replaceWith(made);
+  else group.append(made);
 }

@@ -7,6 +7,8 @@ import type { Box } from "./grid";
 export interface SceneFrame extends Box {
   path: string;
   title: string;
+  /** What is known of it, at its right; null where there is no room. */
+  facts: string | null;
   /** Number of frames around it. */
   depth: number;
 }

@@ -9,19 +9,22 @@ import { cardSize } from "./card";
 import { moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
-import { fittedTitle, type SceneFrame } from "./frame";
+import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
+import { factsOf, fittedFacts } from "./frame_facts";
 import { labelSize, placeLabels } from "./labels";
 import { drawnFor } from "./members";
-import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
+import { parametersIn } from "./parameters";
 import { place } from "./place";
-import type { ClosedGroup, Plan } from "./plan";
+import type { Plan } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
+import { nameSkips, skipsIn } from "./skips";
+import { roundOf } from "./tile";
 import { fitView, type Room } from "./views";
 
 interface SceneOptions {
@@ -40,6 +43,9 @@ const LEAST_FULL = 0.84;
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
+
+/** Between boxes these operations are signs in circles. */
+const ROUND = /^[+×−]$/;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
@@ -74,7 +80,7 @@ export function makeScene(
   const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
   const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group, said } = nodes[owner];
+    const { id, group, said, also } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     return {
       index,
@@ -88,6 +94,7 @@ export function makeScene(
       shape: shapes[owner],
       ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
+      ...(also && { also }),
     };
   });
   const scene: Scene = {
@@ -98,12 +105,13 @@ export function makeScene(
     nodes: sceneNodes,
     edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
     drawn: drawnFor(sceneNodes, graph.nodes.length),
-    frames: sceneFrames(plan, placed, direction, measure),
+    frames: sceneFrames(graph, plan, placed, direction, measure),
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
   nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
+  nameSkips(scene, skipsIn(graph, plan), measure);
   return scene;
 }
 
@@ -144,16 +152,22 @@ export function shapesOf(
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
+  const isParameter = parametersIn(graph);
   return plan.nodes.map((node, i) => {
     const { id, group } = node;
+    const { sign } = graph.nodes[id];
+    if (hasBoxes && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
+      const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
+      return roundOf(sign ?? "", after || null, measure);
+    }
     const words = group
-      ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
+      ? boxWords(graph, group, isParameter, flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
     if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
-    return shapeOf(
+    const shape = shapeOf(
       words,
       isLeaf(graph, node),
       isHorizontal(direction),
@@ -161,6 +175,7 @@ export function shapesOf(
       least[i],
       group || isSign ? null : card,
     );
+    return isSign ? { ...shape, sign: "plain" } : shape;
   });
 }
 
@@ -174,14 +189,6 @@ function nameFrom(module: string, sign: string | null | undefined): string | nul
 function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | null {
   const size = cardSize(nodes.length, graph.static);
   return size && nodes.some(({ group }) => group) ? "near" : size;
-}
-
-/** The shapes of the parameters in a closed box. */
-function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
-  return members.flatMap((v) => {
-    const { kind, shape } = graph.nodes[v];
-    return kind === "leaf" && shape ? [shape] : [];
-  });
 }
 
 /** Per node of the plan, how many gradients are added up at it. */
@@ -204,14 +211,16 @@ function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[]
 }
 
 function sceneFrames(
-  { frames }: Plan,
+  graph: GraphModel,
+  plan: Plan,
   { boxes, height }: Placement,
   direction: Direction,
   measure: Measure,
 ): SceneFrame[] {
   const at = turn(direction, height);
   const depth: number[] = [];
-  return frames.map(({ path, parent }, i) => {
+  const facts = plan.frames.length > 0 ? factsOf(graph, plan) : [];
+  return plan.frames.map(({ path, parent }, i) => {
     depth.push(parent < 0 ? 0 : depth[parent] + 1);
     const [ax, ay] = at(boxes.left[i], boxes.top[i]);
     const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
@@ -219,6 +228,7 @@ function sceneFrames(
     return {
       path,
       title: fittedTitle(path, right - left, measure),
+      facts: fittedFacts(facts[i], titleWidth(path, measure), right - left, measure),
       depth: depth[i],
       left,
       right,
@@ -279,10 +289,26 @@ function sceneEdges(
       backward: placed.backward[index] === 1,
       ...(rows.has(index) && { row: rows.get(index) as number }),
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
-      ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
+      ...(edgeOf && {
+        merged: {
+          edges: parts,
+          folded,
+          count,
+          tensors: tensorsIn(graph, parts, folded),
+          signs: [],
+        },
+      }),
       ...edgePart(kindOfMerged(graph, parts)),
     };
   });
+}
+
+/** How many tensors go along a line that edges of the graph were merged into. */
+function tensorsIn(graph: GraphModel, parts: readonly number[], folded: readonly number[]): number {
+  if (parts.length === 1) return 1;
+  const between = new Set(folded);
+  const ends = parts.map((e) => graph.edges[e]).filter(({ target }) => !between.has(target));
+  return new Set(ends.map(({ target, output_nr }) => `${target} ${output_nr}`)).size;
 }
 
 /** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */

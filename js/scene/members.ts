@@ -1,8 +1,9 @@
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group }: SceneNode): readonly number[] {
-  return group ? group.members : [id];
+export function membersOf({ id, group, also }: SceneNode): readonly number[] {
+  if (group) return group.members;
+  return also ? [id, ...also] : [id];
 }
 
 /** The same, and the constants that its sign says. */
@@ -32,9 +33,10 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group, said }: SceneNode, node: number | null): boolean {
+export function holds({ id, group, said, also }: SceneNode, node: number | null): boolean {
   if (node === null) return false;
-  return group ? group.members.includes(node) : id === node || said?.includes(node) === true;
+  if (group) return group.members.includes(node);
+  return id === node || said?.includes(node) === true || also?.includes(node) === true;
 }
 
 /** What of a picture stands for several nodes or edges. */

@@ -29,6 +29,17 @@ export interface NodeWords {
   shares?: number;
   /** Drawn small: what no gradient flows through. */
   quiet?: boolean;
+  /** Of a closed box. */
+  tile?: TileWords;
+}
+
+interface TileWords {
+  /** How many numbers its parameters hold. */
+  numbers: number;
+  /** What it took in of what follows it. */
+  under: string | null;
+  /** Whether it is a module without others in it. */
+  isLayer: boolean;
 }
 
 interface Stub {

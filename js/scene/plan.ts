@@ -17,6 +17,8 @@ interface PlanNode {
   id: number;
   /** Null for a node of the graph. */
   group: ClosedGroup | null;
+  /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
+  also?: readonly number[];
   /** Place in `frames` of the one it lies in; -1 for none. */
   frame: number;
   /** Path of the module of which it is the only operation, where no frame says so. */

@@ -127,8 +127,9 @@ def board_signs(
         behind: The autograd nodes behind its first nodes, where there are any.
 
     Returns:
-        By node its sign, with the exponent of a power, the size of a kernel and an operand that is
-        a number nobody named, "× 2"; None for what is no operation. Then, by the constant that is
+        By node its sign, with the exponent of a power, the window of a convolution or a pooling
+        (its size, and its step where that is not 1: "max pool 3×3 /2") and an operand that is a
+        number nobody named, "× 2"; None for what is no operation. Then, by the constant that is
         said so, the node whose sign says it.
 
     Example::
@@ -162,7 +163,10 @@ def _sign_at(
         return None, None
     sign = sign_of(data["op"])
     if sign == "conv":
-        return f"{sign}{_kernel(graph, node)}", None
+        kernel = _kernel(graph, node)
+        return (f"{sign}{kernel}{_step(behind)}" if kernel else sign), None
+    if sign in ("max pool", "avg pool"):
+        return f"{sign}{_window(behind)}", None
     if graph.graph.get("static", False):
         return sign, None
     if sign == "( )ⁿ":
@@ -247,3 +251,26 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
         if argument == "weight" and shape is not None and len(shape) > 2:
             return f"{len(shape) - 2}d {'×'.join(map(str, shape[2:]))}"
     return ""
+
+
+def _window(behind: Node | None) -> str:
+    """How large the window of a pooling is, and its step: " 3×3 /2"."""
+    size = _sizes(behind, "kernel_size")
+    return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
+
+
+def _step(behind: Node | None) -> str:
+    """The step of a window, " /2", where it is not 1; of a transposed convolution " ↑2"."""
+    # A pooling without a step goes on by the size of its window.
+    step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
+    if all(size == 1 for size in step):
+        return ""
+    arrow = "↑" if getattr(behind, "_saved_transposed", False) else "/"
+    alike = step[:1] if len(set(step)) == 1 else step
+    return f" {arrow}{'×'.join(map(str, alike))}"
+
+
+def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
+    """Sizes that a node keeps, one per dimension; none where it keeps none."""
+    found = getattr(behind, f"_saved_{name}", ())
+    return tuple(found) if isinstance(found, (tuple, list)) else ()

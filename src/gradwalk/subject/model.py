@@ -222,9 +222,14 @@ def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
         if len(edges) == 1:
             source, key = edges[0]
             passed = run.steps[source].grad_inputs[key] if source in run.steps else None
-            if passed is None or passed.tensor is None or passed.tensor is came.tensor:
+            # Without its values, a gradient kept twice is the same only if it is the same record.
+            if passed is None or passed is came or _is_same(passed, came):
                 continue
         yield node, came
+
+
+def _is_same(one: Kept, other: Kept) -> bool:
+    return one.tensor is not None and one.tensor is other.tensor
 
 
 def _changed(run: Run) -> Iterator[Timeline]:
