@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import weakref
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -135,3 +137,41 @@ def test_no_shares_where_a_hook_changed_the_sum():
         shares(recording._pass, 2) == []
         or abs(sum(each["share"] for each in shares(recording._pass, 2)) - 1) < 1e-3
     )
+
+
+class TestAnotherGraphInThePicture:
+    """What `GraphWidget.update` does to edits."""
+
+    def shown(self, number: float) -> torch.Tensor:
+        return (self.w * number - 1) ** 2
+
+    @pytest.fixture(autouse=True)
+    def leaf(self):
+        self.w = torch.tensor(2.0, requires_grad=True)
+
+    def test_of_the_same_structure_keeps_them(self):
+        with closing(GraphWidget(self.shown(3.0), names={"w": self.w})) as widget:
+            widget.edits = [{"kind": "scale", "edge": "w", "value": 10}]
+            after = self.shown(4.0)
+            widget.update(after, names={"w": self.w})
+            (plain,) = torch.autograd.grad(after, self.w, retain_graph=True)
+            (changed,) = (each for each in widget.what_if["leaves"] if each["name"] == "w")
+            assert changed["before"]["values"] == plain.item()
+            assert changed["after"]["values"] == 10 * plain.item()
+
+    def test_of_another_structure_has_none(self):
+        with closing(GraphWidget(self.shown(3.0), names={"w": self.w})) as widget:
+            widget.edits = [{"kind": "cut", "edge": [1, 0], "value": None}]
+            widget.update(self.shown(4.0).sin(), names={"w": self.w})
+            assert widget.what_if is None
+            assert widget.edits == []
+
+    def test_lets_go_of_the_graph_before(self):
+        before = self.shown(3.0)
+        gone = weakref.ref(before)
+        with closing(GraphWidget(before, names={"w": self.w})) as widget:
+            widget.edits = [{"kind": "cut", "edge": "w", "value": None}]
+            assert widget.what_if["failed"] is None
+            widget.update(self.shown(4.0), names={"w": self.w})
+            del before
+            assert gone() is None

@@ -226,8 +226,9 @@ class GraphWidget(Surgery, QuizzingWidget):
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
-        self._refuse_closed()  # and shown once, with what flowed
-        subject = self._behind
+        self._refuse_closed()
+        # After an update without a pass since, the graph is shown once, with what flowed.
+        subject = self._open() if self._passed else self._behind
         assert subject is not None
         self._passed = True
         with self._own_pass():
@@ -414,8 +415,9 @@ class GraphWidget(Surgery, QuizzingWidget):
 
     def _draw(self, subject: Subject) -> bool:
         is_new = super()._draw(subject)
-        if is_new and self.edits:
-            if self._update is not None and self._update["before"] is None:
+        if is_new and self.edits and self._update is not None:
+            before = self._update["before"]
+            if before is None or before == [*range(len(before))]:
                 self._on_edits(None)  # the same edges are there
             else:
                 self.edits = []

@@ -53,6 +53,7 @@ class QuizzingWidget(UpdatingWidget):
 
         Example::
 
+            >>> import torch
             >>> from gradwalk import GraphWidget
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> widget = GraphWidget(x**2)

@@ -43,6 +43,8 @@ class Travelled(Protocol):
 
 _T = TypeVar("_T", bound=Travelled)
 
+_OURS = f"{__name__.partition('.')[0]}."
+
 
 class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     """A widget that steps through backward. Base of `GraphWidget` and `CompareWidget`.
@@ -193,7 +195,9 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         """
         super().observe(handler, names=names, type=type)
         declared_by = getattr(handler, "this_class", None)
-        if declared_by is None or not issubclass(SteppingWidget, declared_by):
+        if declared_by is None or not (
+            issubclass(SteppingWidget, declared_by) or declared_by.__module__.startswith(_OURS)
+        ):
             self._observed = True
 
     @traitlets.default("_anywidget_id")
