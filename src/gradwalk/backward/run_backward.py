@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,8 +97,12 @@ def _on_devices(captured: Capture) -> bool:
     """Whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
         return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
-    devices = {device for _, device in captured.graph.nodes(data="device")}
-    return not devices <= {None, "cpu"}
+    # Asked of the nodes: the graph, and networkx, are not made for that.
+    for node in captured.nodes:
+        with contextlib.suppress(RuntimeError):  # an output without one shape
+            if any(each.device.type != "cpu" for each in outputs_metadata(node)):
+                return True
+    return False
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
