@@ -72,7 +72,7 @@ def test_a_grad_that_a_hook_changes():
 
 
 def test_larger_leaves_are_not_read():
-    w = torch.ones(5, requires_grad=True)
+    w = torch.ones(7, requires_grad=True)
     loss = (w**2).sum()
     widget = GraphWidget(loss)
     loss.backward()

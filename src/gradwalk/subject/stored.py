@@ -19,6 +19,7 @@ from ..backward.observe import weakly
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import leaf_tensor
+from ..graph.reading import why_unreadable
 from ..graph.tensors import version_of
 from ..wire import GrownModel, RunModel
 from .model import FEW, few_of
@@ -103,7 +104,7 @@ class Stored:
         with unseen(), torch.no_grad():
             for node in self._small:
                 leaf = leaf_tensor(self._captured.nodes[node])
-                if leaf is not None and leaf.grad is not None:
+                if leaf is not None and leaf.grad is not None and not why_unreadable(leaf.grad):
                     found[node] = leaf.grad.detach().clone()
         return found
 
@@ -143,6 +144,8 @@ class Since:
 
 
 def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if why_unreadable(a) is not None:  # its memory was freed since
+        return False
     with unseen(), torch.no_grad():
         try:
             return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
