@@ -1,6 +1,7 @@
 import type { GradientNorms } from "../colours/gradient_norms";
 import { namespacesOf } from "../fold/namespaces";
 import { classOf } from "../scene/module_class";
+import { parameterTest } from "../steps/module_norms";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
@@ -49,10 +50,7 @@ export function moduleFacts(
   const inside = spaces.map((space) =>
     paths.some((path) => space === path || space.startsWith(`${path}/`)),
   );
-  // Where parameters go by dotted names, a leaf without one is what the model was given.
-  const areNamed = nodes.some(({ kind, name }) => kind === "leaf" && name?.includes("."));
-  const isParameter = (id: number) =>
-    nodes[id].kind === "leaf" && (nodes[id].name?.includes(".") ?? false) === areNamed;
+  const isParameter = parameterTest(graph);
   const parameters = new Set(
     nodes.map(({ id }) => id).filter((id) => inside[id] && isParameter(id)),
   );
