@@ -9,25 +9,24 @@ interface Modules {
   groupOf: ArrayLike<number>;
 }
 
-/** Which parameters belong to which module, as pairs. */
+/** The parameters of each module, by group. */
 export interface ModuleParameters {
-  group: readonly number[];
   /** Ids of leaves. */
-  leaf: readonly number[];
-  /** Per group, how many numbers its parameters hold. */
+  leaves: readonly (readonly number[])[];
+  /** How many numbers they hold. */
   numbers: Float64Array;
 }
 
-/** The gradients of each module's parameters in one backward pass, by group. */
-export interface ModuleNorms {
+/** The gradient that one backward pass brought some parameters. */
+export interface ParametersGradient {
   /**
-   * The root of the sum of the squares of all that the pass brought its parameters, as `clip_grad_norm_` has it; where
-   * every `.grad` was None before, that of the `.grad`s. NaN where nothing arrived or not all is known, Infinity where
-   * there is a NaN or an infinity in it.
+   * The root of the sum of the squares of all its numbers, as `clip_grad_norm_` has it; where every `.grad` was None
+   * before, that of the `.grad`s. NaN where nothing arrives or not all is known, Infinity where there is a NaN or an
+   * infinity in it.
    */
-  norm: Float64Array;
+  norm: number;
   /** After how many steps all of it has arrived; 0 where nothing does. */
-  from: Int32Array;
+  from: number;
 }
 
 /**
@@ -48,57 +47,43 @@ export function moduleParameters(
   const users: number[][] = graph.nodes.map(() => []);
   for (const { source, target, kind } of graph.edges)
     if (kind === "gradient" && isParameter(target)) users[target].push(groupOf[source]);
-  const group: number[] = [];
-  const leaf: number[] = [];
+  const leaves: number[][] = Array.from(parent, () => []);
   const numbers = new Float64Array(parent.length);
-  const last = new Int32Array(parent.length).fill(-1);
   for (const [id, used] of users.entries()) {
     const size = (graph.nodes[id].shape ?? [0]).reduce((product, length) => product * length, 1);
     for (const innermost of used) {
-      for (let g = innermost; g >= 0 && last[g] !== id; g = parent[g]) {
-        last[g] = id;
-        group.push(g);
-        leaf.push(id);
+      for (let g = innermost; g >= 0 && leaves[g].at(-1) !== id; g = parent[g]) {
+        leaves[g].push(id);
         numbers[g] += size;
       }
     }
   }
-  return { group, leaf, numbers };
+  return { leaves, numbers };
 }
 
-/** The norm of each module's gradient. Linear in the pairs of modules and parameters. */
-export function moduleNorms(
-  { group, leaf, numbers }: ModuleParameters,
+/** The gradient of these leaves, all together. */
+export function parametersGradient(
+  leaves: readonly number[],
   { gradients, stored, step }: Recording,
-): ModuleNorms {
-  const from = new Int32Array(numbers.length);
-  // As in a norm of norms that cannot overflow: the largest, and the squares as shares of it.
-  const largest = new Float64Array(numbers.length);
-  const norms = leaf.map((id) => {
-    if (step[id] === 0) return null;
+): ParametersGradient {
+  let from = 0;
+  // As shares of the largest, whose squares neither overflow nor vanish.
+  let largest = 0;
+  let squares = 0;
+  for (const id of leaves) {
+    if (step[id] === 0) continue;
+    from = Math.max(from, step[id]);
     const held = stored.get(id);
     const norm = (gradients.get(id) ?? (held?.before === null ? held : undefined))?.norm ?? null;
-    if (norm === null) return Number.NaN;
-    return Number.isFinite(Number(norm)) ? Number(norm) : Number.POSITIVE_INFINITY;
-  });
-  norms.forEach((norm, i) => {
-    if (norm === null) return;
-    const g = group[i];
-    from[g] = Math.max(from[g], step[leaf[i]]);
-    // NaN stays NaN.
-    if (!(norm <= largest[g]) && !Number.isNaN(largest[g])) largest[g] = norm;
-  });
-  const squares = new Float64Array(numbers.length);
-  norms.forEach((norm, i) => {
-    const most = largest[group[i]];
-    if (norm !== null && most > 0 && most < Number.POSITIVE_INFINITY)
-      squares[group[i]] += (norm / most) ** 2;
-  });
-  return {
-    norm: largest.map((most, g) => {
-      if (from[g] === 0) return Number.NaN;
-      return most > 0 && most < Number.POSITIVE_INFINITY ? most * Math.sqrt(squares[g]) : most;
-    }),
-    from,
-  };
+    const known = norm === null ? Number.NaN : Number(norm);
+    const size = norm === null || Number.isFinite(known) ? known : Number.POSITIVE_INFINITY;
+    if (!(size <= largest)) {
+      squares *= (largest / size) ** 2;
+      largest = Number.isNaN(largest) ? largest : size;
+    }
+    if (size > 0) squares += (size / largest) ** 2;
+  }
+  if (from === 0) return { norm: Number.NaN, from };
+  const isPlain = largest > 0 && largest < Number.POSITIVE_INFINITY;
+  return { norm: isPlain ? largest * Math.sqrt(squares) : largest, from };
 }
