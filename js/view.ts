@@ -102,7 +102,7 @@ export function createView(
     () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
-  const viewBar = createViewBar(drawing, folder, channel);
+  const viewBar = createViewBar(drawing, folder, channel, measure);
   const toolbar = createToolbar(
     searchBox,
     {

@@ -1,4 +1,5 @@
 import type { Channel } from "../channel";
+import { barsOf } from "../colours/bars";
 import {
   alarmOf,
   type ColourBy,
@@ -13,6 +14,7 @@ import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
+import type { Measure } from "../text/measure";
 import type { RunModel } from "../wire";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls } from "./folding_controls";
@@ -38,6 +40,7 @@ export function createViewBar(
   drawing: Drawing,
   folder: Folder,
   channel: Pick<Channel, "get" | "send">,
+  measure: Measure,
 ): ViewBar {
   let by: ColourBy = "none";
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
@@ -130,7 +133,12 @@ export function createViewBar(
     const { norms, memory, dtypes } = known;
     if (!drawing.scene || !coloured.isNew(drawing.scene, by, norms, memory, dtypes)) return;
     const { tint, legend } = colouringOf(by, drawing.scene, known);
-    drawing.mark({ tint, alarms: known.norms && alarmsIn(drawing.scene, known.norms, by) });
+    const recording = drawing.progress?.recording;
+    drawing.mark({
+      tint,
+      bars: recording ? barsOf(drawing.scene, recording, measure) : null,
+      alarms: known.norms && alarmsIn(drawing.scene, known.norms, by),
+    });
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 

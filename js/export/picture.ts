@@ -1,5 +1,6 @@
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
 import { flow } from "../layout/direction";
+import { barParts } from "../paint/bars";
 import { placesOf } from "../paint/beacons";
 import { edgeClass, nodeClass } from "../paint/classes";
 import { edgeParts } from "../paint/edge_parts";
@@ -57,6 +58,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
     ...nodeParts(node),
+    ...barParts(node, marks),
     ...stepParts(node, stepOf(node, marks)),
   ]);
 }

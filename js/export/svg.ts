@@ -1,3 +1,4 @@
+import { barsOf } from "../colours/bars";
 import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
@@ -48,7 +49,10 @@ export function svg(given: GraphModel, options: SvgOptions): string {
     whole,
     PAGE,
   );
-  const marks = marksOf(autograd, options);
+  const plain = marksOf(autograd, options);
+  const { progress } = plain;
+  const bars = progress && barsOf(scene, progress.recording, tableMeasure);
+  const marks = { ...plain, bars };
   const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
   const ground = groundOf(scene, gradients);
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);

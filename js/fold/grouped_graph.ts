@@ -1,11 +1,13 @@
-import type { ClosedGroup, Plan } from "../scene/plan";
+import type { Plan } from "../scene/plan";
+import { type ModuleParameters, moduleParameters } from "../steps/module_norms";
 import type { GraphModel } from "../wire";
-import { boxesAround } from "./boxes";
 import { type Folding, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
 import { type ReduceInput, reduce } from "./reduce";
+import { repeatedBlocks } from "./repeats";
+import { plansOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
 
 /** A graph with all that folding needs to know of it. */
@@ -14,13 +16,17 @@ export interface GroupedGraph {
   tree: GroupTree;
   source: Int32Array;
   target: Int32Array;
-  op: string[];
   /** Per graph node, 1 if it may be folded into an edge: it hands a tensor on that has no name and is no output. */
   plumbing: Uint8Array;
   /** Per graph node, what it is to a layer. */
   role: Uint8Array;
   /** Per group, how many operations are in it, plumbing aside. */
   operations: Int32Array;
+  /** Per group, its class, null where that is not known. User text. */
+  kind: readonly (string | null)[];
+  parameters: ModuleParameters;
+  /** Groups that are alike and follow each other; found when they are first asked for. */
+  readonly runs: readonly (readonly number[])[];
 }
 
 export function groupedGraph(graph: GraphModel): GroupedGraph {
@@ -34,52 +40,42 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     if (kind === "op" && !plumbing[v]) operations[tree.groupOf[v]]++;
   });
   for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
+  const [source, target] = [
+    Int32Array.from(graph.edges, (edge) => edge.source),
+    Int32Array.from(graph.edges, (edge) => edge.target),
+  ];
+  const op = graph.nodes.map((node) => node.op);
+  const { namespaces, classes, names } = graph.modules;
+  const classAt = new Map(namespaces.map((path, i) => [path, names[classes[i]]]));
+  const kind = tree.path.map((path) => classAt.get(path) ?? null);
+  const parameters = moduleParameters(graph, tree);
+  let runs: number[][] | null = null;
   return {
     graph,
     tree,
     plumbing,
     operations,
+    kind,
+    parameters,
+    get runs() {
+      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, ...parameters });
+      return runs;
+    },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>
       outputs.has(id) ? OTHER : roleOfOp(kind, op),
     ),
-    source: Int32Array.from(graph.edges, (edge) => edge.source),
-    target: Int32Array.from(graph.edges, (edge) => edge.target),
-    op: graph.nodes.map((node) => node.op),
+    source,
+    target,
   };
 }
 
 /** What shows of a graph as it is folded. */
 export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
-  const { graph, tree, source, target, op, plumbing, role, operations } = grouped;
-  const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
-  const layers = { role, operations };
+  const { tree, source, target, plumbing, role, operations } = grouped;
+  const open = openPaths(folding);
+  const input: ReduceInput = { source, target, tree, open };
+  const strips = folding.foldsRepeats ? stripsIn(tree, grouped.runs, open) : [];
+  const layers = { role, operations, apart: new Set(strips.flat()) };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
-  if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
-  const visible = reduce(input);
-  const boxes = boxesAround(visible, tree);
-  const members: number[][] = visible.nodes.map(() => []);
-  visible.nodeOf.forEach((at, v) => {
-    if (at >= 0 && visible.nodes[at].kind !== "node") members[at].push(v);
-  });
-  return {
-    nodes: visible.nodes.map(({ kind, node, groups }, at) => ({
-      id: node,
-      group:
-        kind === "node"
-          ? null
-          : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
-      frame: boxes.box[at],
-    })),
-    edges: visible.edges.map((edge) => {
-      const [first] = edge.edges;
-      const isPlain = edge.count === 1 && visible.nodes[edge.source].kind === "node";
-      return { ...edge, argument: isPlain ? graph.edges[first].argument : null };
-    }),
-    frames: Array.from(boxes.group, (g, i) => ({
-      path: tree.path[g],
-      parent: boxes.boxParent[i],
-    })),
-    nodeOf: visible.nodeOf,
-    edgeOf: visible.edgeOf,
-  };
+  return plansOf(grouped, reduce(input), strips, open);
 }

@@ -1,4 +1,4 @@
-import { fittingFolding } from "../fold/first_scene";
+import { fittingFolding, openedBlock } from "../fold/first_scene";
 import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
@@ -7,14 +7,13 @@ import {
   openGroup,
   revealNode,
   unfoldPlumbing,
-  unfoldRepeat,
 } from "../fold/folding";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import type { Scene, SceneNode } from "../scene/scene";
-import type { Hold, Size } from "../scene/views";
+import { type Hold, isWhole, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
@@ -146,17 +145,36 @@ export class Folder {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Opens a closed box; of a repeat, shows its blocks one by one. */
+  /** Opens a closed box; a block of a strip in a lens, in place of another one. */
   open({ id, group, x, y, shape }: SceneNode): void {
     const { wanted } = this;
     if (!wanted || !group) return;
     const { grouped, folding } = wanted;
     const [path] = group.paths;
-    const next =
-      group.paths.length > 1
-        ? unfoldRepeat(folding, group.paths)
-        : openGroup(grouped.tree, folding, path);
-    this.fold(next, (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }));
+    if (group.isOpen) this.close(path, [x, y]);
+    if (group.isOpen || this.openBlock(path)) return;
+    this.fold(openGroup(grouped.tree, folding, path), (after) => ({
+      from: [x, y - shape.height / 2],
+      to: topOf(after, path, id),
+    }));
+  }
+
+  /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
+  openBlock(path: string): boolean {
+    const { wanted, drawing, measure } = this;
+    const { scene, view, stage } = drawing;
+    const bar = scene?.nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+    if (!wanted || !scene || !bar) return false;
+    const { grouped, folding, direction, room } = wanted;
+    const next = openedBlock(grouped, folding, path, direction, measure, room, this.cache);
+    if (!next) return false;
+    const wasWhole = isWhole(scene, view, stage);
+    this.fold(next, (after) => {
+      if (wasWhole) return null;
+      const same = after.nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+      return same ? { from: [bar.x, bar.y], to: [same.x, same.y] } : null;
+    });
+    return true;
   }
 
   /** Closes an open group; the box comes to where `at` is now, a place in the scene. */

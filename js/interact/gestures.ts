@@ -5,12 +5,13 @@ import type { Press } from "./press";
 /** Opens and closes by mouse; false if the press changed nothing and may be meant for something else. */
 export function pressToFold(
   folder: Folder,
-  { node, frame, folded, isSign, at, isDouble }: Press,
+  { node, frame, folded, isSign, at, isDouble, opens }: Press,
 ): boolean {
   if (folded) {
     folder.unfold(folded.merged?.folded ?? []);
     return true;
   }
+  if (opens !== undefined) return folder.openBlock(opens);
   // Signs take one click, everything else two.
   const isMeant = isDouble || isSign;
   if (frame !== null && isMeant) folder.close(frame, at);

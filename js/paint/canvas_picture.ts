@@ -4,6 +4,7 @@ import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import type { View } from "../scene/views";
+import { barParts } from "./bars";
 import { edgeClass, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
@@ -99,12 +100,13 @@ export function paintHeads(
   ratio: number,
 ): void {
   const size = k * ratio * titleScale(k);
-  for (const { path, left, top, title } of heads) {
+  for (const head of heads) {
+    const { path, left, top } = head;
     const name = path === module?.[0] ? "gw-group-frame is-selected" : "gw-group-frame";
-    const head = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
-    const well = head?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
+    const around = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
+    const well = around?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
     const place = { k: size, x: (k * left + x) * ratio, y: (k * top + y) * ratio, ratio };
-    if (well) paintParts(pen, frameTitleParts(title), well, place);
+    if (well) paintParts(pen, frameTitleParts(head), well, place);
   }
 }
 
@@ -112,6 +114,7 @@ export function paintHeads(
 function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
+    ...barParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ];

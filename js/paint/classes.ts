@@ -42,7 +42,9 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
-    [node.group !== undefined, "gw-closed"],
+    [node.gate !== undefined, "gw-gate"],
+    [node.bar !== undefined, barClass(node)],
+    [node.group !== undefined && !node.bar && !node.gate, "gw-closed"],
     [node.shape.card !== undefined, "gw-card"],
     [freed.size > 0 && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
@@ -52,9 +54,17 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [isHit, "is-hit"],
     [holds(node, hit), "is-current-hit"],
     [hits !== null && !isHit, "is-dim"],
-    [tint !== null, `is-tinted ${tint?.nodes[index]}`],
+    [tint !== null && !node.bar && !node.gate, `is-tinted ${tint?.nodes[index]}`],
   ];
   return classes("gw-node", flags);
+}
+
+/** A bar that is thinner than this would be nothing but outline, px. */
+const THIN = 6;
+
+function barClass({ group, shape: { width, height } }: SceneNode): string {
+  const thin = Math.min(width, height) < THIN ? " is-thin" : "";
+  return `gw-bar${thin}${group?.isOpen ? " is-open" : ""}`;
 }
 
 /** Whether it is the box of the selected module. */

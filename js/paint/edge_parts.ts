@@ -15,7 +15,7 @@ export function edgeParts(
   isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
-  if (quiet === undefined) {
+  if (quiet === undefined && !isTiny(curve)) {
     const [fx, fy] = heading;
     const pointing = backward !== isStatic ? ([-fx, -fy] as const) : heading;
     const end = isStatic ? 0 : curve.length - 2;
@@ -26,6 +26,12 @@ export function edgeParts(
   if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
   for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
   return parts;
+}
+
+/** Whether there is no room for an arrowhead, as between the bars of a long strip. */
+function isTiny(curve: ArrayLike<number>): boolean {
+  if (curve.length > 8) return false;
+  return Math.hypot(curve[6] - curve[0], curve[7] - curve[1]) < 6;
 }
 
 /** How many lines were merged into an edge; or the plumbing folded into it, which opens by a click. */

@@ -3,8 +3,15 @@ import { edgesOf } from "../scene/members";
 import type { CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import type { Place, Scene, SceneNode } from "../scene/scene";
+import { parametersGradient } from "../steps/module_norms";
 import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
-import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
+import {
+  boardNumber,
+  boardValues,
+  gradientTexts,
+  hasNotFinite,
+  normNumber,
+} from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { JsonNumber, Values } from "../wire";
 
@@ -21,7 +28,7 @@ export interface GradientLabel extends Place {
   /** How many steps have to run before it is there. */
   from: number;
   /** The kind of card in whose cell it stands. */
-  cell?: CardSize | "row" | "sum" | "total";
+  cell?: CardSize | "row" | "sum" | "total" | "gate" | "lens";
   /** Whether it is set smaller than others in such a cell, as it is long. */
   small?: boolean;
   /** Whether it is a `.grad`. */
@@ -61,13 +68,17 @@ export function placeGradients(
     if (label) labels.push(label);
     const sum = sumLabel(scene, node, recording, measure);
     if (sum) labels.push(sum);
+    const passing = gateLabel(node, recording);
+    if (passing) labels.push(passing);
   }
+  labels.push(...lensLabels(scene, recording));
   run.edges.forEach((index, i) => {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
     if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
     // A number is written once: the gradient of the only arrow into a card stands in the card.
     const target = scene.nodes[edge.target];
+    if (target.gate || scene.nodes[edge.source].gate) return;
     if (recording.alone.has(index) && target.shape.card?.grad) return;
     const row = target.shape.card?.rows[edge.row ?? -1];
     if (row) {
@@ -155,6 +166,42 @@ function cellLabel(
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
     stored: stored.has(id),
   };
+}
+
+/** The gradient that passes between a lens and something outside. */
+function gateLabel(
+  { id, index, x, y, gate, shape: { width } }: SceneNode,
+  { gradients, ready, run, flows }: Recording,
+): GradientLabel | null {
+  if (!gate?.carries) return null;
+  const { carries } = gate;
+  const at = "edge" in carries ? (run?.edges.indexOf(carries.edge) ?? -1) : -1;
+  const norm = "node" in carries ? gradients.get(carries.node)?.norm : run?.norms[at];
+  if (norm === null || norm === undefined) return null;
+  return {
+    ...{ x, y: y - 8, width, height: TEXT_HEIGHT, key: `gate ${index}`, text: normText(norm) },
+    ...{ alarming: typeof norm === "string", edge: null, nodes: [id], cell: "gate" },
+    from: "node" in carries ? ready[carries.node] : flows[carries.edge],
+  };
+}
+
+/** The gradient of the parameters in each lens, in its head. */
+function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
+  return frames.flatMap(({ lens, left, top, path }) => {
+    if (!lens) return [];
+    const { norm, from } = parametersGradient(lens.leaves, recording);
+    if (Number.isNaN(norm)) return [];
+    const place = { x: left + lens.gradient.x, y: top + lens.gradient.y, width: 0, height: 0 };
+    const text = normText(norm === Number.POSITIVE_INFINITY ? "NaN or Inf" : norm);
+    const alarming = norm === Number.POSITIVE_INFINITY;
+    return [
+      { ...place, key: `lens ${path}`, text, alarming, edge: null, nodes: [], from, cell: "lens" },
+    ];
+  });
+}
+
+function normText(norm: JsonNumber): string {
+  return `\u2016grad\u2016 ${normNumber(norm)}`;
 }
 
 /** What can be said of a gradient in a cell, best first; a single number is never told without its sign. */

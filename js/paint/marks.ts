@@ -12,7 +12,7 @@ export interface Marks {
   /** Where stepping through backward has got; it then says more than what was reached and flowed. */
   progress: Progress | null;
   selected: number | null;
-  /** Paths of the selected module; several of modules that are drawn as one box. */
+  /** Path of the selected module. */
   module: readonly string[] | null;
   hovered: number | null;
   /** Index of the drawn node that the keyboard is on. */
@@ -27,8 +27,24 @@ export interface Marks {
     /** What the colour of a node says. */
     words(node: SceneNode): string | null;
   } | null;
+  /** By the index of a block in a strip, what arrived at its parameters. */
+  bars: ReadonlyMap<number, BarGrad> | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
+}
+
+/** The gradient of the parameters in a block of a strip. */
+export interface BarGrad {
+  /** Its norm, as it is written; "" where there is no room. */
+  text: string;
+  /** The class of its colour. */
+  tint: string;
+  /** How far the bar is filled, 0 to 1. */
+  share: number;
+  /** How many steps have to run before all of it is there. */
+  from: number;
+  /** All of this in words. */
+  words: string;
 }
 
 export const NO_MARKS: Marks = {
@@ -44,5 +60,6 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
   tint: null,
+  bars: null,
   alarms: null,
 };

@@ -1,4 +1,6 @@
 import type { SceneNode } from "../scene/scene";
+import { barAt, barParts } from "./bars";
+import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
 
@@ -27,4 +29,15 @@ export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): 
   if ((badge?.textContent ?? "") === alarm) return;
   badge?.remove();
   group.append(...alarmParts(node, alarm).map(makePart));
+}
+
+/** Fills a bar as far as its gradient goes. */
+export function paintBar(group: SVGGElement, node: SceneNode, marks: Marks): void {
+  if (!node.bar) return;
+  const grad = barAt(node, marks);
+  const shown = grad ? `${grad.share} ${grad.tint} ${grad.text}` : "";
+  if ((group.dataset.bar ?? "") === shown) return;
+  group.dataset.bar = shown;
+  for (const old of group.querySelectorAll(".gw-bar-fill, .gw-bar-number")) old.remove();
+  group.append(...barParts(node, marks).map(makePart));
 }

@@ -7,7 +7,7 @@ import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
 import { gradientClass, gradientParts } from "./label_parts";
 import type { Marks } from "./marks";
-import { paintAlarm, paintNode, paintStep } from "./paint_node";
+import { paintAlarm, paintBar, paintNode, paintStep } from "./paint_node";
 import { makePart } from "./parts";
 import { stepOf } from "./phases";
 
@@ -47,6 +47,7 @@ export class SvgPainter {
       .join((enter) => enter.append("g").each(paintNode))
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
+        paintBar(this, node, marks);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, stepOf(node, marks));
       });

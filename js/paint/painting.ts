@@ -174,10 +174,10 @@ export class Painting {
 
   /** Tells the canvas what to draw, if that is something else than before. */
   tell(scene: Scene, marks: Marks): void {
-    const { ran, reached, flowed, freed, progress, hits, tint, alarms, selected } = marks;
+    const { ran, reached, flowed, freed, progress, hits, tint, bars, alarms, selected } = marks;
     const { underlay } = this;
     const under = underlay.childElementCount > 0 ? selected : null;
-    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, alarms, under];
+    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, bars, alarms, under];
     if (!this.told.isNew(...said)) return;
     this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }

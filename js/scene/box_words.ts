@@ -21,10 +21,10 @@ export function boxWords(
     shortenMiddle(oneLine(text), TITLE_ROOM, (part) => measure(part, style));
   const under = kind === null ? counted(members.length, "node") : (sizes(kind, shapes) ?? kind);
   return {
-    title: room(groupTitle(paths[0], paths[paths.length - 1]), "title"),
+    title: room(groupTitle(paths[0]), "title"),
     name: null,
     shape: room(under, "shape"),
-    uses: paths.length > 1 ? `×${paths.length}` : null,
+    uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],
   };
@@ -40,9 +40,8 @@ function sizes(kind: string, shapes: readonly (readonly number[])[]): string | n
 }
 
 /** The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. */
-export function groupTitle(path: string, last = path): string {
+export function groupTitle(path: string): string {
   const parts = path.split("/");
   const name = parts[parts.length - 1];
-  const title = /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
-  return last === path ? title : `${title} … ${last.slice(last.lastIndexOf("/") + 1)}`;
+  return /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
 }

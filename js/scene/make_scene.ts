@@ -2,23 +2,25 @@ import { type Direction, isHorizontal, turn } from "../layout/direction";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout } from "../layout/types";
 import type { Measure } from "../text/measure";
-import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { boxWords } from "./box_words";
 import { cardSize } from "./card";
-import { moveEnds, smooth, smoothUp } from "./curve";
+import { boundsOf, moveEnds, smooth, smoothUp } from "./curve";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
 import { labelSize, placeLabels } from "./labels";
-import { drawnFor } from "./members";
+import { gateShape, lensRoom, withLens } from "./lens";
+import { drawnFor, edgePart } from "./members";
 import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
-import type { ClosedGroup, Plan } from "./plan";
+import type { ClosedGroup, Plan, Strip } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { kindOfMerged } from "./shown_graph";
+import { edgesOnBars, placeStrip, stripShape } from "./strip";
 import { fitView, type Size } from "./views";
 
 interface SceneOptions {
@@ -38,6 +40,9 @@ const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } }
 const BOARD_SCALE = 0.8;
 /** Where large cards would be shown smaller than this, small ones say more. */
 const LEAST_FULL = 0.84;
+
+/** A window to look through, where it is not known, px. */
+const WINDOW: Size = { width: 1200, height: 600 };
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
@@ -71,24 +76,48 @@ export function makeScene(
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
-  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
+  const window = room ?? WINDOW;
+  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards, window) } = options;
   const placed = place(plan, shapes, times, direction, measure, options, card);
   const at = turn(direction, placed.height);
-  const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group } = nodes[owner];
+  const frames = sceneFrames(plan, placed, direction, measure);
+  const isReversed = direction === "right" || direction === "down";
+  /** Per node of the layout, the place of what is drawn for it. */
+  const first = new Int32Array(placed.owner.length);
+  const sceneNodes: SceneNode[] = [];
+  placed.owner.forEach((owner, index) => {
+    const { id, group, strip, gate, frame } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
-    return {
-      index,
+    const place = { x, y, rank: placed.rank[index], shape: shapes[owner] };
+    first[index] = sceneNodes.length;
+    if (strip) {
+      const depth = frame < 0 ? 0 : frames[frame].depth + 1;
+      const row = placeStrip(
+        ...([
+          strip,
+          place,
+          sceneNodes.length,
+          horizontal,
+          isReversed,
+          depth,
+          measure,
+          window,
+        ] as const),
+      );
+      for (const bar of row.bars) sceneNodes.push({ ...bar, index: sceneNodes.length });
+      frames.push(row.frame);
+      return;
+    }
+    sceneNodes.push({
+      ...place,
+      index: sceneNodes.length,
       id,
-      leaf: isLeaf(graph, nodes[owner]),
+      leaf: !gate && isLeaf(graph, nodes[owner]),
       root: flags[owner].length > 0,
       copies: times[owner],
-      x,
-      y,
-      rank: placed.rank[index],
-      shape: shapes[owner],
+      ...(gate && { gate }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
-    };
+    });
   });
   const scene: Scene = {
     direction,
@@ -98,23 +127,31 @@ export function makeScene(
     nodes: sceneNodes,
     edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
     drawn: drawnFor(sceneNodes, graph.nodes.length),
-    frames: sceneFrames(plan, placed, direction, measure),
+    frames,
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
   nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
-  return scene;
+  if (!nodes.some(({ strip }) => strip)) return scene;
+  scene.edges = edgesOnBars(graph, plan, scene.edges, first, sceneNodes, horizontal);
+  scene.edgeOf = plan.edgeOf?.slice() ?? new Int32Array(graph.edges.length).fill(-1);
+  for (const { index, merged } of scene.edges.slice(plan.edges.length))
+    for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
+  return (plan.lenses ?? []).reduce((around, lens) => {
+    const inner = makeScene(graph, lens.plan, direction, measure, {
+      ...{ cache: options.cache, cards },
+      room: lensRoom(around, window, horizontal),
+    });
+    const strip = nodes[lens.strip].strip as Strip;
+    const bar = around.nodes[first[lens.strip] + lens.block];
+    return withLens(around, inner, lens, strip, bar, horizontal, measure);
+  }, scene);
 }
 
 /** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
 export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
   return kind === "op" || kind === "leaf" ? {} : { quiet: kind };
-}
-
-/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
-export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
-  return kind === "gradient" ? {} : { quiet: kind };
 }
 
 function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolean {
@@ -139,13 +176,16 @@ export function shapesOf(
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
   cards: boolean | CardSize = true,
+  room = WINDOW,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
   const shares = sharesOf(graph, plan, times);
   return plan.nodes.map((node, i) => {
-    const { id, group } = node;
+    const { id, group, strip, gate } = node;
+    if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
+    if (gate) return gateShape(gate, measure);
     const words = group
       ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
@@ -363,16 +403,4 @@ function rowsOf(
     });
   }
   return rows;
-}
-
-function boundsOf(curve: Float64Array): [number, number, number, number] {
-  let [left, top] = curve;
-  let [right, bottom] = curve;
-  for (let i = 2; i < curve.length; i += 2) {
-    left = Math.min(left, curve[i]);
-    right = Math.max(right, curve[i]);
-    top = Math.min(top, curve[i + 1]);
-    bottom = Math.max(bottom, curve[i + 1]);
-  }
-  return [left, top, right, bottom];
 }

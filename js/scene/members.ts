@@ -1,14 +1,18 @@
+import type { EdgeModel } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group }: SceneNode): readonly number[] {
+export function membersOf({ id, group, gate }: SceneNode): readonly number[] {
+  if (gate) return [];
   return group ? group.members : [id];
 }
 
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
-  for (const node of nodes) for (const member of membersOf(node)) drawn[member].push(node.index);
+  // What is in an open block of a strip is drawn itself.
+  for (const node of nodes)
+    if (!node.group?.isOpen) for (const member of membersOf(node)) drawn[member].push(node.index);
   return drawn;
 }
 
@@ -27,8 +31,9 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group }: SceneNode, node: number | null): boolean {
-  return node !== null && (group ? group.members.includes(node) : id === node);
+export function holds({ id, group, gate }: SceneNode, node: number | null): boolean {
+  if (node === null || gate) return false;
+  return group ? group.members.includes(node) : id === node;
 }
 
 /** What of a picture stands for several nodes or edges. */
@@ -39,4 +44,9 @@ export function foldedIn(scene: Scene | null) {
     merged: merged.some((one) => one !== undefined && one.count > 1),
     plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
   };
+}
+
+/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
+export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
+  return kind === "gradient" ? {} : { quiet: kind };
 }

@@ -28,7 +28,21 @@ export function boardNumber(value: JsonNumber | boolean): string {
   return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
 }
 
-/** The same of few numbers: "[2, −1]". */
+/** A norm in so many digits, zeros at the end included: "2.00", "0.0964", "5.38e−4". */
+export function normNumber(norm: JsonNumber, digits = 3): string {
+  if (typeof norm !== "number") return norm;
+  if (norm === 0) return "0";
+  if (norm >= 1e-3 && norm < 1e5) {
+    const rounded = norm.toPrecision(digits);
+    return rounded.includes("e") ? String(Number(rounded)) : rounded;
+  }
+  return norm
+    .toExponential(digits - 1)
+    .replace("e+", "e")
+    .replace("-", "\u2212");
+}
+
+/** Few numbers on a board: "[2, −1]". */
 export function boardValues(values: Values): string {
   return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
 }

@@ -1,0 +1,38 @@
+import type { SceneNode } from "../scene/scene";
+import type { BarGrad, Marks } from "./marks";
+import { type Part, part } from "./parts";
+
+/** Between the end of what is filled and a bar's border where the number stands, px. */
+const NUMBER = 20;
+/** Half of the outline stays seen. */
+const INSET = 0.6;
+/** A gradient that is not zero is seen. */
+const LEAST = 1.5;
+
+/** What arrived at the parameters of a block of a strip, once all of it has. */
+export function barAt({ index }: SceneNode, { bars, progress }: Marks): BarGrad | null {
+  const grad = bars?.get(index);
+  return grad && (progress?.cursor ?? 0) >= grad.from ? grad : null;
+}
+
+/** How far a bar is filled, and its number. */
+export function barParts(node: SceneNode, marks: Marks): Part[] {
+  const grad = barAt(node, marks);
+  if (!grad || !node.bar) return [];
+  const { text, tint, share } = grad;
+  const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
+  const isUp = node.bar.grows === "up";
+  const long = isUp ? h : w;
+  const room = long - (text === "" ? 0 : isUp ? NUMBER : 2.4 * NUMBER);
+  const filled = share > 0 ? Math.max(LEAST, share * room) : 0;
+  const place = isUp
+    ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
+    : { x: -w / 2, y: -h / 2, width: filled, height: h };
+  const rx = Math.min(4, w / 4, h / 4, filled / 2);
+  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
+  if (text === "") return [fill];
+  const at = isUp
+    ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
+    : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
+  return [fill, part("text", { class: "gw-text gw-bar-number", ...at }, text)];
+}
