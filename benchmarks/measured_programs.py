@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -48,6 +50,39 @@ def resnet(wider: int = 1, images: tuple[int, int, int, int] = (2, 3, 8, 8)) -> 
     widths = [wider * width for width in [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3]
     blocks = [_Block(a, b // 2, b) for a, b in zip([3, *widths], widths, strict=False)]
     loss: Tensor = nn.Sequential(*blocks)(torch.randn(images)).mean()
+    return loss
+
+
+class _BasicBlock(nn.Module):
+    """Two convolutions with a skip connection, as in ResNet-18."""
+
+    def __init__(self, inside: int, outside: int) -> None:
+        super().__init__()
+        stride = 1 if inside == outside else 2
+        self.path = nn.Sequential(
+            *(nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside)),
+            nn.ReLU(),
+            *(nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside)),
+        )
+        self.skip: nn.Module = nn.Identity()
+        if stride == 2:
+            skip = nn.Conv2d(inside, outside, 1, stride, bias=False)
+            self.skip = nn.Sequential(skip, nn.BatchNorm2d(outside))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.path(x) + self.skip(x))
+
+
+def resnet18() -> Tensor:
+    """ResNet-18 as it is used, with its eleven million parameters, on two small images."""
+    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()),
+        nn.MaxPool2d(3, 2, 1),
+        *(_BasicBlock(a, b) for a, b in pairwise(widths)),
+        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)),
+    )
+    loss: Tensor = nn.functional.cross_entropy(model(torch.randn(2, 3, 64, 64)), torch.arange(2))
     return loss
 
 

@@ -28,6 +28,7 @@ QUESTIONS = (
     ("Moving a large graph in Chromium", "frames.py"),
     ("What recording a backward pass costs", "record_cost.py"),
     ("What watching a forward pass costs", "watch_cost.py"),
+    ("What saving a recorded pass costs", "save_cost.py"),
 )
 
 

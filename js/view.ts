@@ -4,6 +4,7 @@ import { createFindingsList, labelInModule } from "./bars/findings_list";
 import { createHelp } from "./bars/help";
 import { legendEntries, stateKey } from "./bars/legend";
 import { createProgress } from "./bars/progress";
+import { Refit } from "./bars/refit";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
 import { Shell } from "./bars/shell";
@@ -14,25 +15,27 @@ import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel } from "./channel";
 import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
+import { Remembered } from "./dom/remembered";
 import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
 import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
-import { Folder, MOST_AT_ONCE } from "./interact/folder";
+import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
+import { Way } from "./interact/way";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { MOST_CARDS } from "./scene/card";
+import { drawsConstants, MOST_CARDS } from "./scene/card";
+import { emptiestCorner } from "./scene/corners";
 import { foldedIn } from "./scene/members";
-import { flagsOf } from "./scene/node_words";
-import { graphName, hasConstants, leafCount, shownGraph } from "./scene/shown_graph";
+import { outputNames } from "./scene/node_words";
+import { graphName, leafCount, shownGraph } from "./scene/shown_graph";
 import { isOver, runningAt } from "./steps/recording";
 import { Stepper, type Stepping } from "./steps/stepping";
 import { browserMeasure } from "./text/measure";
 import { counted } from "./text/number";
-import { oneLine, shortenMiddle } from "./text/shorten";
 import type { GraphModel } from "./wire";
 import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
@@ -54,15 +57,18 @@ export function createView(
   let showsHelp = choices.help;
   /** What can be drawn of the graph: without and with its constants. */
   let drawable: GraphModel[] = [];
+  const drawnOf = new Remembered();
 
   const measure = browserMeasure();
   const drawing = new Drawing(
     {
       select,
       zoomed: (scale) => toolbar.setScale(scale),
-      escape: () => giveUp() || searchBox.clear() || shell.leaveFull(),
-      pressed: (press) => pressToFold(folder, press),
-      keyed: (key, node) => keyToFold(folder, key, node),
+      escape: () =>
+        giveUp() || searchBox.clear() || shell.leaveFull() || (!isChosen() && way.leave()),
+      pressed: (press) => pressToFold(folder, way, press),
+      isInside: () => way.isInside,
+      keyed: (key, node) => keyToFold(folder, way, key, node),
     },
     measure,
   );
@@ -85,6 +91,10 @@ export function createView(
     failed: (error) => shell.showFault(error),
   });
   const modules = new ModuleSelection(drawing, folder, channel);
+  const way = new Way(drawing, folder, {
+    entering: () => select(null),
+    moved: (titles) => toolbar.setWay(titles),
+  });
   const searchBox = createSearchBox({
     find(query) {
       const found = shown ? search(shown, query) : [];
@@ -102,18 +112,24 @@ export function createView(
     () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
-  const viewBar = createViewBar(drawing, folder, channel, measure);
+  const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());
   const toolbar = createToolbar(
     searchBox,
     {
       zoom: (factor) => drawing.zoomBy(factor),
       fit: () => drawing.fit(),
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      toggleDerivatives() {
+        choices.derivatives = !choices.derivatives;
+        folder.forget(); // with or without them arrows have another length
+        redraw();
+      },
       toggleFull: () => shell.toggleFull(),
       toggleHelp,
+      leaveTo: (depth) => way.leave(depth),
     },
     saving,
-    viewBar.element,
+    { view: viewBar.element, colours: viewBar.colours },
   );
   const help = createHelp(shell.legend, shell.note, (direction) => {
     choices.direction = direction;
@@ -153,13 +169,14 @@ export function createView(
   });
   const states = element("div");
   let size = "";
-  let hasPlace = false;
   const arrangement = new Arrangement(drawing, panel.element);
-  drawing.element.append(
-    progress.element,
-    element("div", "gw-corner", viewBar.key, states),
-    bar.notes,
-  );
+  const refit = new Refit(drawing, folder, () => {
+    folder.forget();
+    redraw();
+    showSelected();
+  });
+  const corner = element("div", "gw-corner", viewBar.key, states);
+  drawing.element.append(progress.element, corner, bar.notes);
   shell.fill(
     host,
     toolbar.element,
@@ -173,17 +190,14 @@ export function createView(
   cleanup.add(
     whenResized([root], () => {
       toolbar.tighten();
-      // A picture that was made before the widget was on the page is made for its place; a large one takes too long.
-      if (hasPlace || drawing.canvas.clientWidth === 0) return;
-      hasPlace = true;
-      if ((graph?.nodes.length ?? 0) > MOST_AT_ONCE) return;
-      folder.forget();
-      redraw();
+      refit.widthIs(root.clientWidth);
     }),
   );
+  cleanup.add(() => refit.stop());
   shell.followFull(() => {
     arrangement.arrange();
     drawing.fit(false);
+    placeKey();
   });
 
   function select(id: number | null, module: readonly string[] | null = null): void {
@@ -193,15 +207,34 @@ export function createView(
     else channel.set("selected", id);
   }
 
+  /** Whether anything is selected. */
+  function isChosen(): boolean {
+    return channel.get("selected") !== null || modules.current !== null;
+  }
+
   function showFolding(): void {
+    way.update();
     viewBar.update();
+    const drawn = drawing.scene?.nodes.length ?? 0;
+    toolbar.setDrawn(drawn > 0 && drawn < (shown?.nodes.length ?? 0) ? drawn : null);
+    placeKey();
     if (graph) showLegend();
     showDetails();
     toolbar.tighten();
   }
 
+  /** The key of the colours covers as little of the picture as it can. */
+  function placeKey(): void {
+    const { scene, view, stage } = drawing;
+    const { offsetWidth: width, offsetHeight: height } = corner;
+    if (!scene || width === 0 || stage.width === 0) return;
+    const { top, right } = emptiestCorner(scene, view, stage, { width, height });
+    corner.classList.toggle("is-top", top);
+    corner.classList.toggle("is-right", right);
+  }
+
   function toggleHelp(): void {
-    showsHelp = !showsHelp || channel.get("selected") !== null || modules.current !== null;
+    showsHelp = !showsHelp || isChosen();
     choices.help = showsHelp;
     toolbar.setHelp(showsHelp);
     if (showsHelp) select(null);
@@ -225,21 +258,28 @@ export function createView(
     shell.showPythonFault();
     const given = channel.get("graph");
     const constants = channel.get("constants");
-    if (given !== graph) modules.select(null);
-    if (given !== graph) drawable = [shownGraph(given, false), shownGraph(given, true)];
+    if (given !== graph) {
+      modules.select(null);
+      refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
+    }
+    const { torchNames } = viewBar;
+    if (drawnOf.isNew(given, torchNames))
+      drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
     graph = given;
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
-    toolbar.setConstants(hasConstants(graph) ? constants : null);
+    const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
+    const derivatives = isBoard && choices.derivatives;
+    toolbar.setDerivatives(isBoard ? derivatives : null);
+    drawing.mark({ derivatives });
+    const room = { ...arrangement.roomFor(graph), derivatives };
+    toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
-    hasPlace ||= drawing.canvas.clientWidth > 0;
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () =>
-      bestDirection(drawable[1], arrangement.room, measure),
-    );
+    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
-    const source = { given: channel.raw("graph"), constants };
-    folder.show(shown, direction, graph, source, arrangement.room);
+    const source = { given: channel.raw("graph"), constants, torchNames };
+    folder.show(shown, direction, graph, source, room);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
@@ -284,6 +324,7 @@ export function createView(
     if (progress?.recording !== before?.recording) {
       showLegend();
       viewBar.update();
+      placeKey();
     }
     showDetails();
     const running = progress && runningAt(progress.recording, progress.cursor);
@@ -390,12 +431,4 @@ export function createView(
   showSelected();
   showFindings();
   return () => cleanup.run();
-}
-
-const MOST_CHARACTERS = 32;
-
-/** What the outputs are called. */
-function outputNames(graph: GraphModel): string {
-  const names = [...flagsOf(graph).values()].flat().map(oneLine);
-  return shortenMiddle(names.join(", "), MOST_CHARACTERS, (part) => part.length);
 }

@@ -49,7 +49,7 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
   const press = (key: string) =>
     fire(one(".gw-canvas"), new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const mouse = (type: "click" | "dblclick", selector: string) =>
-    fire(one(`${selector}`), new MouseEvent(type, { bubbles: true }));
+    fire(one(selector), new MouseEvent(type, { bubbles: true, clientX: 4000, clientY: 4000 }));
   const choose = (selector: string, value: string) => {
     const select = one<HTMLSelectElement>(selector);
     select.value = value;
@@ -65,11 +65,13 @@ async function view(graph: GraphModel, change: Partial<Traits> = {}) {
 const numbersIn = (text: string | null) => (text?.match(/-?[\d.]+(e-?\d+)?/g) ?? []).map(Number);
 
 describe("a small graph", () => {
-  it("without modules has nothing to fold and no bar for it", async () => {
+  it("without modules has nothing to fold, and no choices about it", async () => {
     const graph = blocks(2);
     const plain = { ...graph, nodes: graph.nodes.map((node) => ({ ...node, namespace: null })) };
     const { one, all } = await view(plain);
-    expect(one(".gw-view").hidden).toBe(true);
+    expect(one(".gw-colours").hidden).toBe(true);
+    expect(one(".gw-depth").closest("label")?.hidden).toBe(true);
+    expect(one('[aria-label="Fold repeats"]').hidden).toBe(true);
     expect(all(".gw-group-frame, .gw-closed, .gw-edge-folded")).toEqual([]);
     expect(all(".gw-node")).toHaveLength(plain.nodes.length);
   });
@@ -307,6 +309,28 @@ describe("backward", () => {
     channel.change("cursor", steps.length);
     await nextFrame();
     expect(one('[data-group="net/block/0"] .gw-badge-alarm').textContent).toBe("NaN");
+  });
+
+  it("lights up whatever hides the node that runs: its box, or the edge that it is folded into", async () => {
+    const graph = blocks(2);
+    const { steps, run } = fakeRun(graph, "fine");
+    const { channel, all, mouse } = await view(graph, { steps, run, cursor: 0 });
+    await mouse("click", '[aria-label="Hide plumbing"]');
+    await mouse("click", '.gw-group-frame[data-path="net/block/0"] .gw-frame-sign');
+    for (const { step, node } of steps.slice(0, -1)) {
+      channel.change("cursor", step);
+      await nextFrame();
+      const [lit, ...more] = all(".gw-svg :is(.gw-node, .gw-edge).is-running");
+      expect(more).toEqual([]);
+      const { op, namespace } = graph.nodes[node];
+      if (namespace === "net/block/0" && !lit.classList.contains("gw-leaf"))
+        expect(lit.dataset.group).toBe("net/block/0");
+      else if (op === "ViewBackward0") expect(lit.querySelector(".gw-edge-folded")).not.toBeNull();
+      else expect(lit.dataset.node ?? lit.dataset.group).toBeDefined();
+    }
+    channel.change("cursor", steps.length);
+    await nextFrame();
+    expect(all(".gw-svg .is-running")).toEqual([]);
   });
 
   it("colours by the norms once there are some", async () => {

@@ -10,6 +10,7 @@ from examples import EXAMPLES, Example
 
 DOCS = Path(__file__).parents[1] / "docs"
 THEMES = ("light", "dark")
+WIDTHS = (1400, 800)  # px, of the pages that pictures are made for
 
 HEAD = """\
 # Gallery
@@ -29,7 +30,8 @@ from gradwalk import GraphWidget, watch
 ```
 
 In a notebook the widget follows `backward()`; these pictures are what
-[`to_svg`](../README.md#without-a-kernel) writes once it has ended.
+[`to_svg`](../README.md#without-a-kernel) writes once it has ended, for a page of 1,400 px; where
+this one is narrower than 900 px, for one of 800.
 """
 
 ENTRY = """\
@@ -38,8 +40,8 @@ ENTRY = """\
 {says}
 
 <picture>
-  <source media="(prefers-color-scheme: dark)" srcset="gallery/{name}_dark.svg">
-  <img alt="The graph of the program below, after backward" src="gallery/{name}_light.svg">
+{sources}
+  <img alt="The graph of the program below, after backward" src="{picture}">
 </picture>
 
 ```python
@@ -52,7 +54,7 @@ def page() -> str:
     """The text of the page."""
     contents = "\n".join(f"- [{each.title}](#{anchor(each.title)})" for each in EXAMPLES.values())
     entries = [
-        ENTRY.format(title=each.title, says=each.says, name=each.name, code=each.code())
+        ENTRY.format(title=each.title, says=each.says, code=each.code(), **pictures(each))
         for each in EXAMPLES.values()
     ]
     return "\n".join([HEAD.format(count=len(EXAMPLES)), contents + "\n", *entries])
@@ -64,9 +66,26 @@ def anchor(title: str) -> str:
     return "".join(kept).replace(" ", "-")
 
 
-def picture_paths(example: Example) -> dict[str, Path]:
-    """By theme, the file of a picture."""
-    return {theme: DOCS / "gallery" / f"{example.name}_{theme}.svg" for theme in THEMES}
+def picture_paths(example: Example) -> dict[tuple[str, int], Path]:
+    """By theme and width, the file of a picture."""
+    return {
+        (theme, width): DOCS / "gallery" / f"{example.name}_{theme}_{width}.svg"
+        for theme in THEMES
+        for width in WIDTHS
+    }
+
+
+def pictures(example: Example) -> dict[str, str]:
+    """Which picture is shown where: the markup of all but one, and the file of that one."""
+    files = {key: path.relative_to(DOCS).as_posix() for key, path in picture_paths(example).items()}
+    dark, narrow = "(prefers-color-scheme: dark)", "(max-width: 900px)"
+    media = {
+        f"{narrow} and {dark}": files["dark", 800],
+        narrow: files["light", 800],
+        dark: files["dark", 1400],
+    }
+    sources = (f'  <source media="{on}" srcset="{file}">' for on, file in media.items())
+    return {"sources": "\n".join(sources), "picture": files["light", 1400]}
 
 
 def main() -> None:
@@ -76,8 +95,8 @@ def main() -> None:
     size = 0
     for example in EXAMPLES.values():
         with closing(example.shown(watched=True)) as widget:
-            for theme, path in picture_paths(example).items():
-                path.write_text(widget.to_svg(theme=theme), encoding="utf-8")
+            for (theme, width), path in picture_paths(example).items():
+                path.write_text(widget.to_svg(theme=theme, width=width), encoding="utf-8")
                 left.discard(path)
                 size += path.stat().st_size
     for path in left:

@@ -11,6 +11,7 @@ import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
+from programs import PROGRAMS, outputs_of
 from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
@@ -219,6 +220,7 @@ def test_what_works_in_place_says_so():
         h = (x * 2).relu_()
     graph = capture(h)
     found = {data["op"]: data["inplace"] for _, data in graph.nodes(data=True)}
+    assert found.pop("constant") is False  # the 2
     assert found == {"ReluBackward0": True, "MulBackward0": False, "AccumulateGrad": False}
 
 
@@ -467,3 +469,22 @@ def test_what_comes_from_outside_of_a_module_stands_outside_of_it():
     assert {
         space for (kind, _), each in spaces.items() if kind in ("cut", "outside") for space in each
     } == {""}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_drawn_begins_with_a_copy_of_the_graph(name):
+    outputs = tuple(outputs_of(name))
+    annotated = annotate(
+        capture_nodes(read_outputs(outputs, "capture"), Names()), Names(), infer=True
+    )
+    graph, drawn = annotated.graph, annotated.drawn
+    for node, data in graph.nodes(data=True):
+        assert {key: drawn.nodes[node][key] for key in data} == data
+        assert drawn.nodes[node] is not data
+    copies = [edge for edge in drawn.edges(keys=True, data=True) if edge[3]["kind"] == "gradient"]
+    plain = list(graph.edges(keys=True, data=True))
+    assert [(s, t, k, {**d, "kind": "gradient"}) for s, t, k, d in plain] == copies
+    for source, target, key in graph.edges(keys=True):
+        edge = drawn.edges[source, target, key]
+        assert edge is not graph.edges[source, target, key]
+        assert drawn.pred[target][source][key] is edge

@@ -103,7 +103,10 @@ def test_every_value_is_what_torch_gave(example: Example, watched: bool) -> None
 @each_example
 def test_gradients_of_leaves_are_torchs_own(example: Example) -> None:
     with both(example) as (widget, alone, _):
-        shown = {each["node"]: each["values"] for each in widget.run["grads"]}
+        held = {
+            each["node"]: each["now"] if each["changed"] else each for each in widget.run["grads"]
+        }
+        shown = {node: few and few["values"] for node, few in held.items()}
         for node in leaves(widget):
             widget.selected = node["id"]
             grad = alone.nodes[node["id"]].variable.grad
@@ -111,8 +114,34 @@ def test_gradients_of_leaves_are_torchs_own(example: Example) -> None:
             assert (told is None) == (grad is None)
             if grad is not None:
                 assert told["values"] == grad.tolist()
-            if example.name != "clipping" and shown.get(node["id"]) is not None:
+            if shown.get(node["id"]) is not None:
                 assert shown[node["id"]] == grad.tolist()
+
+
+def one_number(values: Any) -> float | None:
+    while isinstance(values, list) and len(values) == 1:
+        (values,) = values
+    return values if isinstance(values, (int, float)) and not isinstance(values, bool) else None
+
+
+@each_example
+def test_local_derivatives_are_torchs_own(example: Example) -> None:
+    """What is passed on, by what had arrived: the chain rule's factors, which torch computes."""
+    with both(example, watched=True) as (widget, _, _):
+        edges, run = widget.graph["edges"], widget.run
+        passed = dict(zip(run["edges"], map(one_number, run["values"]), strict=True))
+        came = {one["node"]: one_number(one["values"]) for one in [*run["seeds"], *run["arrived"]]}
+        for place, value in passed.items():
+            came.setdefault(edges[place]["target"], value)
+        for node in leaves(widget):
+            widget.selected = node["id"]
+            chain = widget.details["chain"]
+            paths = chain["paths"] if chain else []
+            for factor in (each for path in paths for each in path["factors"]):
+                arrived = came.get(factor["node"])
+                told, truth = passed.get(factor["edge"]), one_number(factor["value"])
+                if arrived and told is not None and truth is not None:
+                    assert told / arrived == pytest.approx(truth, rel=1e-5, abs=1e-9)
 
 
 @each_example
@@ -129,7 +158,9 @@ def test_the_picture_says_every_number(example: Example, watched: bool) -> None:
         svg = "{http://www.w3.org/2000/svg}"
         texts = ET.fromstring(widget.to_svg(whole=True)).iter(f"{svg}text")
         said = Counter("".join(text.itertext()).removeprefix("= ") for text in texts)
-        values = [node["value"] for node in widget.graph["nodes"]]
+        # A constant that an operation's sign says is in there, "× 2".
+        drawn = [node for node in widget.graph["nodes"] if node["said_by"] is None]
+        values = [node["value"] for node in drawn]
         needed = Counter(board(value) for value in values if isinstance(value, (int, float)))
         for node in alone.nodes:
             leaf = getattr(node, "variable", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import subprocess
@@ -196,6 +197,26 @@ def test_bad_paths_are_told_in_sentences(widget, tmp_path):
         widget.to_json(3.5)
     with pytest.raises(OSError, match="cannot write"):
         widget.to_json("/proc/graph.json")
+
+
+@pytest.mark.parametrize("write", ["to_svg", "to_png", "to_pdf"])
+def test_a_picture_is_made_for_the_width_of_its_page(write):
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(30):
+        x = x.sin()
+    with contextlib.closing(GraphWidget(x.sum(), direction="left")) as widget:
+        assert getattr(widget, write)(width=1200) == getattr(widget, write)()
+        wide, narrow = widget.to_svg(width=1400), widget.to_svg(width=500)
+        sizes = [
+            tuple(float(ET.fromstring(svg).get(side)) for side in ("width", "height"))
+            for svg in (wide, narrow)
+        ]
+        assert sizes[0][0] > sizes[1][0]
+        assert sizes[0][1] < sizes[1][1]
+        assert sorted(nodes_in(wide)) == sorted(nodes_in(narrow))
+        for width in (0, -3, float("inf"), "wide"):
+            with pytest.raises(ValueError, match="width was given"):
+                getattr(widget, write)(width=width)
 
 
 def test_bad_options_are_told_in_sentences(widget):

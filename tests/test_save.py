@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import json
 import random
 import subprocess
 import sys
+import weakref
 
 import networkx as nx
 import pytest
@@ -16,7 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
 
+import gradwalk.graph.summary as summary_module
+import gradwalk.subject.details as details_module
 from gradwalk import GraphWidget, diagnose, load, save, watch
+from gradwalk.graph.reading import same_numbers
 from gradwalk.wire import saved_graph as saved_file
 from gradwalk.wire.columns import decode, encode
 
@@ -140,6 +145,44 @@ def test_saving_moves_nothing(tmp_path):
     assert torch.equal(before, torch.get_rng_state())
     widget.run_to("x")
     assert x.grad == 7
+
+
+def gradients_of(widget):
+    """What flowed into the nodes in the pass that a widget shows, as long as it lives."""
+    steps = widget._behind.recording.run.steps.values()
+    kept = [each for step in steps for each in step.grad_outputs if each is not None]
+    return [weakref.ref(each.tensor) for each in kept]
+
+
+def test_what_many_nodes_share_is_worked_out_once_and_let_go(monkeypatch):
+    chains, numbers = [], []
+    chain_model, summarise = details_module.chain_model, summary_module.summarise
+
+    def chain(along, leaf):
+        chains.append(leaf)
+        return chain_model(along, leaf)
+
+    def summary(tensor):
+        numbers.append(same_numbers(tensor))
+        return summarise(tensor)
+
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 8))
+    widget = GraphWidget(net(torch.randn(100, 3)).square().mean(), names=net)
+    widget.backward()
+    alive = gradients_of(widget)
+    monkeypatch.setattr(details_module, "chain_model", chain)
+    monkeypatch.setattr(summary_module, "summarise", summary)
+    gc.disable()
+    try:
+        widget.to_html()
+        assert len(chains) == len(set(chains)) == 4
+        assert len(numbers) == len(set(numbers)) > 10
+        net.zero_grad()
+        widget.close()
+        del widget
+        assert not any(each() is not None for each in alive)
+    finally:
+        gc.enable()
 
 
 def test_tensors_are_saved_with_their_names(tmp_path):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import random
+import re
+from contextlib import closing
+
 import pytest
 import torch
 from programs import PROGRAMS
 from torch.nn import functional as F
 
-from gradwalk import GraphWidget
+from gradwalk import GraphWidget, watch
 from gradwalk.graph.signs import sign_of
 
 
@@ -29,8 +34,14 @@ def x() -> torch.Tensor:
         (lambda x: x + 1, "+"),
         (lambda x: x - 1, "−"),
         (lambda x: 1 - x, "( ) −"),
-        (lambda x: x * 2, "×"),
-        (lambda x: x / 2, "÷"),
+        (lambda x: x * 2, "× 2"),
+        (lambda x: x / 2, "÷ 2"),
+        (lambda x: 10.0 / x, "× 10"),  # of the inverse
+        (lambda x: x * torch.tensor(0.1), "× 0.1"),
+        (lambda x: x * torch.tensor([2.0, 3.0]), "×"),
+        (lambda x: 2**x, "2^( )"),
+        (lambda x: x ** torch.tensor(3.0), "( )³"),
+        (lambda x: torch.div(x, 2, rounding_mode="floor"), "÷"),
         (lambda x: -x, "−( )"),
         (lambda x: x**2, "( )²"),
         (lambda x: x**10, "( )¹⁰"),
@@ -61,6 +72,29 @@ def test_a_convolution_says_how_large_its_kernel_is(dims):
     )
 
 
+@pytest.mark.parametrize("step", [1, 2, 3, (2, 1)])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_window_says_its_step_where_that_is_not_1(size, step):
+    image = torch.randn(1, 2, 9, 9, requires_grad=True)
+    weight = torch.ones(2, 2, size, size, requires_grad=True)
+    steps = step if isinstance(step, tuple) else (step,)
+    told = "" if step == 1 else "×".join(map(str, steps))
+    window = f"{size}×{size}"
+    down, up = (told and f" {arrow}{told}" for arrow in "/↑")
+    assert signs(F.conv2d(image, weight, stride=step))[0] == f"conv2d {window}{down}"
+    assert signs(F.conv_transpose2d(image, weight, stride=step))[0] == f"conv2d {window}{up}"
+    assert signs(F.max_pool2d(image, size, step))[0] == f"max pool {window}{down}"
+    assert signs(F.avg_pool2d(image, size, step))[0] == f"avg pool {window}{down}"
+
+
+def test_a_window_is_known_after_backward():
+    image = torch.randn(1, 2, 9, 9, requires_grad=True)
+    y = F.conv2d(image, torch.ones(2, 2, 3, 3, requires_grad=True), stride=2)
+    y = F.max_pool2d(y, 2).sum()
+    y.backward()
+    assert signs(y) == ["Σ", "max pool 2×2 /2", "conv2d 3×3 /2"]
+
+
 def test_the_exponent_is_known_after_backward(x):
     y = (x**3).sum()
     y.backward()
@@ -78,6 +112,86 @@ def _tensors(outputs) -> list[torch.Tensor]:
         return [outputs]
     values = outputs.values() if isinstance(outputs, dict) else outputs
     return [tensor for value in values for tensor in _tensors(value)]
+
+
+def _said(sign: str, given: float) -> float:
+    """What a sign makes of a number, read the way a person reads it."""
+    powers = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+    exponent = re.fullmatch(r"\( \)([⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+)", sign)
+    if exponent:
+        return given ** int(exponent[1].translate(powers))
+    known = {"−( )": -given, "1 / ( )": 1 / given if given else math.inf, "√( )": abs(given) ** 0.5}
+    if sign in known:
+        return known[sign]
+    text = sign.replace("−", "-").replace("×", "*").replace("÷", "/").replace("^", "**")
+    if "( )" in text:
+        return eval(text.replace("( )", f"({given!r})"))
+    is_after = text[0] in "+*/" or text.startswith("- ")
+    return eval(f"({given!r}) {text}" if is_after else f"{text} ({given!r})")
+
+
+_STEPS = [
+    lambda x, n: x + n,
+    lambda x, n: n + x,
+    lambda x, n: x - n,
+    lambda x, n: n - x,
+    lambda x, n: x * n,
+    lambda x, n: n * x,
+    lambda x, n: x / n,
+    lambda x, n: n / x,
+    lambda x, n: x + torch.tensor(float(n), dtype=torch.float64),
+    lambda x, n: torch.tensor(float(n), dtype=torch.float64) - x,
+    lambda x, n: torch.sub(x, other=n),
+    lambda x, n: torch.add(n, x),
+    torch.rsub,
+    lambda x, n: (x * 1).mul_(n),
+    lambda x, n: x.div(torch.tensor([float(n)], dtype=torch.float64)).sum(),
+    lambda x, n: abs(n) ** (x / 50),
+    lambda x, n: x**2 / 100,
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sign_with_a_number_makes_of_an_operand_what_torch_made(seed):
+    chance = random.Random(seed)
+    x = torch.tensor(chance.choice([1.5, -0.75, 3.0]), dtype=torch.float64, requires_grad=True)
+    with watch():
+        y = x
+        for _ in range(12):
+            y = chance.choice(_STEPS)(y, chance.choice([2, 3, -2, 0.5, -1.25, 10]))
+    with closing(GraphWidget(y)) as widget:
+        nodes, edges = widget.graph["nodes"], widget.graph["edges"]
+        by = {each["source"]: each["target"] for each in edges if each["kind"] == "gradient"}
+        said = 0
+        for node in nodes:
+            if node["kind"] == "op" and node["sign"] not in {"Σ", "sum"}:
+                given = nodes[by[node["id"]]]["value"]
+                given = given[0] if isinstance(given, list) else given
+                value = node["value"][0] if isinstance(node["value"], list) else node["value"]
+                assert _said(node["sign"], given) == pytest.approx(value), node["sign"]
+                said += 1
+        assert said >= 12
+        constants = [node for node in nodes if node["kind"] == "constant"]
+        assert constants
+        assert all(nodes[each["said_by"]]["kind"] == "op" for each in constants)
+
+
+def test_a_number_that_is_not_all_that_is_done_stays_beside_its_operation(x):
+    named, shared = torch.tensor(2.0), torch.tensor(3.0)
+    with watch():
+        y = torch.add(x, 5, alpha=2) * named
+        z = y + x * shared + x / shared
+    with closing(GraphWidget(z.sum(), names={"named": named, "x": x})) as widget:
+        nodes = widget.graph["nodes"]
+        assert {node["sign"] for node in nodes} == {None, "Σ", "+", "×", "÷"}
+        assert all(node["said_by"] is None for node in nodes)
+
+
+def test_what_was_changed_since_is_not_said(x):
+    factor = torch.tensor(2.0)
+    y = x * factor
+    factor += 1
+    assert signs(y)[0] == "×"
 
 
 def test_names_without_words_stay():

@@ -198,7 +198,7 @@ class TestTheEnginesOwn:
                 continue
             assert (grown["before"] is None) == (was is None)
             if was is not None:
-                few = was.numel() <= 4
+                few = was.numel() <= 6
                 assert grown["before"]["values"] == (was.tolist() if few else None)
                 assert grown["before"]["norm"] == pytest.approx(was.norm().item())
             assert grown["norm"] == pytest.approx(leaf.grad.norm().item())
@@ -367,7 +367,8 @@ class TestWhoseGradItIs:
         other.backward()
         loss.backward(retain_graph=True)
         assert one.cursor == 2
-        assert one.run == shown
+        assert {**one.run, "grads": None} == {**shown, "grads": None}
+        assert all(each["changed"] for each in one.run["grads"])  # as the other pass left them
         one.step(3)  # once at its end, the next pass is shown as any other
         loss.backward()
         assert one.run != shown

@@ -1,5 +1,7 @@
 """What leaves hold after passes that the program runs itself."""
 
+import re
+
 import pytest
 import torch
 
@@ -83,3 +85,50 @@ def test_a_pass_of_the_widgets_own_knows_it_anyway():
     widget = GraphWidget(w**3)
     widget.backward()
     assert list(grown(widget).values()) == [(4.0, 16.0)]
+
+
+def _scale(w: torch.Tensor) -> None:
+    w.grad = w.grad * 0.5
+
+
+CHANGES = {
+    "clipped": lambda w: torch.nn.utils.clip_grad_norm_([w], 0.25),
+    "multiplied in place": lambda w: w.grad.mul_(3),
+    "behind torch's back": lambda w: w.grad.data.fill_(7.0),
+    "another tensor": _scale,
+    "set to None": lambda w: torch.optim.SGD([w], 0.1).zero_grad(),
+    "set to zero": lambda w: torch.optim.SGD([w], 0.1).zero_grad(set_to_none=False),
+    "left alone": lambda w: w.grad.sum(),
+}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["its own pass", "the program's"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("numbers", [(2.0,), (2.0, 3.0, -1.0)])
+def test_what_is_shown_as_grad_is_what_it_holds(change, own, numbers):
+    w = leaf(*numbers)
+    (w**2).sum().backward()
+    loss = (w**3).sum()
+    widget = GraphWidget(loss, names={"w": w})
+    widget.backward() if own else loss.backward(retain_graph=True)
+    after = w.grad.tolist()
+    CHANGES[change](w)
+    (one,) = widget.run["grads"]
+    assert one["values"] == after
+    assert one["changed"] == (change != "left alone")
+    now = None if one["now"] is None else one["now"]["values"]
+    assert now == (None if w.grad is None or not one["changed"] else w.grad.tolist())
+    assert widget.run is widget.run  # nothing is sent where nothing has changed
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", widget.to_svg())
+    assert (".grad now" in texts) == (one["changed"] and w.grad is not None)
+    if isinstance(after, float):
+        shown = after if w.grad is None else w.grad.item()
+        sum_of = "" if one["changed"] else "= "
+        if w.grad is not None:
+            assert sum_of + f"{shown:.4g}" in texts
+            assert (f"4 + {12 + 0:g}" in texts) == (not one["changed"])
+        else:  # what arrived in the pass, and not as a .grad
+            assert "12" in texts
+    widget.backward()
+    (one,) = widget.run["grads"]
+    assert (one["values"], one["changed"], one["now"]) == (w.grad.tolist(), False, None)

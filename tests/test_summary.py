@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.graph.summary import MOST_VALUES, evenly_spread, json_number, summarise
+import gradwalk.graph.summary as summary_module
+from gradwalk.graph.summary import MOST_VALUES, Summaries, evenly_spread, json_number, summarise
 
 
 def plain(tensor):
@@ -218,3 +220,57 @@ def test_the_callers_modes_make_no_difference(mode):
         assert plain(tensor) == expected
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert plain(tensor) == expected
+
+
+def test_summaries_are_those_of_each_tensor():
+    x = torch.randn(4, 4)
+    complex_numbers = torch.randn(3, dtype=torch.complex64)
+    tensors = [
+        *(x, x.detach(), x.t(), x[1:], x.view(2, 8), x.view(torch.int32), x[0].expand(4, 4)),
+        *(complex_numbers, complex_numbers.conj(), complex_numbers.conj().imag),
+        *(
+            torch.zeros(0),
+            torch.zeros(0, 2),
+            torch.eye(3).to_sparse(),
+            torch.ones(2, device="meta"),
+        ),
+        torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
+        torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        torch._efficientzerotensor(3),
+    ]
+    with torch.inference_mode():
+        tensors.append(torch.ones(2))
+    summaries = Summaries()
+    for tensor in tensors * 2:
+        assert summaries.of(tensor) == summarise(tensor)
+    torch.func.vmap(lambda row: summaries.of(row) == summarise(row) and row)(x)
+    summaries.of(x)["note"] = "one's own"
+    assert summaries.of(x)["note"] is None
+    x.add_(1)
+    assert summaries.of(x) == summarise(x)
+
+
+def test_a_tensor_is_summarised_once(monkeypatch):
+    found = []
+    monkeypatch.setattr(
+        summary_module, "summarise", lambda tensor: found.append(tensor) or summarise(tensor)
+    )
+    summaries, x = Summaries(), torch.ones(3, requires_grad=True)
+    for tensor in (x, x.detach(), x.data, x.view(3)):
+        summaries.of(tensor)
+    assert len(found) == 1
+    found.clear()
+    alive = weakref.ref(x)
+    del x, tensor, summaries
+    assert alive() is None
+
+
+def test_what_summaries_hold_is_bounded(monkeypatch):
+    monkeypatch.setattr(summary_module, "_MOST_HELD", 1_000)
+    summaries = Summaries()
+    alive = []
+    for _ in range(100):
+        summaries.of(tensor := torch.ones(25))
+        alive.append(weakref.ref(tensor))
+    del tensor
+    assert sum(each() is not None for each in alive) <= 10

@@ -137,3 +137,15 @@ def test_closing_twice_is_fine_and_a_closed_widget_says_so(example):
             use()
     h.backward()
     assert w.grad.item() == 1.0
+
+
+def test_widgets_share_their_class_until_one_gets_a_trait_of_its_own(example):
+    widget, h, _ = example
+    other = GraphWidget(h)
+    assert type(widget) is type(other) is GraphWidget
+    assert widget.get_state("_anywidget_id") == {
+        "_anywidget_id": "gradwalk.widget.graph_widget.GraphWidget"
+    }
+    other.add_traits(mine=traitlets.Int(3))
+    assert other.mine == 3
+    assert not widget.has_trait("mine")

@@ -88,4 +88,5 @@ def test_a_type_without_a_counterpart_is_refused():
 )
 def test_the_traits_of_a_widget_are_those_of_the_wire(widget, traits):
     shared = widget.class_traits(sync=True).keys() - AnyWidget.class_traits(sync=True).keys()
-    assert shared - {"_esm", "_css"} == get_type_hints(traits).keys()
+    of_anywidget = {"_esm", "_css", "_anywidget_id"}
+    assert shared - of_anywidget == get_type_hints(traits).keys()

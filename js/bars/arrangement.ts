@@ -2,13 +2,17 @@ import { type Cleanup, element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { whenResized } from "../dom/when_resized";
 import type { Drawing } from "../interact/drawing";
+import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
+import type { GraphModel } from "../wire";
 
 const NARROW = 640;
-const LEAST_HEIGHT = 340;
+const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
+/** Of the drawing, px; of a model as much as a window of 900 px has room for. */
 const MOST_HEIGHT = 600;
+const MOST_OF_MODEL = 680;
 const LEAST_PANEL = 220;
 
 /** The drawing with the details panel beside it, below it in a narrow cell; both can be dragged to another size. */
@@ -73,8 +77,10 @@ export class Arrangement {
   }
 
   /** The largest that a picture can be here, px; about a notebook's where nothing is on the page yet. */
-  get room(): Size {
-    return { width: this.drawing.canvas.clientWidth || 1000, height: MOST_HEIGHT };
+  roomFor({ nodes }: Pick<GraphModel, "nodes">): Size {
+    const isModel = nodes.length > MOST_CARDS && nodes.some(({ namespace }) => namespace);
+    const height = isModel ? MOST_OF_MODEL : MOST_HEIGHT;
+    return { width: this.drawing.canvas.clientWidth || 1000, height };
   }
 
   get isPanelOpen(): boolean {
@@ -119,8 +125,9 @@ function defaultHeight(scene: Scene | null, width: number): number {
   const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
   const readable = scale < READABLE ? FIRST_SCALE : scale;
   // What is closed will be opened.
-  const least = scene.nodes.some((node) => node.group) ? ROOM_TO_OPEN : LEAST_HEIGHT;
-  return Math.max(least, Math.min(MOST_HEIGHT, scene.height * readable + 2 * MARGIN));
+  const hasBoxes = scene.nodes.some((node) => node.group);
+  const [least, most] = hasBoxes ? [ROOM_TO_OPEN, MOST_OF_MODEL] : [LEAST_HEIGHT, MOST_HEIGHT];
+  return Math.max(least, Math.min(most, scene.height * readable + 2 * MARGIN));
 }
 
 function defaultPanel(width: number): number {

@@ -4,6 +4,7 @@ import { element, KEEP_KEYS } from "../dom/element";
 
 const CHOICES: [ColourBy, string, string][] = [
   ["none", "nothing", ""],
+  ["parameters", "param grads", "after a backward pass"],
   ["gradient", "gradient norm", "after a backward pass"],
   ["memory", "memory", "not counted yet"],
   ["dtype", "dtype", "not known"],
@@ -29,7 +30,7 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   select.addEventListener("change", () => choose(select.value as ColourBy));
   const key = element("span", { class: "gw-colour-key", hidden: true });
   return {
-    element: element("label", "gw-direction", element("span", {}, "Colour by"), select),
+    element: element("label", "gw-colours", element("span", {}, "colour"), select),
     key,
     update(by, isKnown, legend) {
       select.replaceChildren(
@@ -48,9 +49,9 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   };
 }
 
-function legendParts({ title, ticks, entries }: ColourLegend): HTMLElement[] {
-  const parts: HTMLElement[] = [];
-  if (ticks) {
+function legendParts({ title, isNamed, ticks, entries }: ColourLegend): HTMLElement[] {
+  const parts: HTMLElement[] = isNamed ? [element("span", {}, title)] : [];
+  if (ticks && ticks.length > 0) {
     const swatches = Array.from({ length: STEPS }, (_, i) => element("span", `gw-swatch is-c${i}`));
     const marks = ticks.map(({ at, text }) => {
       const mark = element("span", "gw-tick", text);

@@ -24,12 +24,7 @@ export function createFoldingControls(folder: Folder): FoldingControls {
     const depth = depths.value === "all" ? Number.POSITIVE_INFINITY : Number(depths.value);
     if (grouped) folder.change((folding) => toDepth(grouped.tree, folding, depth), "first");
   });
-  const modules = element(
-    "label",
-    "gw-direction gw-modules",
-    element("span", {}, "Modules"),
-    depths,
-  );
+  const modules = element("label", "gw-menu-choice", element("span", {}, "Modules"), depths);
   const plumbing = toggle(
     "Hide plumbing",
     "Fold views, transposes, expands, clones and casts into the edges that they sit on",
@@ -64,9 +59,10 @@ export function createFoldingControls(folder: Folder): FoldingControls {
   };
 }
 
-function toggle(text: string, title: string, clicked: () => void): HTMLButtonElement {
+/** A choice that is on or off. */
+export function toggle(text: string, title: string, clicked: () => void): HTMLButtonElement {
   return button(
-    { label: text, title, text, pressed: false, class: "gw-button gw-toggle" },
+    { label: text, title, text, pressed: false, class: "gw-menu-item gw-toggle" },
     clicked,
   );
 }

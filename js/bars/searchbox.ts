@@ -78,9 +78,16 @@ export function createSearchBox(events: SearchEvents): SearchBox {
   );
 
   function focus(): void {
+    box.classList.add("is-asked");
     setOpen(true);
     field.focus({ preventScroll: true });
     field.select();
+  }
+
+  /** The field is as it was before anybody asked for it. */
+  function rest(): void {
+    box.classList.remove("is-asked");
+    setOpen(stays);
   }
 
   function setOpen(open: boolean): void {
@@ -123,13 +130,13 @@ export function createSearchBox(events: SearchEvents): SearchBox {
     if (event.key === "Enter" || event.key === "ArrowDown" || event.key === "ArrowUp") step(by);
     else if (event.key === "Escape" && field.value !== "") set("");
     else if (event.key === "Escape") {
-      setOpen(stays);
+      rest();
       events.left();
     } else return;
     event.preventDefault();
   });
   box.addEventListener("focusout", ({ relatedTarget }) => {
-    if (field.value === "" && !box.contains(relatedTarget as Node | null)) setOpen(stays);
+    if (field.value === "" && !box.contains(relatedTarget as Node | null)) rest();
   });
   update();
   return {
@@ -138,7 +145,7 @@ export function createSearchBox(events: SearchEvents): SearchBox {
     clear() {
       if (field.value === "") return false;
       set("");
-      setOpen(stays);
+      rest();
       return true;
     },
     refresh(nodes) {

@@ -46,7 +46,8 @@ describe("at rest", () => {
     expect(panel().hidden).toBe(true);
     expect(one(".gw-state-key")).toBeNull();
     expect(one(".gw-search").classList).not.toContain("is-open");
-    expect(one(".gw-view").hidden).toBe(true);
+    expect(one(".gw-view-bar").hidden).toBe(true);
+    expect(one(".gw-colours").hidden).toBe(true);
   });
 
   it("the search is open where there are many nodes", () => {
@@ -114,6 +115,40 @@ it("a direction chosen in one widget holds for those that follow, unless Python 
     view({ direction }).one<HTMLSelectElement>(".gw-direction-choice").value;
   expect(chosen("auto")).toBe("up");
   expect(chosen("right")).toBe("right");
+});
+
+it("torch's names chosen in one widget hold for those that follow, and for all nodes", () => {
+  const signs = ({ host }: ReturnType<typeof view>) =>
+    [...host.querySelectorAll(".gw-op .gw-text-head")].map((text) => text.textContent ?? "");
+  const graph = {
+    ...SMALL,
+    nodes: SMALL.nodes.map((node) => ({ ...node, sign: node.kind === "op" ? "⊙" : null })),
+  };
+  const first = view({}, graph);
+  expect(signs(first)).toContain("⊙");
+  first.one<HTMLElement>(`[aria-label="Torch's names"]`).click();
+  const ops = graph.nodes.filter(({ kind }) => kind === "op").map(({ op }) => op);
+  for (const shown of [first, view({}, graph)]) {
+    expect(signs(shown)).not.toContain("⊙");
+    for (const op of ops) expect(shown.host.textContent).toContain(op);
+  }
+});
+
+it("colours chosen in one widget hold for those that follow, once they are known", () => {
+  const graph = MODELS.LeNet();
+  const { steps, run } = fakeRun(graph, "fine");
+  for (const node of graph.nodes) if (node.kind === "op") node.namespace ??= "net/a";
+  const chosen = ({ one }: ReturnType<typeof view>) =>
+    one<HTMLSelectElement>(".gw-colour-by").value;
+  const first = view({ steps, run }, graph);
+  const select = first.one<HTMLSelectElement>(".gw-colour-by");
+  select.value = "gradient";
+  select.dispatchEvent(new Event("change"));
+  const second = view({}, graph);
+  expect([chosen(first), chosen(second)]).toEqual(["gradient", "none"]);
+  second.channel.change("run", run);
+  second.channel.change("steps", steps);
+  expect(chosen(second)).toBe("gradient");
 });
 
 it("fills the window where there is no full screen, and Escape goes back", () => {

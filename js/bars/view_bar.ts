@@ -1,5 +1,4 @@
 import type { Channel } from "../channel";
-import { barsOf } from "../colours/bars";
 import {
   alarmOf,
   type ColourBy,
@@ -8,21 +7,29 @@ import {
   isKnown,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
+import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
-import type { RunModel } from "../wire";
+import type { GraphModel, RunModel } from "../wire";
+import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
-import { createFoldingControls } from "./folding_controls";
+import { createFoldingControls, toggle } from "./folding_controls";
 
 interface ViewBar {
+  /** A button, and the menu behind it. */
   element: HTMLElement;
+  /** The choice of what colours say. */
+  colours: HTMLElement;
   /** What the colours say, to stand beside the picture. */
   key: HTMLElement;
+  /** Whether operations have torch's names rather than a board's. */
+  readonly torchNames: boolean;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
   update(): void;
   /** Python answered: a diagnosis that was asked for is over. */
@@ -33,27 +40,41 @@ interface ViewBar {
 const PATIENCE_MS = 10_000;
 
 /**
- * Among the tools of a large graph or one with modules: how it is folded, and what its colours say. Where there is no
- * room for it, it is behind a button.
+ * How a graph is shown, behind one button: how it is folded, by which names; and what its colours say. `renamed` is called
+ * when operations are to have other names.
  */
 export function createViewBar(
   drawing: Drawing,
   folder: Folder,
   channel: Pick<Channel, "get" | "send">,
   measure: Measure,
+  renamed: () => void,
 ): ViewBar {
-  let by: ColourBy = "none";
+  let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   const coloured = new Remembered();
+  /** What colours are to say, as soon as it is known; null for what suits the picture. */
+  let wanted = choices.colour;
+  let { torchNames } = choices;
   let asked = false;
   const folding = createFoldingControls(folder);
   const colours = createColourControls((choice) => {
-    by = choice;
+    choices.colour = choice;
+    wanted = choice;
     update();
   });
+  const names = toggle(
+    "Torch's names",
+    "Call operations as torch calls them, MulBackward0, and not as on a board",
+    () => {
+      torchNames = !torchNames;
+      choices.torchNames = torchNames;
+      renamed();
+    },
+  );
   const diagnose = button(
     {
-      class: "gw-button gw-diagnose",
+      class: "gw-menu-item gw-diagnose",
       label: "Diagnose",
       text: "Diagnose",
       title:
@@ -64,26 +85,30 @@ export function createViewBar(
   let patience = 0;
   const bar = element(
     "div",
-    { class: "gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
+    { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
     folding.element,
-    colours.element,
+    names,
     diagnose,
   );
-  const opener = button(
-    { label: "View", title: "How the graph is shown", icon: ICONS.view, pressed: false },
-    () => setOpen(!bar.classList.contains("is-open")),
+  const opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
+    setOpen(bar.hidden === true),
   );
-  const view = element("span", { class: "gw-view", hidden: true }, opener, bar);
+  const view = element("span", { class: "gw-menu gw-view", hidden: true }, opener, bar);
   view.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !bar.classList.contains("is-open")) return;
+    if (event.key !== "Escape" || bar.hidden) return;
     event.preventDefault();
     setOpen(false);
     opener.focus();
   });
+  view.addEventListener("focusout", ({ relatedTarget }) => {
+    // In some browsers a button that is clicked takes no focus: that is not leaving.
+    if (relatedTarget !== null && !view.contains(relatedTarget as Node)) setOpen(false);
+  });
+  setOpen(false);
 
   function setOpen(open: boolean): void {
-    bar.classList.toggle("is-open", open);
-    opener.setAttribute("aria-pressed", String(open));
+    bar.hidden = !open;
+    opener.setAttribute("aria-expanded", String(open));
   }
 
   /** A second press before the answer does nothing; the keyboard stays where it is. */
@@ -112,6 +137,7 @@ export function createViewBar(
     else if (norms?.run !== run || norms.of !== graph)
       norms = { run, of: graph, values: gradientNorms(graph, run) };
     return {
+      tiles: tilesOf(graph, drawing.progress?.recording ?? null),
       norms: norms?.values ?? null,
       memory: channel.get("_memory") ?? null,
       dtypes: channel.get("_dtypes") ?? null,
@@ -119,30 +145,53 @@ export function createViewBar(
     };
   }
 
+  /** And these once per picture and pass. */
+  function tilesOf(graph: GraphModel | null, recording: Recording | null): TileGrads | null {
+    const { scene } = drawing;
+    if (!graph || !scene || !recording?.run) tiles = null;
+    else if (tiles?.scene !== scene || tiles.recording !== recording)
+      tiles = { scene, recording, grads: tileGrads(graph, scene, recording, measure) };
+    return tiles?.grads ?? null;
+  }
+
   function update(): void {
-    view.hidden = !folder.canFold;
-    diagnose.hidden = folder.grouped?.graph.static ?? false;
-    colours.element.hidden = drawing.scene === null;
+    const { canFold, grouped } = folder;
+    const isStatic = grouped?.graph.static ?? false;
+    view.hidden = !canFold && isStatic;
+    diagnose.hidden = isStatic;
+    names.hidden = isStatic;
+    names.setAttribute("aria-pressed", String(torchNames));
+    colours.element.hidden = drawing.scene === null || !canFold;
     folding.update();
     const known = sources();
-    if (!isKnown(by, known)) by = "none";
-    if (!view.hidden && !asked && known.memory === null) {
+    const suits = isKnown("parameters", known) ? "parameters" : "none";
+    const by = !canFold ? "none" : wanted !== null && isKnown(wanted, known) ? wanted : suits;
+    if (canFold && !asked && known.memory === null) {
       asked = true;
       channel.send({ kind: "memory" });
     }
     const { norms, memory, dtypes } = known;
-    if (!drawing.scene || !coloured.isNew(drawing.scene, by, norms, memory, dtypes)) return;
+    const grads = known.tiles;
+    if (!drawing.scene || !coloured.isNew(drawing.scene, by, grads, norms, memory, dtypes)) return;
     const { tint, legend } = colouringOf(by, drawing.scene, known);
-    const recording = drawing.progress?.recording;
     drawing.mark({
       tint,
-      bars: recording ? barsOf(drawing.scene, recording, measure) : null,
-      alarms: known.norms && alarmsIn(drawing.scene, known.norms, by),
+      tiles: grads && (by === "none" ? uncoloured(grads.tiles) : grads.tiles),
+      alarms: norms && alarmsIn(drawing.scene, norms, by),
     });
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }
 
-  return { element: view, key: colours.key, update, answered };
+  return {
+    element: view,
+    colours: colours.element,
+    key: colours.key,
+    get torchNames() {
+      return torchNames;
+    },
+    update,
+    answered,
+  };
 }
 
 /** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */
@@ -150,7 +199,9 @@ function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number,
   const alarms = new Map<number, string>();
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
-    if (alarm) alarms.set(node.index, alarm);
+    // What has a number of its own says itself that it is zero.
+    const isSaid = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
+    if (alarm && !isSaid) alarms.set(node.index, alarm);
   }
   return alarms;
 }

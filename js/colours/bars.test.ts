@@ -5,12 +5,12 @@ import { fakeRun } from "../demo/fake_run";
 import { foldedScene } from "../fold/folded_scene";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
-import { barAt } from "../paint/bars";
 import { NO_MARKS } from "../paint/marks";
+import { tileAt } from "../paint/tiles";
 import { recordingOf } from "../steps/recording";
 import { tableMeasure } from "../text/metrics";
 import type { JsonNumber } from "../wire";
-import { barsOf } from "./bars";
+import { tileGrads } from "./tile_grads";
 
 const LAYERS = 6;
 const graph = transformer(LAYERS);
@@ -20,7 +20,7 @@ const scene = foldedScene(grouped, folding, "left", tableMeasure);
 const bars = scene.nodes.filter(({ bar }) => bar);
 
 /** The bars after a pass in which one parameter of each layer has this gradient, and all others none but zeros. */
-function after(norms: readonly (JsonNumber | null)[]) {
+function passOf(norms: readonly (JsonNumber | null)[]) {
   const { steps, run } = fakeRun(graph, "fine");
   const recording = recordingOf(graph, steps, {
     ...run,
@@ -32,7 +32,7 @@ function after(norms: readonly (JsonNumber | null)[]) {
       return kind === "leaf" ? (layer === undefined ? 0 : norms[Number(layer)]) : 1;
     }),
   });
-  return { recording, found: barsOf(scene, recording, tableMeasure) };
+  return { recording, found: tileGrads(graph, scene, recording, tableMeasure).tiles };
 }
 
 describe("the bars of a strip", () => {
@@ -40,7 +40,7 @@ describe("the bars of a strip", () => {
     const norm = fc.oneof(fc.constant(0), fc.double({ min: 1e-12, max: 1e6, noNaN: true }));
     fc.assert(
       fc.property(fc.array(norm, { minLength: LAYERS, maxLength: LAYERS }), (norms) => {
-        const { found } = after(norms);
+        const { found } = passOf(norms);
         const shares = bars.map(({ index }) => found.get(index)?.share ?? Number.NaN);
         shares.forEach((share, i) => {
           expect(share >= 0 && share <= 1.000001).toBe(true);
@@ -57,29 +57,29 @@ describe("the bars of a strip", () => {
   });
 
   it("are on a linear scale unless that would leave some without height, and say so", () => {
-    const { found } = after([1, 2, 3, 4, 5, 6]);
+    const { found } = passOf([1, 2, 3, 4, 5, 6]);
     bars.forEach(({ index }, i) => {
       expect(found.get(index)?.share).toBeCloseTo((i + 1) / 6, 6);
       expect(found.get(index)?.words).toContain("linear");
       expect(found.get(index)?.text).toBe(`${i + 1}.00`);
     });
-    const vanishing = after([1, 0.1, 0.01, 1e-3, 1e-4, 1e-5]).found;
+    const vanishing = passOf([1, 0.1, 0.01, 1e-3, 1e-4, 1e-5]).found;
     const shares = bars.map(({ index }) => vanishing.get(index)?.share ?? 0);
     expect(shares[0] - shares[1]).toBeCloseTo(shares[4] - shares[5], 6);
     expect(vanishing.get(bars[0].index)?.words).toContain("logarithmic");
   });
 
   it("tell NaN and zeros apart, and nothing of what is not known", () => {
-    const { found } = after(["nan", "inf", 0, null, 1, 2]);
+    const { found } = passOf(["nan", "inf", 0, null, 1, 2]);
     const tints = bars.map(({ index }) => found.get(index)?.tint ?? null);
     expect(tints.slice(0, 4)).toEqual(["is-c-alarm", "is-c-alarm", "is-c-zero", null]);
   });
 
   it("fill while one steps, each when all of its gradient is there", () => {
-    const { recording, found } = after([1, 2, 3, 4, 5, 6]);
+    const { recording, found } = passOf([1, 2, 3, 4, 5, 6]);
     const filled = (cursor: number) =>
       bars.filter((bar) =>
-        barAt(bar, { ...NO_MARKS, bars: found, progress: { recording, cursor } }),
+        tileAt(bar, { ...NO_MARKS, tiles: found, progress: { recording, cursor } }),
       );
     const counts = [0, ...recording.steps.map(({ step }) => step)].map((c) => filled(c).length);
     expect(counts[0]).toBe(0);

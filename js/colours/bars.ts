@@ -1,11 +1,8 @@
-import type { BarGrad } from "../paint/marks";
-import type { Scene, SceneNode } from "../scene/scene";
-import { parametersGradient } from "../steps/module_norms";
-import type { Recording } from "../steps/recording";
-import { normNumber } from "../text/gradient";
+import type { TileGrad } from "../paint/marks";
+import type { SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
-import { NOT_FINITE, NOTHING, ZERO } from "./colouring";
-import { type LogScale, logScale, placeOn, stepOn } from "./scale";
+import { normText } from "../text/number";
+import { type LogScale, logScale, placeOn } from "./scale";
 
 /** Norms further apart than this would leave the least of them no height on a linear scale. */
 const FAR_APART = 50;
@@ -16,46 +13,28 @@ const APART = 3;
 /** A bar that lies on its side has a number where it is so thick, px. */
 const THICK = 15;
 
+/** A bar whose gradient is known, with its norm; Infinity also for a NaN in it. */
+export interface KnownBar {
+  node: SceneNode;
+  norm: number;
+}
+
 /**
- * How the bars of all strips in a picture are filled: as high as the gradient of their parameters is large, beside the
- * others of the strip, on a linear scale from 0, or a logarithmic one where they are far apart. The colour is on the one
- * logarithmic scale of all closed modules.
+ * How the known bars of one strip are filled, in order: as high as the gradient of their parameters is large beside the
+ * others of the strip, on a linear scale from 0, or a logarithmic one where they are far apart.
  */
-export function barsOf(
-  { nodes }: Scene,
-  recording: Recording,
+export function fillsOf(
+  bars: readonly KnownBar[],
   measure: Measure,
-): Map<number, BarGrad> {
-  const known = new Map<SceneNode, { norm: number; from: number }>();
-  for (const node of nodes)
-    if (node.group && !node.gate) known.set(node, parametersGradient(node.group.leaves, recording));
-  const colours = logScale([...known.values()].map(({ norm }) => norm));
-  const strips = new Map<number, SceneNode[]>();
-  for (const node of known.keys())
-    if (node.bar) strips.set(node.bar.strip, [...(strips.get(node.bar.strip) ?? []), node]);
-  const bars = new Map<number, BarGrad>();
-  for (const strip of strips.values()) {
-    const norms = strip.map((node) => known.get(node)?.norm ?? Number.NaN);
-    const scale = logScale(norms);
-    const isLog = scale !== null && scale.most > FAR_APART * scale.least;
-    const texts = textsFor(strip, norms, measure);
-    strip.forEach((node, i) => {
-      const { norm, from } = known.get(node) ?? { norm: Number.NaN, from: 0 };
-      if (Number.isNaN(norm)) return;
-      const words =
-        norm === Number.POSITIVE_INFINITY
-          ? "NaN or Inf in the gradient of its parameters"
-          : `norm of the gradient of its parameters ${normNumber(norm)}`;
-      bars.set(node.index, {
-        text: texts[i],
-        tint: tintOf(norm, colours),
-        share: shareOf(norm, scale, isLog),
-        from,
-        words: `${words} (height: ${isLog ? "logarithmic" : "linear"})`,
-      });
-    });
-  }
-  return bars;
+): (Pick<TileGrad, "text" | "words"> & { share: number })[] {
+  const scale = logScale(bars.map(({ norm }) => norm));
+  const isLog = scale !== null && scale.most > FAR_APART * scale.least;
+  const texts = textsFor(bars, measure);
+  return bars.map(({ norm }, i) => ({
+    text: texts[i],
+    share: shareOf(norm, scale, isLog),
+    words: `height: ${isLog ? "logarithmic" : "linear"}`,
+  }));
 }
 
 function shareOf(norm: number, scale: LogScale | null, isLog: boolean): number {
@@ -64,26 +43,17 @@ function shareOf(norm: number, scale: LogScale | null, isLog: boolean): number {
   return isLog ? LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm) : norm / scale.most;
 }
 
-function tintOf(norm: number, scale: LogScale | null): string {
-  if (norm === Number.POSITIVE_INFINITY) return NOT_FINITE;
-  if (norm === 0) return ZERO;
-  return scale ? `is-c${stepOn(scale, norm)}` : NOTHING;
-}
-
 /** The numbers of a strip, in as many digits as there is room for on all of its bars; none where there is for one on none. */
-function textsFor(strip: readonly SceneNode[], norms: readonly number[], measure: Measure) {
-  const room = strip[0].bar?.room ?? 0;
+function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
+  const { bar } = bars[0].node;
+  const room = bar?.room ?? 0;
   const fits = (text: string) =>
-    strip[0].bar?.grows === "up" ? measure(text, "title") + APART <= room : room >= THICK;
+    bar?.grows === "up" ? measure(text, "title") + APART <= room : room >= THICK;
   for (const digits of [3, 2]) {
-    const texts = norms.map((norm) =>
-      Number.isNaN(norm)
-        ? ""
-        : norm === Number.POSITIVE_INFINITY
-          ? "NaN"
-          : normNumber(norm, digits),
+    const texts = bars.map(({ norm }) =>
+      norm === Number.POSITIVE_INFINITY ? "NaN" : normText(norm, digits),
     );
     if (texts.every(fits)) return texts;
   }
-  return norms.map(() => "");
+  return bars.map(() => "");
 }

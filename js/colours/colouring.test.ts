@@ -37,7 +37,10 @@ function run(norms: (JsonNumber | null)[], grad: JsonNumber | null = null): RunM
     edges: norms.map((_, i) => i),
     values: norms.map(() => null),
     norms,
-    grads: grad === null ? [] : [{ node: 3, values: null, norm: grad, before: null }],
+    grads:
+      grad === null
+        ? []
+        : [{ node: 3, values: null, norm: grad, before: null, changed: false, now: null }],
     marks: [],
   };
 }
@@ -48,6 +51,7 @@ function picture(closed: string[] = []) {
   const folding = closed.reduce(closeGroup, firstFolding(grouped.tree));
   const scene = makeScene(graph, foldedPlan(grouped, folding), "down", estimate);
   const sources = (change: Partial<ColourSources>): ColourSources => ({
+    tiles: null,
     norms: null,
     memory: null,
     dtypes: null,
@@ -114,7 +118,8 @@ describe("colours", () => {
     const alarms = (norms: (JsonNumber | null)[]) =>
       [1, 2].map((id) => alarmOf(boxOf(id), gradientNorms(graph, run(norms))));
     expect(alarms([1, 1, 1])).toEqual([null, null]);
-    expect(alarms([1, 1, 0])).toEqual([null, "0"]);
+    expect(alarms([1, 1, 0])).toEqual([null, null]);
+    expect(alarms([1, 0, 0])).toEqual([null, "0"]);
     expect(alarms([1, 0, "-inf"])).toEqual([null, "NaN"]);
     expect(alarms([1, null, null])).toEqual([null, null]);
   });

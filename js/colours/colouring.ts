@@ -1,17 +1,20 @@
 import type { GroupTree } from "../fold/tree";
 import { edgesOf, membersOf } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
-import { formatBytes, formatNumber } from "../text/number";
+import { formatBytes, formatNumber, normText } from "../text/number";
 import type { MemoryModel } from "../wire";
 import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
 import { moduleColours } from "./modules";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
+import type { TileGrads } from "./tile_grads";
 
-export type ColourBy = "none" | "gradient" | "memory" | "dtype" | "module";
+export type ColourBy = "none" | "parameters" | "gradient" | "memory" | "dtype" | "module";
 
 /** What colours can say, as far as it is known. */
 export interface ColourSources {
+  /** What arrived at the parameters in closed boxes. */
+  tiles: TileGrads | null;
   norms: GradientNorms | null;
   memory: MemoryModel | null;
   dtypes: Dtypes | null;
@@ -21,6 +24,8 @@ export interface ColourSources {
 /** What explains the colours. */
 export interface ColourLegend {
   title: string;
+  /** Whether the title is written beside it. */
+  isNamed?: boolean;
   /** Of a scale, values and where on it they are, 0 to 1; null for categories. */
   ticks: { at: number; text: string }[] | null;
   /** Colours with a meaning of their own: categories, and what is not on the scale. */
@@ -38,7 +43,11 @@ export const ZERO = "is-c-zero";
 export const NOT_FINITE = "is-c-alarm";
 
 /** Whether there is something to colour by. */
-export function isKnown(by: ColourBy, { norms, memory, dtypes, tree }: ColourSources): boolean {
+export function isKnown(
+  by: ColourBy,
+  { tiles, norms, memory, dtypes, tree }: ColourSources,
+): boolean {
+  if (by === "parameters") return tiles !== null && tiles.tiles.size > 0;
   if (by === "gradient") return norms !== null;
   if (by === "memory") return memory !== null && memory.nodes.length > 0;
   if (by === "dtype") return dtypes !== null;
@@ -46,7 +55,8 @@ export function isKnown(by: ColourBy, { norms, memory, dtypes, tree }: ColourSou
 }
 
 export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources): Colouring {
-  const { norms, memory, dtypes, tree } = sources;
+  const { tiles, norms, memory, dtypes, tree } = sources;
+  if (by === "parameters" && tiles) return { tint: null, legend: tilesLegend(tiles) };
   if (by === "gradient" && norms) return byGradient(scene, norms);
   if (by === "memory" && memory) return byMemory(scene, memory);
   if (by === "dtype" && dtypes) return byDtype(scene, dtypes);
@@ -54,11 +64,16 @@ export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources):
   return { tint: null, legend: null };
 }
 
-/** What is alarming about the gradients that a drawn node stands for: NaN or Inf, or nothing but zeros; null if nothing. */
+/**
+ * What is alarming about the gradients that a drawn node stands for: NaN or Inf among them, or nothing but zeros; null if
+ * nothing. Where zeros are only a part of it, that is told by what is inside.
+ */
 export function alarmOf(node: SceneNode, { nodes }: GradientNorms): "NaN" | "0" | null {
-  const members = membersOf(node);
-  if (members.some((id) => nodes[id] === Number.POSITIVE_INFINITY)) return "NaN";
-  return members.some((id) => nodes[id] === 0) ? "0" : null;
+  const norms = membersOf(node)
+    .map((id) => nodes[id])
+    .filter((norm) => !Number.isNaN(norm));
+  if (norms.includes(Number.POSITIVE_INFINITY)) return "NaN";
+  return norms.length > 0 && norms.every((norm) => norm === 0) ? "0" : null;
 }
 
 function byGradient(scene: Scene, norms: GradientNorms): Colouring {
@@ -71,13 +86,32 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
     { name: NOT_FINITE, text: "NaN or Inf" },
     { name: NOTHING, text: "no gradient" },
   ].filter(({ name }) => nodes.includes(name) || edges.includes(name));
-  const ticks = scale
-    ? ticksOn(scale, 10).map((value) => ({ at: placeOn(scale, value), text: short(value) }))
-    : [];
+  const ticks = normTicks(scale);
   return {
     tint: { nodes, edges, words: (node) => normWords(node, norms) },
     legend: { title: "norm of the gradient that arrives; of a box, the largest", ticks, entries },
   };
+}
+
+/** Of closed boxes, which have their own numbers and so their own colours. */
+export function tilesLegend({ tiles, scale }: TileGrads): ColourLegend | null {
+  if (tiles.size === 0) return null;
+  const tints = new Set(Array.from(tiles.values(), ({ tint }) => tint));
+  const entries = [
+    { name: ZERO, text: "all zeros" },
+    { name: NOT_FINITE, text: "NaN or Inf" },
+  ].filter(({ name }) => tints.has(name));
+  const title = "\u2016grad\u2016 of the parameters";
+  return { title, isNamed: true, ticks: normTicks(scale, normText), entries };
+}
+
+function normTicks(scale: LogScale | null, write = short): { at: number; text: string }[] {
+  if (!scale) return [];
+  const isPower = (value: number) => Math.abs(Math.log10(value) % 1) < 1e-9;
+  return ticksOn(scale, 10).map((value) => ({
+    at: placeOn(scale, value),
+    text: isPower(value) ? short(value) : write(value),
+  }));
 }
 
 /** The norm of the gradient that arrives at a node, or the range of them inside a box. */

@@ -1,7 +1,7 @@
 import { element } from "../dom/element";
 import { Drawing, type Still } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
-import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE } from "../scene/views";
+import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import { counted, formatCount } from "../text/number";
@@ -9,7 +9,7 @@ import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
 import { markGhost, paintDifferences } from "./differences";
 import { LinkedViews } from "./link";
-import { paneScenes } from "./scenes";
+import { areCards, paneScenes } from "./scenes";
 import type { United } from "./united";
 
 interface PaneGridEvents {
@@ -21,6 +21,8 @@ interface PaneGridEvents {
 
 /** A pane narrower than this goes below the others. */
 const LEAST_WIDTH = 280;
+/** The same where graphs are drawn as cards. */
+const LEAST_CARDS = 420;
 const LEAST_HEIGHT = 240;
 const MOST_HEIGHT = 560;
 const MOST_HEIGHT_STACKED = 340;
@@ -28,6 +30,14 @@ const MOST_HEIGHT_STACKED = 340;
 interface ShownPane {
   drawing: Drawing;
   head: HTMLElement;
+}
+
+/** How many graphs stand beside each other. */
+function columnsFor(united: United, width: number): number {
+  const count = united.panes.length;
+  const least = areCards(united) ? LEAST_CARDS : LEAST_WIDTH;
+  const fitting = Math.max(1, Math.min(count, Math.floor(width / least)));
+  return count === 4 && fitting === 3 ? 2 : fitting;
 }
 
 /** One drawing per graph, side by side; all look at the same part, and what is marked in one is marked in all. */
@@ -47,7 +57,7 @@ export class PaneGrid {
   show(united: United, direction: Direction): void {
     if (this.united?.panes.length !== united.panes.length) this.remake(united);
     this.united = united;
-    const scenes = paneScenes(united, direction, this.measure);
+    const scenes = paneScenes(united, direction, this.measure, this.roomFor(united));
     this.shown.forEach((pane, p) => {
       const { graph, label } = united.panes[p];
       const only = scenes[p].only.length;
@@ -69,12 +79,19 @@ export class PaneGrid {
     );
   }
 
+  /** The largest that the picture of one of the graphs can be here, px; about a notebook's where nothing is on the page yet. */
+  roomFor(united: United): Size {
+    const width = this.element.clientWidth || 1000;
+    const columns = columnsFor(united, width);
+    const isStacked = columns < united.panes.length;
+    return { width: width / columns, height: isStacked ? MOST_HEIGHT_STACKED : MOST_HEIGHT };
+  }
+
   /** Sizes panes for a width; `height` is what the reader dragged, NaN for the default. */
   arrange(width: number, narrow: boolean, height: number): void {
     const count = this.shown.length;
-    if (count === 0 || width === 0) return;
-    const fitting = Math.max(1, Math.min(count, Math.floor(width / LEAST_WIDTH)));
-    const columns = narrow ? 1 : count === 4 && fitting === 3 ? 2 : fitting;
+    if (count === 0 || width === 0 || !this.united) return;
+    const columns = narrow ? 1 : columnsFor(this.united, width);
     this.element.style.setProperty("--gw-columns", String(columns));
     const wanted = Number.isNaN(height)
       ? this.defaultHeight(width / columns, columns < count)

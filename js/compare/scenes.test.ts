@@ -6,7 +6,7 @@ import { isAutograd, shownGraph } from "../scene/shown_graph";
 import { graphs, MODELS } from "../testing/graphs";
 import { graphOf, MEMBERS, PANES } from "../testing/panes";
 import type { GraphModel, PaneModel } from "../wire";
-import { paneScenes } from "./scenes";
+import { bestFlow, paneScenes } from "./scenes";
 import { onlyWords, unite } from "./united";
 
 const measure = (text: string) => text.length * 6;
@@ -116,20 +116,20 @@ describe("paneScenes", () => {
         ["- op Sum", "x leaf", ...users(n).map(() => "- op Sin")],
         users(n).flatMap((i) => [`0 ${i + 2} a${i}`, `${i + 2} 1 self`]),
       );
-    const members = [[0, 0], [1, 1], ...users(5).map((i) => [i + 2, i < 4 ? i + 2 : null])];
+    const members = [[0, 0], [1, 1], ...users(10).map((i) => [i + 2, i < 9 ? i + 2 : null])];
     const [all, fewer] = paneScenes(
       unite(
         [
-          { label: "5", graph: fan(5) },
-          { label: "4", graph: fan(4) },
+          { label: "10", graph: fan(10) },
+          { label: "9", graph: fan(9) },
         ],
         members,
       ),
       "down",
       measure,
     );
-    expect(all.scene.drawn[1]).toHaveLength(5);
-    expect(fewer.scene.drawn[1]).toHaveLength(4);
+    expect(all.scene.drawn[1]).toHaveLength(10);
+    expect(fewer.scene.drawn[1]).toHaveLength(9);
     expect(fewer.ghosts).toHaveLength(2); // one Sin and its copy of x
   });
 
@@ -148,6 +148,42 @@ describe("paneScenes", () => {
     }
     const frozen = paneScenes(unite(PANES, MEMBERS, false), "down", measure)[2];
     expect(frozen.scene.nodes.map(({ id }) => id)).toEqual([0, 1, 2, 3]);
+  });
+
+  it("draws small graphs as cards of one size, with a row for what any of them adds up", () => {
+    const users = (n: number) => Array.from({ length: n }, (_, i) => i);
+    const sum = (n: number) =>
+      graphOf(
+        ["- op Add", "x leaf", ...users(n).map(() => "- op Sin")],
+        users(n).flatMap((i) => [`0 ${i + 2} a${i}`, `${i + 2} 1 self`]),
+      );
+    const panes = [3, 2].map((n) => ({ label: `${n}`, graph: sum(n) }));
+    const members = [
+      [0, 0],
+      [1, 1],
+      [2, 2],
+      [3, 3],
+      [4, null],
+    ];
+    const united = unite(panes, members);
+    const [all, fewer] = paneScenes(united, "left", measure, { width: 600, height: 500 });
+    for (const { scene } of [all, fewer]) {
+      for (const node of scene.nodes) expect(node.shape.card).toBeDefined();
+      expect(scene.nodes[scene.drawn[1][0]].shape.card?.rows).toHaveLength(3);
+    }
+    for (const id of [0, 1, 2, 3]) {
+      const [a, b] = [all, fewer].map(({ scene }) => scene.nodes[scene.drawn[id][0]]);
+      expect([a.x, a.y, a.shape.width, a.shape.height]).toEqual([
+        b.x,
+        b.y,
+        b.shape.width,
+        b.shape.height,
+      ]);
+    }
+    const rows = (p: number) => [all, fewer][p].scene.nodes.find(({ leaf }) => leaf)?.rows ?? [];
+    expect(rows(0).filter((words) => words !== "")).toHaveLength(3);
+    expect(rows(1).filter((words) => words !== "")).toHaveLength(2);
+    expect(["left", "down"]).toContain(bestFlow(united, measure, { width: 600, height: 500 }));
   });
 
   it.each(["down", "right", "up", "left"] as const)(

@@ -1,13 +1,16 @@
 import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
+import { boardPlan } from "../scene/board_plan";
+import { cardSize } from "../scene/card";
 import { labelled } from "../scene/labels";
-import { makeScene, quietPart, shapesOf, timesDrawn } from "../scene/make_scene";
+import { makeScene, quietPart, shapesOf, sharesOf, timesDrawn } from "../scene/make_scene";
 import { edgePart } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize } from "../scene/shape";
+import { fitView, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Members } from "./slots";
@@ -32,21 +35,45 @@ export interface Tag extends Place {
 /** How far the ground of a node that others lack reaches beyond its box, px. */
 export const HALO = 7;
 const TAG_HEIGHT = 14;
+/** How much larger a board must be in another direction than from left to right. */
+const PREFERRED = 1.15;
 /** Of a tag, px for each character and for its ends. */
 const CHARACTER = 5.4;
 const TAG_ENDS = 10;
 
-/** Lays all graphs out as one, and hands each its part. Does not touch the DOM. */
-export function paneScenes(united: United, direction: Direction, measure: Measure): PaneScene[] {
+/** Whether graphs are compared as on boards: as cards, beside each other. */
+export function areCards({ slots, panes }: United): boolean {
+  return (
+    cardSize(slots.nodes.length, slots.static) !== null && panes.every(({ graph }) => !graph.static)
+  );
+}
+
+/** Lays all graphs out as one, and hands each its part; `room` is what one of them may fill. Does not touch the DOM. */
+export function paneScenes(
+  united: United,
+  direction: Direction,
+  measure: Measure,
+  room?: Size,
+): PaneScene[] {
   const { slots, slotMembers, panes } = united;
+  const cards = areCards(united) && "near";
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
-  const together = planOf(slots);
-  const times = timesDrawn(slots, together, false);
+  const whole = planOf(slots);
+  const together = cards ? boardPlan(slots, whole) : whole;
+  const times = timesDrawn(slots, together, cards !== false);
+  const shares = sharesOf(slots, together, times);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
     const drawn = uses.map((count, node) => (times[slotOf[p][node]] > 1 ? count : 1));
-    return shapesOf(graph, flatPlan(graph), direction, measure, drawn, least, false);
+    const flat = flatPlan(graph);
+    const nodes = flat.nodes.map((node, i) => {
+      const { module } = together.nodes[slotOf[p][i]];
+      return module === undefined ? node : { ...node, module };
+    });
+    // What is added up in one of the graphs has its rows in all.
+    const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
+    return shapesOf(graph, { ...flat, nodes }, direction, measure, drawn, least, cards, rows);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -57,18 +84,29 @@ export function paneScenes(united: United, direction: Direction, measure: Measur
       Array.from(slotOf[p], (slot) => box[slot]),
     ),
   );
-  const room = largest(slotMembers, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
+  const outer = largest(slotMembers, shapes, (shape) => [shape.outerWidth, shape.outerHeight]);
   const largestOf = slotMembers.map((of, slot): NodeShape => {
     const p = of.findIndex((node) => node !== null);
-    const { width: outerWidth, height: outerHeight } = room[slot];
+    const { width: outerWidth, height: outerHeight } = outer[slot];
     return { ...shapes[p][of[p] ?? 0], outerWidth, outerHeight };
   });
-  const whole = makeScene(slots, together, direction, measure, {
+  const scene = makeScene(slots, together, direction, measure, {
     shapes: largestOf,
-    cards: false,
+    cards,
+    ...(cards && { room }),
   });
   const alike = alikeEdges(united);
-  return panes.map((_, p) => paneScene(united, p, together, whole, shapes[p], alike, measure));
+  return panes.map((_, p) => paneScene(united, p, together, scene, shapes[p], alike, measure));
+}
+
+/** The direction in which cards are shown largest: from left to right unless another is far larger. */
+export function bestFlow(united: United, measure: Measure, room: Size): Direction {
+  if (!areCards(united)) return "down";
+  const scale = (direction: Direction) => {
+    const [first] = paneScenes(united, direction, measure, room);
+    return first ? fitView(first.scene, room).k : 0;
+  };
+  return scale("left") * PREFERRED >= scale("down") ? "left" : "down";
 }
 
 /** All slots, with the boxes of their modules around them where there are any. */
@@ -169,6 +207,7 @@ function paneScene(
     const [source, target] = [index[edge.source], index[edge.target]];
     return { ...edge, label, index: i, source, target, ...edgePart(graph.edges[i].kind) };
   });
+  clearRows(nodes, edges);
   const shows = framesWith(plan, filled);
   const { edgeOf: _, ...rest } = whole;
   return {
@@ -186,6 +225,14 @@ function paneScene(
     only,
     onlyEdges: edges.filter((_, i) => !alike[slotEdge[i]]),
   };
+}
+
+/** Takes the words out of the rows that no edge of this graph leads to. */
+function clearRows(nodes: SceneNode[], edges: readonly SceneEdge[]): void {
+  const taken = new Set(edges.map(({ target, row }) => `${target} ${row}`));
+  for (const node of nodes)
+    if (node.rows)
+      node.rows = node.rows.map((words, row) => (taken.has(`${node.index} ${row}`) ? words : ""));
 }
 
 /** At the bottom right of a box: clear of the middle, where edges leave, and of the step on its top. */

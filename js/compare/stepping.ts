@@ -72,9 +72,10 @@ export function mergedRecording(
  * The merged steps as a graph of their own, one node per step: a node that passes run in opposite orders has a step,
  * and so a node, for each.
  */
-export function stepGraph({ graph }: United, steps: readonly MergedStepModel[]): GraphModel {
+export function stepGraph({ graph, panes }: United, steps: readonly MergedStepModel[]): GraphModel {
   const nodes = steps.map((step, id) => ({ ...graph.nodes[step.node], id }));
-  return { ...graph, nodes, edges: [], roots: [] };
+  const isStatic = panes.every((pane) => pane.graph.static);
+  return { ...graph, nodes, edges: [], roots: [], static: isStatic };
 }
 
 /** The merged steps as the transport bar reads them. */

@@ -51,6 +51,27 @@ const RAN: Partial<CompareTraits> = {
   cursor: 2,
 };
 
+describe("static graphs beside each other", () => {
+  const panes = PANES.map((pane) => ({ ...pane, graph: { ...pane.graph, static: true } }));
+
+  it("flow down like one alone, without a bar that steps nowhere and a table without numbers", async () => {
+    const { one, host } = await view({ panes, direction: "auto" });
+    for (const path of host.querySelectorAll(".gw-pane .gw-edge .gw-line")) {
+      const numbers = (path.getAttribute("d")?.match(/-?[\d.]+/g) ?? []).map(Number);
+      // From what uses a tensor up to what makes it.
+      expect(numbers[1]).toBeGreaterThan(numbers[numbers.length - 1]);
+    }
+    expect(one(".gw-bar").hidden).toBe(true);
+    expect(one(".gw-leaves").hidden).toBe(true);
+  });
+
+  it("beside one of autograd's has both", async () => {
+    const { one } = await view({ panes: [PANES[0], ...panes.slice(1)] });
+    expect(one(".gw-bar").hidden).toBe(false);
+    expect(one(".gw-leaves").hidden).toBe(false);
+  });
+});
+
 describe("the comparison", () => {
   it("shows every graph under its label, which stays text", async () => {
     const { host, pane } = await view();
@@ -149,9 +170,9 @@ describe("the comparison", () => {
     expect(one(".gw-bar-text").textContent).toContain("only in <b>clone</b>");
     channel.change("cursor", 4);
     await nextFrame();
-    // All is done then.
-    expect(node(0, 4).classList).toContain("is-done");
-    expect(node(1, 5).classList).toContain("is-done");
+    // All is done then, and cards that are done say no more than their numbers.
+    expect(node(0, 4).classList).toContain("is-reached");
+    expect(node(1, 5).classList).toContain("is-reached");
   });
 
   it.each([

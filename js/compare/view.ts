@@ -22,6 +22,7 @@ import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
 import { createNodeTable } from "./node_table";
 import { PaneGrid } from "./pane_grid";
+import { bestFlow } from "./scenes";
 import {
   areMerged,
   PaneRecordings,
@@ -35,7 +36,7 @@ import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
 
-const isStaticPane = ({ graph }: Pane) => graph.static;
+const isStaticPane = ({ graph }: Pick<Pane, "graph">) => graph.static;
 
 /** Fills an element with a comparison: toolbar, a pane per graph, bar, tables. Returns what takes it all away again. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
@@ -158,8 +159,14 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     toolbar.setConstants(hides ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked);
-    help.setDirection(asked, false);
+    // The data of static graphs flows down, as in one alone.
+    const areStatic = panes.every(isStaticPane);
+    const together = united;
+    const direction = asDirection(asked, () =>
+      areStatic ? "up" : bestFlow(together, browserMeasure(), grid.roomFor(together)),
+    );
+    help.setDirection(asked, areStatic);
+    leafTable.element.hidden = areStatic;
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     grid.show(united, direction);
     arrange();

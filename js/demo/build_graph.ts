@@ -10,6 +10,7 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   namespace: null,
   value: null,
   sign: null,
+  said_by: null,
   inferred: false,
 };
 

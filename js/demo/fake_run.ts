@@ -80,6 +80,8 @@ export function fakeRun(
       (id): GrownModel => ({
         node: id,
         before: null,
+        changed: false,
+        now: null,
         ...gradient(graph, id, 3 * id, local && (arriving[id]?.[0] ?? null), bad.has(id)),
       }),
     );

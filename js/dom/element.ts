@@ -11,8 +11,14 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   const made = document.createElement(tag);
   setAttributes(made, attributes);
   for (const child of children)
-    if (child !== null && child !== undefined && child !== false) made.append(child);
+    if (child !== null && child !== undefined && child !== false)
+      made.append(typeof child === "string" ? straight(child) : child);
   return made;
+}
+
+/** Without the marks that turn what follows around: a name in a sentence may hold one. */
+function straight(text: string): string {
+  return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
 /** The same for SVG. */

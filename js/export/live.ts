@@ -64,7 +64,7 @@ function pictureOf(still: Still): SVGElement[] {
   const frames = new FrameLayer();
   const beacons = new Beacons();
   const nodes = svgElement("g");
-  new SvgPainter(nodes).draw(scene, scene.nodes, scene.edges, marks, gradients);
+  new SvgPainter(nodes).draw(scene, scene.nodes, scene.edges, marks, gradients, 1);
   frames.draw(scene, EVERYWHERE, 1, marks.module);
   beacons.show(scene, marks);
   beacons.place({ k: 1, x: 0, y: 0 }, false);

@@ -1,3 +1,5 @@
+import type { ColourLegend } from "../colours/colouring";
+import { STEPS } from "../colours/scale";
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
 import { flow } from "../layout/direction";
 import { barParts } from "../paint/bars";
@@ -8,10 +10,12 @@ import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradients";
 import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
 import type { Marks } from "../paint/marks";
-import { nodeParts, stepParts } from "../paint/node_parts";
+import { alarmParts, nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import { stepOf } from "../paint/phases";
+import { tileAt, tileParts } from "../paint/tiles";
 import type { Scene, SceneNode } from "../scene/scene";
+import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 
 /** Everything that the painter would draw of a scene, near and whole, in its order. */
@@ -58,7 +62,9 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     part("title", {}, title),
     part("desc", {}, words.join(", ")),
     ...nodeParts(node),
+    ...tileParts(node, tileAt(node, marks)?.text ?? null),
     ...barParts(node, marks),
+    ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ]);
 }
@@ -79,6 +85,37 @@ function beacons(scene: Scene, { progress }: Marks): Part[] {
 
 function rounded(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+/** Height of the key of the colours, and of a step in it with its width, px. */
+const KEY = { height: 34, step: { width: 20, height: 9 } };
+
+/** What the colours of the tiles say, below a picture on this ground. */
+export function keyParts(
+  { title, ticks, entries }: ColourLegend,
+  ground: ReturnType<typeof groundOf>,
+  measure: Measure,
+): { parts: Part[]; height: number } {
+  const [left, top] = [ground.x + MARGIN, ground.y + ground.height - MARGIN / 2];
+  const { width, height } = KEY.step;
+  const scale = left + measure(title, "cell") + 16;
+  const text = (words: string, x: number, y: number, anchor: string) =>
+    part("text", { class: "gw-key-text", x, y, "text-anchor": anchor }, words);
+  const step = (name: string, x: number) =>
+    part("rect", { class: `gw-key-step ${name}`, x, y: top, width, height });
+  const parts = [text(title, left, top + height, "start")];
+  let x = scale;
+  if (ticks && ticks.length > 0) {
+    for (let i = 0; i < STEPS; i++) parts.push(step(`is-c${i}`, scale + i * width));
+    for (const { at, text: words } of ticks)
+      parts.push(text(words, scale + at * STEPS * width, top + 2.4 * height, "middle"));
+    x += STEPS * width + 24;
+  }
+  for (const { name, text: words } of entries) {
+    parts.push(step(name, x), text(words, x + width + 6, top + height, "start"));
+    x += width + 24 + measure(words, "cell");
+  }
+  return { parts: [part("g", { class: "gw-key" }, parts)], height: KEY.height };
 }
 
 /** Free ground around the drawing, px: for the ring of a node that runs, and badges. */

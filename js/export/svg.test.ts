@@ -1,8 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { tileGrads } from "../colours/tile_grads";
+import { fakeRun } from "../demo/fake_run";
 import { MODELS } from "../demo/models";
+import { fittingFolding } from "../fold/first_scene";
+import { foldedScene } from "../fold/folded_scene";
+import { groupedGraph } from "../fold/grouped_graph";
 import { part } from "../paint/parts";
-import { STILL_FONTS } from "../text/metrics";
+import { recordingOf } from "../steps/recording";
+import { residualNet } from "../testing/residual";
+import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { escapeText, MarkupWriter } from "./markup";
 import { svg } from "./svg";
 
@@ -34,6 +41,33 @@ describe("svg", () => {
     const sizes = SMALL.map((name) => MODELS[name]().nodes.length);
     const graph = MODELS[SMALL[sizes.indexOf(Math.max(...sizes))]]();
     expect(svg(graph, { whole: true }).length).toBeGreaterThan(svg(graph, {}).length);
+  });
+});
+
+describe("svg of a model after backward", () => {
+  const graph = residualNet(["identity", "gate", "identity", "identity"]);
+  const { steps, run } = fakeRun(graph, "fine");
+  const drawn = (cursor: number) => svg(graph, { steps, run, cursor });
+
+  it("has the norms on its tiles, their colours and what these say", () => {
+    const text = drawn(steps.length);
+    const folded = groupedGraph(graph);
+    const scene = foldedScene(
+      folded,
+      fittingFolding(folded, "left", tableMeasure, { width: 1200, height: 700 }),
+      "left",
+      tableMeasure,
+    );
+    const { tiles } = tileGrads(graph, scene, recordingOf(graph, steps, run), tableMeasure);
+    expect(tiles.size).toBeGreaterThan(0);
+    for (const { text: norm } of tiles.values()) expect(text).toContain(`>${norm}</text>`);
+    expect(text).toContain("\u2016grad\u2016 of the parameters");
+    expect(balanced(text)).toBe(true);
+  });
+
+  it("before any of it arrived has the sizes of the parameters instead", () => {
+    const text = drawn(0);
+    expect(text).toMatch(/>[\d.]+( K)? params<\/text>/);
   });
 });
 

@@ -1,4 +1,5 @@
-import { barsOf } from "../colours/bars";
+import { tilesLegend } from "../colours/colouring";
+import { tileGrads } from "../colours/tile_grads";
 import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
@@ -11,7 +12,7 @@ import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { DirectionChoice, GraphModel, RunModel, StateModel, StepModel } from "../wire";
 import { escapeText, MarkupWriter, type StillTheme } from "./markup";
-import { groundOf, pictureParts } from "./picture";
+import { groundOf, keyParts, pictureParts } from "./picture";
 
 /** What to draw besides the graph, and how. */
 export interface SvgOptions {
@@ -21,6 +22,8 @@ export interface SvgOptions {
   constants?: boolean;
   /** Whether every node is drawn, rather than what a reader of a large graph sees first. */
   whole?: boolean;
+  /** Of the page that the picture is for, px. */
+  width?: number | null;
   /** Written into the picture for screen readers; by default the size of the graph. */
   title?: string | null;
   /** Font families to write instead of our own, for readers that try the first of a list only. */
@@ -34,7 +37,7 @@ export interface SvgOptions {
   cursor?: number;
 }
 
-/** A page that pictures are made for, px. */
+/** A page that pictures are made for where none is given, px. */
 const PAGE = { width: 1200, height: 700 };
 
 /** The drawing as the text of an SVG file: the widget's scene and shapes, without a browser. */
@@ -42,23 +45,28 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
+  const page = { ...PAGE, width: options.width ?? PAGE.width };
   const scene = firstScene(
     graph,
-    asDirection(options.direction, () => bestDirection(graph, PAGE, tableMeasure)),
+    asDirection(options.direction, () => bestDirection(graph, page, tableMeasure)),
     tableMeasure,
     whole,
-    PAGE,
+    page,
   );
-  const plain = marksOf(autograd, options);
-  const { progress } = plain;
-  const bars = progress && barsOf(scene, progress.recording, tableMeasure);
-  const marks = { ...plain, bars };
-  const gradients = new GradientLayer(tableMeasure).at(scene, marks.progress);
-  const ground = groundOf(scene, gradients);
+  const seen = marksOf(autograd, options);
+  const recording = seen.progress?.recording;
+  const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
+  const marks = { ...seen, tiles: grads?.tiles ?? null };
+  const gradients = new GradientLayer(tableMeasure).at(scene, marks);
+  const drawn = groundOf(scene, gradients);
+  const legend = grads && tilesLegend(grads);
+  const key = legend ? keyParts(legend, drawn, tableMeasure) : { parts: [], height: 0 };
+  const ground = { ...drawn, height: drawn.height + key.height };
   const writer = new MarkupWriter(theme, options.fonts ?? STILL_FONTS);
   const body = writer.write([
     part("rect", { class: "gw-ground", ...ground }),
     ...pictureParts(graph, scene, marks, gradients),
+    ...key.parts,
   ]);
   const { nodes, edges } = autograd;
   const size = `${counted(nodes.length, "node")}, ${counted(edges.length, "edge")}`;

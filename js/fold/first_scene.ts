@@ -36,7 +36,7 @@ export function fittingFolding(
   room: Size,
   cache: ContentCache = new Map(),
 ): Folding {
-  const { tree, graph } = grouped;
+  const { tree, graph, operations } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1) return first;
   const scale = (folding: Folding) =>
@@ -50,16 +50,10 @@ export function fittingFolding(
   const blocks = grouped.runs.reduce((sum, run) => sum + run.length, 0);
   const tried: { folding: Folding; count: number }[] = [];
   for (let depth = deepest(tree); depth >= 0; depth--) {
-    // A module without others in it is one tile, and a block is a bar of a strip.
-    const open = new Set(
-      tree.path.filter(
-        (_, g) =>
-          g > 0 &&
-          tree.depth[g] <= depth &&
-          !isWithin[g] &&
-          tree.children.start[g + 1] > tree.children.start[g],
-      ),
-    );
+    // A module without others in it is one tile, and so is one with a single operation somewhere in it; a block is a bar.
+    const hasMore = (g: number) =>
+      tree.children.start[g + 1] > tree.children.start[g] && operations[g] > 1 && !isWithin[g];
+    const open = new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth && hasMore(g)));
     const folding = { ...first, open, hidesPlumbing: true };
     // What a layer takes in is not known before: it may be two of three.
     if (visibleCount(grouped, folding) - blocks <= 3 * most)

@@ -7,6 +7,7 @@ import {
   type Folding,
   firstFolding,
   isOpen,
+  isSameFolding,
   keepPeek,
   LARGEST_WHOLE,
   openBlock,
@@ -220,4 +221,15 @@ describe("firstFolding", () => {
     expect(openPaths(folding).size).toBe(0);
     expect(folding.hidesPlumbing).toBe(true);
   });
+});
+
+it("tells what is folded alike, however it came to be", () => {
+  fc.assert(
+    fc.property(trees, fc.constantFrom(...parts.slice(1)), (tree, path) => {
+      const closed = toDepth(tree, firstFolding(tree), 0);
+      const again = closeGroup(openGroup(tree, closed, path.split("/")[0]), path.split("/")[0]);
+      expect(isSameFolding(again, closed)).toBe(true);
+      expect(isSameFolding(setRepeats(closed, false), closed)).toBe(false);
+    }),
+  );
 });

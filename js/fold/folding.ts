@@ -47,6 +47,19 @@ export function isOpen({ open, peek }: Folding, path: string): boolean {
   return open.has(path) || peek.includes(path);
 }
 
+/** Whether a graph is folded the same way, however it came to be. */
+export function isSameFolding(a: Folding, b: Folding): boolean {
+  const same = <T>(one: ReadonlySet<T>, other: ReadonlySet<T>) =>
+    one.size === other.size && [...one].every((each) => other.has(each));
+  return (
+    a === b ||
+    (a.hidesPlumbing === b.hidesPlumbing &&
+      a.foldsRepeats === b.foldsRepeats &&
+      same(openPaths(a), openPaths(b)) &&
+      same(a.unfolded, b.unfolded))
+  );
+}
+
 /** Opens a group; those around it open with it. */
 export function openGroup(tree: GroupTree, folding: Folding, path: string): Folding {
   const open = new Set(folding.open);

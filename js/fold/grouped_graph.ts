@@ -1,11 +1,12 @@
+import { MOST_CARDS } from "../scene/card";
+import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
-import { type ModuleParameters, moduleParameters } from "../steps/module_norms";
 import type { GraphModel } from "../wire";
 import { type Folding, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
-import { type ReduceInput, reduce } from "./reduce";
+import { type ReduceInput, reduce, type Visible } from "./reduce";
 import { repeatedBlocks } from "./repeats";
 import { plansOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
@@ -77,5 +78,54 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const strips = folding.foldsRepeats ? stripsIn(tree, grouped.runs, open) : [];
   const layers = { role, operations, apart: new Set(strips.flat()) };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
-  return plansOf(grouped, reduce(input), strips, open);
+  const reduced = reduce(input);
+  const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, grouped.graph) : reduced;
+  return plansOf(grouped, visible, strips, open);
+}
+
+/** Whether it is drawn as a board, where an operation's sign says the number that it takes. */
+function isBoard({ graph }: GroupedGraph, { nodes, nodeOf }: Visible): boolean {
+  if (graph.static) return false;
+  const said = graph.nodes.filter((_, v) => isSaid(graph, v, nodes, nodeOf));
+  return nodes.length - said.length <= MOST_CARDS;
+}
+
+/** Whether a node is a constant that stands in the sign of an operation that is drawn. */
+function isSaid(
+  { nodes: given }: GraphModel,
+  v: number,
+  nodes: Visible["nodes"],
+  nodeOf: Visible["nodeOf"],
+): boolean {
+  const by = given[v].said_by;
+  if (by === null || nodeOf[v] < 0 || nodeOf[by] < 0) return false;
+  return nodes[nodeOf[v]].group < 0 && nodes[nodeOf[by]].group < 0;
+}
+
+/** The same with each constant that an operation's sign says in that operation. */
+function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visible {
+  const isOut = new Uint8Array(nodes.length);
+  nodeOf.forEach((at, v) => {
+    if (isSaid(graph, v, nodes, nodeOf)) isOut[at] = 1;
+  });
+  let count = 0;
+  const place = Int32Array.from(isOut, (out) => (out ? -1 : count++));
+  const kept = edges.filter(({ source, target }) => !isOut[source] && !isOut[target]);
+  const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+  kept.forEach((edge, i) => {
+    for (const e of edge.edges) edgeOf[e] = i;
+  });
+  return {
+    nodes: nodes.filter((_, at) => !isOut[at]),
+    edges: kept.map((edge) => ({
+      ...edge,
+      source: place[edge.source],
+      target: place[edge.target],
+    })),
+    nodeOf: nodeOf.map((at, v) => {
+      const by = graph.nodes[v].said_by;
+      return at < 0 || !isOut[at] || by === null ? (at < 0 ? -1 : place[at]) : place[nodeOf[by]];
+    }),
+    edgeOf,
+  };
 }

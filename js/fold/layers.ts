@@ -3,14 +3,25 @@ import type { GroupTree } from "./tree";
 /** What follows a layer and belongs to it: its normalisation and its activation. */
 const FOLLOWS = /Native|BatchN|luB|moid|anh|ish|plus/;
 
-/** What a node is to a layer: something that may follow it, an operand, or neither. */
+const NORM = /Native|BatchN/;
+const SUM = /^(Add|Sub)Backward0$/;
+
+/** What a node is to a layer: something that may follow it, an operand, a sum, or none of these. */
 export const OTHER = 0;
 export const FOLLOWER = 1;
 export const OPERAND = 2;
+/** A follower that also follows a sum. */
+export const ACTIVATION = 3;
+export const ADDITION = 4;
 
 export function roleOfOp(kind: string, op: string): number {
   if (kind !== "op") return OPERAND;
-  return FOLLOWS.test(op) ? FOLLOWER : OTHER;
+  if (FOLLOWS.test(op)) return NORM.test(op) ? FOLLOWER : ACTIVATION;
+  return SUM.test(op) ? ADDITION : OTHER;
+}
+
+function isFollower(role: number): boolean {
+  return role === FOLLOWER || role === ACTIVATION;
 }
 
 /**
@@ -39,11 +50,11 @@ export function joinLayers(
   const operands: number[][] = Array.from(box, () => []);
   for (let e = 0; e < source.length; e++) {
     uses[target[e]]++;
-    if (role[source[e]] === FOLLOWER) operands[source[e]].push(target[e]);
+    if (isFollower(role[source[e]])) operands[source[e]].push(target[e]);
   }
   // What makes an operand comes after what uses it.
   for (let v = box.length - 1; v >= 0; v--) {
-    if (role[v] !== FOLLOWER) continue;
+    if (!isFollower(role[v])) continue;
     const own = operands[v].filter((t) => role[t] === OPERAND);
     const [made, ...more] = operands[v].filter((t) => role[t] !== OPERAND);
     const layer = box[made] ?? -1;
@@ -53,4 +64,46 @@ export function joinLayers(
     const joined = [v, ...own];
     if (!joined.some((t) => keep?.has(t))) for (const t of joined) box[t] = layer;
   }
+}
+
+/**
+ * Has a sum take in the activation that follows it, where nothing else uses the sum. Linear in nodes and edges.
+ *
+ * Args: as for `joinLayers`; `operations` says how many each group holds. What is taken in lies in no box any more.
+ *
+ * Returns per node the sum that it is drawn with; -1 for most.
+ */
+export function joinSums(
+  {
+    source,
+    target,
+    tree,
+  }: { source: ArrayLike<number>; target: ArrayLike<number>; tree: GroupTree },
+  role: ArrayLike<number>,
+  operations: ArrayLike<number>,
+  box: Int32Array,
+  keep?: ReadonlySet<number>,
+): Int32Array {
+  const sumOf = new Int32Array(box.length).fill(-1);
+  const uses = new Int32Array(box.length);
+  const takes = new Int32Array(box.length);
+  for (let e = 0; e < source.length; e++) {
+    uses[target[e]]++;
+    takes[source[e]]++;
+  }
+  const activations = new Int32Array(tree.path.length);
+  for (let v = 0; v < box.length; v++) if (role[v] === ACTIVATION) activations[tree.groupOf[v]]++;
+  for (let e = 0; e < source.length; e++) {
+    const [v, sum] = [source[e], target[e]];
+    if (role[v] !== ACTIVATION || role[sum] !== ADDITION || box[sum] >= 0) continue;
+    if (uses[sum] !== 1 || takes[v] !== 1 || keep?.has(v)) continue;
+    // It stands beside the sum itself, or in a module that does and is nothing else.
+    const g = tree.groupOf[v];
+    const isAlone = box[v] === g && activations[g] === operations[g];
+    const around = box[v] < 0 ? g : isAlone ? tree.parent[g] : -1;
+    if (around !== tree.groupOf[sum]) continue;
+    sumOf[v] = sum;
+    box[v] = -1;
+  }
+  return sumOf;
 }

@@ -1,4 +1,4 @@
-import { joinLayers } from "./layers";
+import { joinLayers, joinSums } from "./layers";
 import { foldPlumbing, type Line } from "./plumbing";
 import type { GroupTree } from "./tree";
 
@@ -35,6 +35,8 @@ export interface VisibleNode {
   container: number;
   /** Number of graph nodes in it. */
   size: number;
+  /** Of a node, those that are drawn with it. */
+  also?: number[];
 }
 
 /** One line between two visible nodes. */
@@ -69,16 +71,19 @@ export function reduce(input: ReduceInput): Visible {
   const { source, target, tree, plumbing } = input;
   const closed = closedBoxes(tree, input.open);
   const box = tree.groupOf.map((g) => closed[g]);
+  let sumOf: Int32Array | null = null;
   if (plumbing?.layers) {
     const { role, operations, apart } = plumbing.layers;
     const isLayer = (g: number) => operations[g] === 1 && !apart?.has(g);
     joinLayers(input, role, isLayer, box, plumbing.keep);
+    sumOf = joinSums(input, role, operations, box, plumbing.keep);
   }
   const lines = foldPlumbing(
     box.length,
     source,
     target,
-    (v) => plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v),
+    (v) =>
+      plumbing?.flag[v] === 1 && box[v] < 0 && !plumbing.keep?.has(v) && !(sumOf && sumOf[v] >= 0),
   );
   const isFolded = new Uint8Array(box.length);
   for (const line of lines) for (const v of line.folded) isFolded[v] = 1;
@@ -87,7 +92,7 @@ export function reduce(input: ReduceInput): Visible {
   const nodeOf = new Int32Array(box.length).fill(-1);
   const boxAt = new Int32Array(tree.path.length).fill(-1);
   for (let v = 0; v < box.length; v++) {
-    if (isFolded[v]) continue;
+    if (isFolded[v] || (sumOf && sumOf[v] >= 0)) continue;
     const g = box[v];
     if (g < 0) {
       const container = tree.groupOf[v];
@@ -100,6 +105,13 @@ export function reduce(input: ReduceInput): Visible {
     }
     nodeOf[v] = boxAt[g];
   }
+  sumOf?.forEach((sum, v) => {
+    if (sum < 0) return;
+    nodeOf[v] = nodeOf[sum];
+    const node = nodes[nodeOf[v]];
+    node.also = [...(node.also ?? []), v];
+    node.size++;
+  });
   return { nodes, nodeOf, ...mergeLines(source.length, lines, nodes, nodeOf) };
 }
 
@@ -119,8 +131,8 @@ function mergeLines(count: number, lines: Line[], nodes: VisibleNode[], nodeOf: 
   const merged = new Map<number, number>();
   for (const line of lines) {
     const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
-    if (a === b && nodes[a].group >= 0) {
-      // Plumbing that leads from a closed box back into it goes with the box.
+    if (a === b && (nodes[a].group >= 0 || nodes[a].also)) {
+      // Plumbing that leads from a box back into it goes with the box.
       for (const v of line.folded) nodeOf[v] = a;
       continue;
     }

@@ -1,6 +1,6 @@
 import { groupTitle } from "../scene/box_words";
+import type { ModuleParameters } from "../scene/parameters";
 import type { ClosedGroup, Gate, Lens, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
-import type { ModuleParameters } from "../steps/module_norms";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { boxesAround } from "./boxes";
@@ -147,12 +147,18 @@ export function plansOf(
         return { id: blocks[0].id, group, frame, strip: own };
       }
       if (gate) return { ...gateNode(h, item), frame: -1 };
-      const { node, group } = visible.nodes[v];
-      return { id: node, group: group < 0 ? null : closedGroup(group, members[v]), frame };
+      const { node, group, also } = visible.nodes[v];
+      if (group >= 0) return { id: node, group: closedGroup(group, members[v]), frame };
+      const said = members[v].filter((id) => id !== node && !also?.includes(id));
+      return {
+        ...{ id: node, group: null, frame },
+        ...(said.length > 0 && { said }),
+        ...(also && { also }),
+      };
     });
     const nodeOf = new Int32Array(graph.nodes.length).fill(-1);
-    nodes.forEach(({ id, group, gate }, i) => {
-      if (!gate) for (const v of group?.members ?? [id]) nodeOf[v] = i;
+    nodes.forEach(({ id, group, gate, said = [], also = [] }, i) => {
+      if (!gate) for (const v of group?.members ?? [id, ...also, ...said]) nodeOf[v] = i;
     });
     const edgeOf = new Int32Array(graph.edges.length).fill(-1);
     const inOrder = draft.edges.sort((a, b) => a.edges[0] - b.edges[0]);

@@ -81,6 +81,14 @@ export function lastPart(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }
 
+/** The graph nodes in a group and in those inside it, in order. */
+export function membersIn({ byPath, groupOf, parent }: GroupTree, path: string): number[] {
+  const group = byPath.get(path) ?? -1;
+  const lies = new Uint8Array(parent.length);
+  for (let g = 0; g < lies.length; g++) lies[g] = g === group || lies[parent[g]] ? 1 : 0;
+  return Array.from(groupOf.keys()).filter((v) => lies[groupOf[v]] === 1);
+}
+
 /** The paths of the groups to open so that `depth` levels of boxes are open: 0 for none, 1 for "encoder" and its like. */
 export function expandTo(tree: GroupTree, depth: number): Set<string> {
   return new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth));

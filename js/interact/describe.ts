@@ -2,9 +2,9 @@ import { NO_FLOW } from "../paint/edge_parts";
 import type { Marks } from "../paint/marks";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
 import { isAutograd } from "../scene/shown_graph";
-import type { Progress } from "../steps/recording";
+import { addedTo, type Progress, storedNow } from "../steps/recording";
 import { describeState } from "../steps/words";
-import { compactValues, fewText } from "../text/gradient";
+import { exactly, exactText } from "../text/gradient";
 import { counted } from "../text/number";
 import { formatShape } from "../text/shape";
 import { oneLine } from "../text/shorten";
@@ -71,7 +71,7 @@ const QUIET_WORDS = {
 
 /** What a node holds or gave, unless that is what it is called. */
 function valueLine({ value, label }: NodeModel): string[] {
-  const text = value === null ? label : compactValues(value);
+  const text = value === null ? label : exactly(value);
   return text === label ? [] : [`value ${text}`];
 }
 
@@ -79,9 +79,17 @@ function valueLine({ value, label }: NodeModel): string[] {
 function gradientLine({ recording, cursor }: Progress, id: number): string[] {
   const { stored, gradients, step, ready } = recording;
   const held = stored.get(id);
-  if (held && step[id] <= cursor) return [`.grad ${fewText(held)}`];
+  const now = storedNow(recording, id);
+  if (held && step[id] <= cursor) {
+    const added = addedTo(recording, id)?.map(exactly).join(" + ");
+    const sum = added && !held.changed ? `${added} = ` : "";
+    return [
+      `.grad ${sum}${now ? exactText(now) : "None"}`,
+      ...(held.changed ? [`it was ${exactText(held)} after the pass`] : []),
+    ];
+  }
   const came = gradients.get(id);
-  return came && step[id] > 0 && ready[id] <= cursor ? [`gradient ${fewText(came)}`] : [];
+  return came && step[id] > 0 && ready[id] <= cursor ? [`gradient ${exactText(came)}`] : [];
 }
 
 /** A constant, a cut or a tensor outside the graph in words. */

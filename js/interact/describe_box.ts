@@ -1,10 +1,9 @@
-import { barAt } from "../paint/bars";
 import type { Marks } from "../paint/marks";
+import { tileAt } from "../paint/tiles";
 import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
-import { normNumber } from "../text/gradient";
-import { counted } from "../text/number";
+import { counted, normText } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { type Description, describe } from "./describe";
@@ -21,8 +20,10 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
-  const words = barAt(node, marks)?.words ?? marks.tint?.words(node) ?? null;
-  return { title, lines: words === null ? lines : [words, ...lines] };
+  const said = [tileAt(node, marks)?.words, marks.tint?.words(node)].filter(
+    (words): words is string => typeof words === "string",
+  );
+  return { title, lines: [...said, ...lines] };
 }
 
 /** What stands in a lens for something outside, in words. */
@@ -36,7 +37,7 @@ function describeGate({ gate, group }: SceneNode, { progress }: Marks): Descript
         ? gradients?.get(carries.node)?.norm
         : run?.norms[run.edges.indexOf(carries.edge)];
   const lines =
-    norm === null || norm === undefined ? [] : [`norm of the gradient ${normNumber(norm)}`];
+    norm === null || norm === undefined ? [] : [`norm of the gradient ${normText(Number(norm))}`];
   return {
     title: `gradient ${oneLine(gate?.title ?? "")}`,
     lines: [...lines, ...(group ? [HOW_TO_OPEN] : [])],

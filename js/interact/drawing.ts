@@ -6,12 +6,17 @@ import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
+import type { Box } from "../scene/grid";
+import { foldedAt } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
 import {
+  boxView,
+  centreView,
   firstView,
   fitView,
   type Hold,
   heldView,
+  inSight,
   isWhole,
   revealView,
   type Size,
@@ -113,7 +118,8 @@ export class Drawing {
       wheelIgnored: () => this.hint.show(),
       isTaken: (event) => {
         const hit = this.hitAt(event);
-        return hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+        const isOn = hit !== null && (hit.node ?? hit.frame ?? hit.folded) !== null;
+        return isOn || (this.events.isInside?.() ?? false);
       },
     });
     this.listen();
@@ -201,6 +207,11 @@ export class Drawing {
     return this.camera.view === this.home;
   }
 
+  /** Whether all of the picture is seen. */
+  get isWhole(): boolean {
+    return this.scene !== null && isWhole(this.scene, this.camera.view, this.size);
+  }
+
   /** Size of the window to the picture, px. */
   get stage(): Size {
     return this.size;
@@ -224,16 +235,43 @@ export class Drawing {
     const { aim } = this.camera;
     const index = nearestCopy(this.scene, id, aim, this.size);
     if (index === null || !this.scene) return;
-    const view = nodeView(aim, this.scene.nodes[index], this.size, centre);
+    const view = nodeView(aim, this.scene, this.scene.nodes[index], this.size, centre);
     if (view !== aim) this.camera.go(view);
   }
 
-  /** Moves just so far, at the same scale, that the node and what it passes on are in view. */
+  /**
+   * Moves just so far, at the same scale, that the node and what it passes on are in view; of a hidden one what it is
+   * folded into, and only if that is out of view.
+   */
   follow(id: number): void {
+    const { scene, size } = this;
     const { aim } = this.camera;
-    const index = nearestCopy(this.scene, id, aim, this.size);
-    if (index === null || !this.scene || !this.framed) return;
-    const view = followView(aim, this.scene, this.scene.nodes[index], this.size);
+    if (!scene || !this.framed) return;
+    const index = nearestCopy(scene, id, aim, size);
+    const view =
+      index === null ? this.signView(id) : followView(aim, scene, scene.nodes[index], size);
+    if (view !== aim) this.camera.go(view);
+  }
+
+  /** The view that shows the sign of the plumbing that a node is folded into. */
+  private signView(id: number): View {
+    const { aim } = this.camera;
+    const sign = this.scene && foldedAt(this.scene, id);
+    if (!sign) return aim;
+    const { x, y } = sign;
+    return revealView(aim, { left: x, top: y, right: x, bottom: y }, this.size);
+  }
+
+  /** Moves to a box of the scene: fills the stage with it, just brings it into view, or centres it at a scale. */
+  lookAt(box: Box, how: "into" | "sight" | number): void {
+    const { aim } = this.camera;
+    const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
+    const view =
+      how === "into"
+        ? boxView(box, this.size)
+        : how === "sight"
+          ? inSight(aim, box, this.size)
+          : centreView({ ...aim, k: how }, middle, this.size);
     if (view !== aim) this.camera.go(view);
   }
 
@@ -398,7 +436,7 @@ export class Drawing {
     const { scene } = this;
     if (!scene) return null;
     const marks = { ...this.marks, hovered: null, focused: null };
-    const gradients = this.painting.gradients.at(scene, marks.progress);
+    const gradients = this.painting.gradients.at(scene, marks);
     const copy = (part: SVGGElement) => [part.cloneNode(true) as SVGElement];
     return { scene, marks, gradients, under: copy(this.underlay), over: copy(this.overlay), label };
   }

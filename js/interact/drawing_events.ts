@@ -12,6 +12,8 @@ export interface DrawingEvents {
   hovered?(id: number | null): void;
   /** A click or double click; true if it was meant for a box, an open group or folded plumbing and is done with. */
   pressed?(press: Press): boolean;
+  /** Whether a double click on the ground leads back out of a box, rather than nearer. */
+  isInside?(): boolean;
   /** A key while the keyboard is on this node; true if it opened or closed something. */
   keyed?(key: string, node: SceneNode): boolean;
   /** Escape: closes something outside the drawing, a search for example; false if there was nothing. */

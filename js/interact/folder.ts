@@ -3,15 +3,18 @@ import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
   type Folding,
+  isSameFolding,
   keepPeek,
   openGroup,
   revealNode,
   unfoldPlumbing,
 } from "../fold/folding";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { membersIn } from "../fold/tree";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
+import { boxAround } from "../scene/find";
 import type { Scene, SceneNode } from "../scene/scene";
 import { type Hold, isWhole, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
@@ -62,6 +65,9 @@ interface Shown {
 
 type HoldIn = (after: Scene) => Hold | null;
 
+/** What is done when a picture is there. */
+type Then = (scene: Scene) => void;
+
 /** Draws a graph as it is folded, and folds it further as the reader asks; large pictures are made in a worker. */
 export class Folder {
   /** What the reader asked for, and what of that is drawn: the same unless a picture is being made. */
@@ -72,6 +78,8 @@ export class Folder {
   private goal: { node: number; centre: boolean } | null = null;
   private cache: ContentCache = new Map();
   private timer = 0;
+  /** How the graph was folded before anybody touched it. */
+  private first: Folding | null = null;
 
   constructor(
     private readonly drawing: Drawing,
@@ -93,6 +101,12 @@ export class Folder {
     return this.drawn?.grouped ?? null;
   }
 
+  /** Whether it is folded as at first: nothing was opened or closed, or all of it is back as it was. */
+  get isUntouched(): boolean {
+    const { folding, first } = this;
+    return folding !== null && first !== null && isSameFolding(folding, first);
+  }
+
   /** Forgets what is shown: even the same graph is then drawn as at first. */
   forget(): void {
     this.wanted = null;
@@ -106,7 +120,7 @@ export class Folder {
     graph: GraphModel,
     direction: Direction,
     origin = graph,
-    source: GraphSource = { given: graph, constants: true },
+    source: GraphSource = { given: graph, constants: true, torchNames: false },
     room = this.drawing.stage,
   ): void {
     const { wanted, drawn } = this;
@@ -125,6 +139,7 @@ export class Folder {
       const first = isKnown
         ? wanted.folding
         : fittingFolding(grouped, direction, measure, room, cache);
+      if (!isKnown) this.first = first;
       const folding = goal ? revealNode(grouped.tree, first, goal.node) : first;
       this.draw({ grouped, origin, source, folding, direction, room }, () => null);
     };
@@ -145,18 +160,22 @@ export class Folder {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Opens a closed box; a block of a strip in a lens, in place of another one. */
-  open({ id, group, x, y, shape }: SceneNode): void {
+  /** Opens a closed box, which stays in sight or fills the stage; a block of a strip in a lens, in place of another one. */
+  open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
     if (!wanted || !group) return;
     const { grouped, folding } = wanted;
     const [path] = group.paths;
     if (group.isOpen) this.close(path, [x, y]);
     if (group.isOpen || this.openBlock(path)) return;
-    this.fold(openGroup(grouped.tree, folding, path), (after) => ({
-      from: [x, y - shape.height / 2],
-      to: topOf(after, path, id),
-    }));
+    this.fold(
+      openGroup(grouped.tree, folding, path),
+      (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
+      (after) => {
+        const box = boxAround(after, path, group.members);
+        if (box) this.drawing.lookAt(box, how);
+      },
+    );
   }
 
   /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
@@ -185,6 +204,19 @@ export class Folder {
       const box = after.nodes.find(({ group }) => group?.paths.includes(path));
       return box ? { from: at, to: [box.x, box.y] } : null;
     });
+  }
+
+  /** Closes an open group, and then moves to where it is told to by the group's members. */
+  leave(path: string, then: (scene: Scene, members: readonly number[]) => void): void {
+    const { wanted } = this;
+    if (!wanted) return;
+    const { grouped, folding } = wanted;
+    const members = membersIn(grouped.tree, path);
+    this.fold(
+      closeGroup(folding, path),
+      (after) => holdMiddle(this.drawing, after),
+      (after) => then(after, members),
+    );
   }
 
   /** Closes the innermost open group around a drawn node; false if there is none. */
@@ -256,19 +288,19 @@ export class Folder {
     this.maker.end();
   }
 
-  private fold(folding: Folding, hold: HoldIn): void {
-    if (this.wanted) this.draw({ ...this.wanted, folding }, hold);
+  private fold(folding: Folding, hold: HoldIn, then?: Then): void {
+    if (this.wanted) this.draw({ ...this.wanted, folding }, hold, then);
   }
 
   /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
-  private draw(next: Shown, hold: HoldIn): void {
+  private draw(next: Shown, hold: HoldIn, then?: Then): void {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
     if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
       this.maker.forget();
-      this.drawHere(next, hold);
+      this.drawHere(next, hold, then);
       return;
     }
     this.working({ nodes, doing: "layout", blocks: false });
@@ -276,27 +308,27 @@ export class Folder {
     const order = { folding, direction, room };
     this.maker.make(next.source, order, {
       doing: (doing) => this.working({ nodes, doing, blocks: false }),
-      made: (scene) => this.place(this.wanted ?? next, scene, hold),
+      made: (scene) => this.place(this.wanted ?? next, scene, hold, then),
       failed: (error) => this.fail(error),
       unavailable: () => {
         this.working({ nodes, doing: "layout", blocks: true });
-        this.timer = window.setTimeout(() => this.drawHere(next, hold), PAINTED_MS);
+        this.timer = window.setTimeout(() => this.drawHere(next, hold, then), PAINTED_MS);
       },
     });
   }
 
-  private drawHere(next: Shown, hold: HoldIn): void {
+  private drawHere(next: Shown, hold: HoldIn, then?: Then): void {
     const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
       const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-      this.place(next, scene, hold);
+      this.place(next, scene, hold, then);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private place(next: Shown, scene: Scene, hold: HoldIn): void {
+  private place(next: Shown, scene: Scene, hold: HoldIn, then?: Then): void {
     const { drawing, drawn, goal } = this;
     const isFirst = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
     // Before it is drawn: another size would have it drawn twice.
@@ -308,6 +340,7 @@ export class Folder {
     this.goal = null;
     this.idle();
     this.events.changed();
+    then?.(scene);
     if (goal) drawing.reveal(goal.node, goal.centre);
   }
 

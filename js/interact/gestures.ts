@@ -1,10 +1,12 @@
 import type { SceneNode } from "../scene/scene";
 import type { Folder } from "./folder";
 import type { Press } from "./press";
+import type { Way } from "./way";
 
-/** Opens and closes by mouse; false if the press changed nothing and may be meant for something else. */
+/** Opens and closes by mouse, goes into boxes and back out; false if the press changed nothing and may be meant for something else. */
 export function pressToFold(
   folder: Folder,
+  way: Way,
   { node, frame, folded, isSign, at, isDouble, opens }: Press,
 ): boolean {
   if (folded) {
@@ -15,14 +17,22 @@ export function pressToFold(
   // Signs take one click, everything else two.
   const isMeant = isDouble || isSign;
   if (frame !== null && isMeant) folder.close(frame, at);
-  else if (node?.group && isMeant) folder.open(node);
-  else return false;
+  else if (node?.group && isSign) folder.open(node);
+  else if (node?.group && isMeant) way.enter(node);
+  else return isDouble && !node && way.leave();
   return true;
 }
 
-/** Opens and closes by keyboard: Enter and + open a closed box, which Space only selects; - closes the group around a node. */
-export function keyToFold(folder: Folder, key: string, node: SceneNode): boolean {
-  if (node.group && ["Enter", "+", "="].includes(key)) {
+/**
+ * Opens and closes by keyboard: Enter goes into a closed box, + opens it where it is, Space only selects it; - closes the
+ * group around a node.
+ */
+export function keyToFold(folder: Folder, way: Way, key: string, node: SceneNode): boolean {
+  if (node.group && key === "Enter") {
+    way.enter(node);
+    return true;
+  }
+  if (node.group && ["+", "="].includes(key)) {
     folder.open(node);
     return true;
   }

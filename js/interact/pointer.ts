@@ -22,6 +22,8 @@ interface PointerActions {
 export class Pointer {
   /** Whether the last click opened or closed something. */
   private pressed = false;
+  /** What the last single click was on: a panel that it opened may have moved the picture under the pointer. */
+  private first: (Hit & { at: [number, number] }) | null = null;
 
   constructor(
     svg: SVGSVGElement,
@@ -36,16 +38,17 @@ export class Pointer {
     cleanup.listen<MouseEvent>(svg, "click", (event) => {
       actions.tapped();
       // d3-zoom keeps the click that ends a drag from getting here.
-      if (!this.press(event)) actions.choose(actions.hitAt(event));
+      if (!this.press(event)) actions.choose(this.first);
     });
     cleanup.listen<MouseEvent>(svg, "dblclick", (event) => this.press(event));
   }
 
   private press(event: MouseEvent): boolean {
-    const hit = this.actions.hitAt(event);
-    if (!hit) return false;
     // What moves under the pointer at a first click must not take the second one.
     if (event.detail > 1 && this.pressed) return true;
+    const hit = event.detail > 1 && this.first ? this.first : this.actions.hitAt(event);
+    if (!hit) return false;
+    this.first = hit;
     this.pressed = this.actions.pressed({ ...hit, isDouble: event.type === "dblclick" });
     return this.pressed;
   }

@@ -18,7 +18,7 @@ export function check(input: LayoutInput, options: LayoutOptions): void {
   checkSizes("height", height);
   checkEnds("source", source, n);
   checkEnds("target", target, n);
-  for (const name of ["nodeGap", "rankGap", "edgeGap"] as const) {
+  for (const name of ["nodeGap", "rankGap", "edgeGap", "crossGap"] as const) {
     const value = options[name];
     if (value !== undefined && !(value >= 0 && value < Infinity)) {
       throw new Error(

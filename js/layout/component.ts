@@ -2,22 +2,28 @@ import { type Border, rankWithPorts, type Shifts, shiftsOf, withoutParallels } f
 import { coordinates, type Gaps } from "./coordinates";
 import { addDummies, DETOUR, type Layered } from "./dummies";
 import type { Graph } from "./graph";
+import { tallest } from "./hanging";
 import { followInput } from "./input_order";
 import { drawLines } from "./lines";
 import { type Effort, orderRanks } from "./order";
 import { rank, topological } from "./rank";
 import { linesToMiddle, wrapRows } from "./rows";
 import { spine } from "./spine";
-import type { LaidOut, Reach } from "./types";
+import type { Hanging, LaidOut, Reach } from "./types";
 import { wrapColumns } from "./wrap";
 
 /** Distances, px, and the wanted width over height, if any. */
 interface Spacing extends Gaps {
   rankGap: number;
+  /** By how much a gap between ranks grows for each crossing in it. */
+  crossGap: number;
   aspect?: number | undefined;
   long: number;
   reversed: boolean;
 }
+
+/** For more crossings than this a gap between ranks does not grow. */
+const MOST_CROSSINGS = 7;
 
 /** Lays out a connected component; with a border, as the content of a box. */
 export function layoutComponent(
@@ -26,11 +32,12 @@ export function layoutComponent(
   height: Float64Array,
   spacing: Spacing,
   border?: Border,
+  hanging?: Hanging,
 ): LaidOut {
-  const part = layoutUnwrapped(graph, width, height, spacing, border);
+  const part = layoutUnwrapped(graph, width, height, spacing, border, hanging);
   if (spacing.aspect === undefined) return part;
-  const reach = reachOf(width, graph.n, border?.lean);
-  return wrapColumns(part, reach, height, spacing.aspect, spacing);
+  const reach = reachOf(width, graph.n, border?.lean, hanging);
+  return wrapColumns(part, reach, tallest(height, hanging), spacing.aspect, spacing);
 }
 
 function layoutUnwrapped(
@@ -39,16 +46,20 @@ function layoutUnwrapped(
   height: Float64Array,
   gaps: Spacing,
   border?: Border,
+  hanging?: Hanging,
 ): LaidOut {
   const { n } = graph;
   const m = graph.source.length;
-  if (n === 1) return alone(width[0], height[0], border?.lean[0]);
+  if (n === 1) {
+    const { left, right } = reachOf(width, 1, border?.lean, hanging);
+    return alone(left[0], right[0], tallest(height, hanging)[0]);
+  }
   const rankAll = ranking(width, height, gaps);
   const { layered, first, isInRows } = border
     ? cutWithBorder(graph, border, rankAll)
     : cut(graph, rankAll);
   const ranks = layered.rank.subarray(0, n);
-  const reach = reachOf(width, layered.size, border?.lean);
+  const reach = reachOf(width, layered.size, border?.lean, hanging);
   const effort = border && effortFor(layered.size);
   const orders = orderRanks(layered, effort).map((order) => {
     const followed = followInput(layered, order);
@@ -74,7 +85,10 @@ function layoutUnwrapped(
   const least = new Float64Array(depth).fill(gaps.rankGap);
   if (border?.isTop.includes(1)) least[0] = border.topGap;
   if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
-  const bands = stackRanks(height, ranks, steepest(), least, gaps.rankGap);
+  if (gaps.crossGap > 0)
+    for (let r = 0; r + 1 < depth; r++)
+      least[r] += Math.min(MOST_CROSSINGS, crossingsBelow(r)) * gaps.crossGap;
+  const bands = stackRanks(tallest(height, hanging), ranks, steepest(), least, gaps.rankGap);
   const y = new Float64Array(n);
   const boxTop = new Float64Array(n);
   const boxBottom = new Float64Array(n);
@@ -85,7 +99,9 @@ function layoutUnwrapped(
   }
   const placed = {
     x,
+    width,
     reach,
+    hanging,
     boxTop,
     boxBottom,
     bandTop: bands.top,
@@ -103,7 +119,7 @@ function layoutUnwrapped(
 
   /** Per rank, the greatest sideways distance of a segment below it. */
   function steepest(): Float64Array {
-    const result = new Float64Array(layered.ranks.start.length - 1);
+    const result = new Float64Array(depth);
     for (let v = 0; v < layered.size; v++) {
       const r = layered.rank[v];
       for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++) {
@@ -111,6 +127,21 @@ function layoutUnwrapped(
       }
     }
     return result;
+  }
+
+  /** How many segments below a rank cross each other. */
+  function crossingsBelow(r: number): number {
+    const segments: [number, number][] = [];
+    for (let i = layered.ranks.start[r]; i < layered.ranks.start[r + 1]; i++) {
+      const v = order[i];
+      for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++)
+        segments.push([x[v], x[layered.down.item[j]]]);
+    }
+    let count = 0;
+    segments.forEach(([a, b], i) => {
+      for (const [c, d] of segments.slice(i + 1)) if ((a - c) * (b - d) < 0) count++;
+    });
+    return count;
   }
 }
 
@@ -166,24 +197,24 @@ function ranking(width: Float64Array, height: Float64Array, spacing: Spacing): R
   };
 }
 
-function reachOf(width: Float64Array, size: number, lean?: Float64Array): Reach {
+function reachOf(width: Float64Array, size: number, lean?: Float64Array, hanging?: Hanging): Reach {
   const reach = { left: new Float64Array(size), right: new Float64Array(size) };
   for (let v = 0; v < width.length; v++) {
-    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0);
-    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0);
+    reach.left[v] = width[v] / 2 + (lean?.[v] ?? 0) + (hanging?.left[v] ?? 0);
+    reach.right[v] = width[v] / 2 - (lean?.[v] ?? 0) + (hanging?.right[v] ?? 0);
   }
   return reach;
 }
 
 /** A node without edges, the commonest component, without the ado. */
-function alone(width: number, height: number, lean = 0): LaidOut {
+function alone(left: number, right: number, height: number): LaidOut {
   return {
-    x: Float64Array.of(width / 2 + lean),
+    x: Float64Array.of(left),
     y: Float64Array.of(height / 2),
     rank: new Int32Array(1),
     detour: new Uint8Array(0),
     lines: { start: new Int32Array(1), points: [] },
-    width,
+    width: left + right,
     height,
   };
 }

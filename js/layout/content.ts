@@ -1,7 +1,8 @@
 import { layoutComponent } from "./component";
 import { type Part, pack, split } from "./components";
 import type { Graph } from "./graph";
-import type { ContentCache, LaidOut, Lines, PlacedContent } from "./types";
+import { pickHanging } from "./hanging";
+import type { ContentCache, Hanging, LaidOut, Lines, PlacedContent } from "./types";
 
 /** What lies directly in one box, or the whole picture: items, then ports on the box's border, and the lines between. */
 export interface Content {
@@ -10,6 +11,8 @@ export interface Content {
   /** Sizes of the items, px. */
   width: Float64Array;
   height: Float64Array;
+  /** What hangs on the items. */
+  hanging?: Hanging | undefined;
   /** Left out where there are no boxes at all. */
   border?: ContentBorder;
 }
@@ -30,6 +33,7 @@ export interface ContentGaps {
   nodeGap: number;
   rankGap: number;
   edgeGap: number;
+  crossGap: number;
   /** Between a border's ports and the next row, px. */
   topGap: number;
   bottomGap: number;
@@ -50,9 +54,10 @@ export function layoutCached(
   gaps: ContentGaps,
   cache: ContentCache,
 ): PlacedContent {
-  const { graph, width, height, border } = content;
+  const { graph, width, height, border, hanging } = content;
   if (graph.n + graph.source.length > LARGEST_CACHED) return layoutContent(content, gaps);
-  const parts = [graph.source, graph.target, width, height, ...Object.values(border ?? {})];
+  const parts: ArrayLike<number>[] = [graph.source, graph.target, width, height];
+  parts.push(...Object.values(border ?? {}), ...Object.values(hanging ?? {}));
   const key = [...parts, ...Object.values(gaps)].join(" ");
   let placed = cache.get(key);
   if (!placed) {
@@ -100,9 +105,10 @@ function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: Conte
     return own;
   };
   const [width, height] = [sizes(content.width), sizes(content.height)];
-  if (!border) return layoutComponent(graph, width, height, gaps);
+  const hanging = content.hanging && pickHanging(content.hanging, nodes);
+  if (!border) return layoutComponent(graph, width, height, gaps, undefined, hanging);
   const own = nodes.filter((v) => v < inside);
-  return layoutComponent(graph, width, height, gaps, {
+  const ownBorder = {
     inside: own.length,
     isTop: Uint8Array.from(nodes.subarray(own.length), (v) => border.isTop[v - inside]),
     topGap: gaps.topGap,
@@ -111,7 +117,8 @@ function layoutPart({ nodes, edges, graph }: Part, content: Content, gaps: Conte
     arrive: Float64Array.from(edges, (e) => border.arrive[e]),
     lean: sizes(border.lean),
     nominal: sizes(border.nominal),
-  });
+  };
+  return layoutComponent(graph, width, height, gaps, ownBorder, hanging);
 }
 
 /** The lines of all components, each moved to its place. */

@@ -3,6 +3,7 @@
  *
  *   check        refuse what cannot be laid out, in a sentence
  *   copies       one copy of a shared leaf per use
+ *   hanging      room for what stands beside a node and takes no part
  *   components   each connected component on its own, packed side by side
  *   rank         rows: hanging trees peeled, longest paths, balancing sweeps
  *   dummies      long edges cut so that every segment joins neighbouring rows
@@ -22,6 +23,7 @@ import { check } from "./check";
 import { layoutContent } from "./content";
 import { copyShared } from "./copies";
 import { makeGraph } from "./graph";
+import { pickHanging } from "./hanging";
 import { placeInBoxes } from "./nested/nested";
 import { topological } from "./rank";
 import { hook, routeOf } from "./route";
@@ -31,6 +33,7 @@ interface Gaps {
   nodeGap: number;
   rankGap: number;
   edgeGap: number;
+  crossGap: number;
   aspect: number | undefined;
   long: number;
   reversed: boolean;
@@ -43,15 +46,22 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
     nodeGap = 24,
     rankGap = 40,
     edgeGap = 14,
+    crossGap = 0,
     aspect,
     long = 1200,
     reversed = false,
   } = options;
-  const { header = 28, padding = 16, side = 0 } = options;
-  const gaps = { nodeGap, rankGap, edgeGap, aspect, long, reversed };
+  const { header = 28, padding = 16, side = 0, wrapsBoxes = true } = options;
+  const gaps = { nodeGap, rankGap, edgeGap, crossGap, aspect, long, reversed };
   const graph = drawnGraph(input);
   const placed = input.boxes
-    ? placeInBoxes(graph, input.boxes, gaps, { header, padding, side }, options.cache ?? new Map())
+    ? placeInBoxes(
+        graph,
+        input.boxes,
+        gaps,
+        { header, padding, side, wrapsBoxes },
+        options.cache ?? new Map(),
+      )
     : placeAlone(graph, gaps);
   const { lines, ...rest } = placed;
   const { points, pointStart, right } = withLoops(graph, placed, Math.min(10, nodeGap / 2));
@@ -66,13 +76,22 @@ export function layout(input: LayoutInput, options: LayoutOptions = {}): Layout 
   };
 }
 
-function drawnGraph({ n, source, target, shared, width, height }: LayoutInput): DrawnGraph {
+function drawnGraph({
+  n,
+  source,
+  target,
+  shared,
+  width,
+  height,
+  hanging,
+}: LayoutInput): DrawnGraph {
   const { edgeTarget, owner, ofOneUse } = copyShared(n, source, target, shared);
   const graph = {
     owner,
     ofOneUse,
     width: new Float64Array(owner.length),
     height: new Float64Array(owner.length),
+    hanging: hanging && pickHanging(hanging, owner),
     source: Int32Array.from(source),
     target: edgeTarget,
   };
@@ -84,7 +103,10 @@ function drawnGraph({ n, source, target, shared, width, height }: LayoutInput): 
 }
 
 /** Lays out an acyclic graph without boxes. */
-function placeAlone({ owner, width, height, source, target }: DrawnGraph, gaps: Gaps): PlacedGraph {
+function placeAlone(
+  { owner, width, height, hanging, source, target }: DrawnGraph,
+  gaps: Gaps,
+): PlacedGraph {
   const edges = Int32Array.from(source.keys()).filter((e) => source[e] !== target[e]);
   const graph = makeGraph(
     owner.length,
@@ -93,7 +115,7 @@ function placeAlone({ owner, width, height, source, target }: DrawnGraph, gaps: 
   );
   topological(graph); // so that a cycle is named by the caller's node numbers
   const { lines, detour, ...placed } = layoutContent(
-    { graph, width, height },
+    { graph, width, height, hanging },
     { ...gaps, topGap: 0, bottomGap: 0 },
   );
   const all = { start: new Int32Array(source.length + 1), detour: new Uint8Array(source.length) };

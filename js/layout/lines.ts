@@ -104,6 +104,8 @@ export function drawLines(
   /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
   function isFree(v: number, from: number, to: number, border: number, band: number, end: number) {
     if (border === band || from === to) return true;
+    // What is taller than the box that it hangs on is in the way of a slant.
+    if ((placed.hanging?.height[v] ?? 0) > placed.boxBottom[v] - placed.boxTop[v]) return false;
     const share = (band - border) / (end - border);
     const reach = from + (to - from) * Math.max(share, bentShare(share));
     const { start: ranks } = layered.ranks;
@@ -141,13 +143,13 @@ function portsOn(
   near: Int32Array,
   nearX: Float64Array,
   farX: Float64Array,
-  { x, reach }: Placed,
+  { x, width: widths }: Placed,
 ): Float64Array {
   const result = new Float64Array(item.length);
   const compare = (a: number, b: number) =>
     nearX[a] - nearX[b] || near[a] - near[b] || farX[a] - farX[b] || a - b;
   for (let v = 0; v < n; v++) {
-    const width = reach.left[v] + reach.right[v];
+    const width = widths[v];
     const first = start[v];
     const degree = start[v + 1] - first;
     if (degree === 1) result[item[first]] = port(nearX[item[first]] - x[v], roomOn(width));

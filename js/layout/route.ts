@@ -1,11 +1,14 @@
 import { makePoolScratch, place } from "./isotonic";
-import type { Lines, Reach } from "./types";
+import type { Hanging, Lines, Reach } from "./types";
 
 /** What routing needs to know of one laid-out component; ids are drawn nodes, then dummies. */
 export interface Placed {
   x: Float64Array;
-  /** How far boxes reach to either side of x. */
+  /** How far boxes, with what hangs on them, reach to either side of x. */
   reach: Reach;
+  /** Per node, the width of its border, px, and what hangs on it. */
+  width: Float64Array;
+  hanging?: Hanging | undefined;
   /** Borders of the boxes and of the bands that the ranks fill (by rank), px. */
   boxTop: Float64Array;
   boxBottom: Float64Array;

@@ -13,11 +13,20 @@ export interface LayoutInput {
   height: ArrayLike<number>;
   /** Per node, 1 for a leaf to be drawn once per use; ignored on a node with outgoing edges. */
   shared?: ArrayLike<number> | undefined;
+  /** What hangs on nodes, beside their boxes and clear of all else. */
+  hanging?: Hanging<ArrayLike<number>> | undefined;
   /**
    * Boxes that nodes lie in, if it is a picture of boxes, even where none is open yet. Its edges may form cycles, as boxes
    * often do where the graph has none: those that close one run up.
    */
   boxes?: BoxInput | undefined;
+}
+
+/** Per node, room for what hangs on the left and right of its box, where no line ends, and how tall it is; 0 for nothing. Px. */
+export interface Hanging<Numbers = Float64Array> {
+  left: Numbers;
+  right: Numbers;
+  height: Numbers;
 }
 
 export interface BoxInput {
@@ -36,6 +45,8 @@ export interface LayoutOptions {
   rankGap?: number;
   /** Least distance between a line and a box or line that it passes, px. Default 14. */
   edgeGap?: number;
+  /** How much wider the gap between two rows gets by each crossing in it, px. Default 0. */
+  crossGap?: number;
   /**
    * Wanted width over height. What is far taller is wrapped into columns, and a fan of very many leaves into rows. Left
    * out, everything is drawn as tall and as wide as it comes.
@@ -45,6 +56,8 @@ export interface LayoutOptions {
   long?: number;
   /** Whether the first column is the rightmost. */
   reversed?: boolean;
+  /** Whether what lies in boxes is wrapped as well. Default true. */
+  wrapsBoxes?: boolean;
   /** Room for a title inside the top border of every box, px. Default 28. */
   header?: number;
   /** Room inside the other borders of a box, px. Default 16. */
@@ -106,6 +119,7 @@ export interface DrawnGraph {
   ofOneUse: Uint8Array;
   width: Float64Array;
   height: Float64Array;
+  hanging?: Hanging | undefined;
   source: Int32Array;
   target: Int32Array;
 }

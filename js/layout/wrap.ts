@@ -220,16 +220,17 @@ function extents(
   return columns;
 }
 
-/** Puts columns side by side, their first boxes level, with room above and between for the lines that go on. */
+/** Puts columns side by side, their first boxes level (of reversed flow their last, where data comes in), with room above and between for the lines that go on. */
 function place(columns: Column[], lanes: Map<string, number>[], gaps: Gaps): void {
   let top = columns[0].top;
   for (let c = 1; c < columns.length; c++) {
     top = Math.max(top, lanes[c - 1].size * gaps.edgeGap + gaps.edgeGap);
   }
+  const longest = Math.max(...columns.map((column) => column.bottom - column.top));
   let left = 0;
   columns.forEach((column, c) => {
     column.dx = left - column.left;
-    column.dy = top - column.top;
+    column.dy = gaps.reversed ? top + longest - column.bottom : top - column.top;
     left = column.right + column.dx + 2 * gaps.nodeGap;
     left += Math.max(0, (lanes[c]?.size ?? 0) - 1) * gaps.edgeGap;
   });

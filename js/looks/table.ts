@@ -69,10 +69,16 @@ export const TABLE: readonly Row[] = [
   [fill("stage"), "gw-ground"],
   [{ ...fill("text"), ...font(600, 13) }, "gw-still-label"],
 
+  // The key of the colours, in files
+  [area("tint", "op-rule", 0.6), "gw-key-step"],
+  [{ ...fill("dim"), ...fontOf("cell") }, "gw-key-text"],
+
   // Edges
   [line("edge", 1.3), "gw-line"],
   [{ ...wide(1), ...BROKEN }, "gw-edge.is-unreached gw-line"],
   [stroke("grad", 2), "gw-edge.is-flowed gw-line"],
+  // A gradient flowed, and is exactly 0.
+  [{ ...stroke("edge", 1.6), ...dashes("1.5 4") }, "gw-edge.is-flowed.is-zero gw-line"],
   [stroke("accent", 2.2), "gw-edge.is-lit gw-line"],
   // Constants and cuts: there for the picture, but no gradient flows through them.
   [stroke("edge", 1), "gw-edge.is-quiet gw-line"],
@@ -83,6 +89,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
   [fill("edge"), "gw-arrow"],
   [fill("grad"), "gw-edge.is-flowed gw-arrow"],
+  [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
   [area("stage", "none"), "gw-scissors circle"],
@@ -92,9 +99,12 @@ export const TABLE: readonly Row[] = [
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],
   [stroke("edge", 1.2), "gw-edge-folded rect"],
+  [area("grad-soft", "grad", 3), "gw-edge.is-running gw-edge-folded rect"],
   [{ ...fill("dim"), ...fontOf("edge"), ...MIDDLE }, "gw-edge-label text"],
   [fill("accent"), "gw-edge.is-lit gw-edge-label text"],
   [{ ...fill("dim"), ...font(600, 10), ...MIDDLE }, "gw-edge-count text", "gw-edge-folded text"],
+  [{ opacity: "0" }, "gw-edge-folded.is-shy"],
+  [{ opacity: "1" }, "gw-edge.is-lit gw-edge-folded.is-shy"],
   [area("grad-soft", "grad", 0.8), "gw-gradient rect"],
   [{ ...fill("grad-strong"), ...fontOf("gradient"), ...MIDDLE, ...EXACT }, "gw-gradient text"],
   [area("alarm-soft", "alarm"), "gw-gradient.is-alarming rect"],
@@ -117,6 +127,8 @@ export const TABLE: readonly Row[] = [
   [fill("root"), "gw-root.gw-op gw-box"],
   [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
   [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
+  [area("op", "op-rule", 1.2), "gw-single gw-box", "gw-round gw-box"],
+  [stroke("grad", 1.6), "gw-round.is-reached gw-box", "gw-round.is-done gw-box"],
   // What the reader does with it shows on top.
   [stroke("accent"), "gw-node.is-near gw-box"],
   [stroke("accent", 2), "gw-node.is-hovered gw-box"],
@@ -127,6 +139,7 @@ export const TABLE: readonly Row[] = [
   [fill("tint"), "gw-node.is-tinted gw-box"],
   [{ ...wide(2), ...dashes("2 3") }, "gw-node.is-tinted.is-c-zero gw-box"],
   [area("op", "frame-rule", 1.2), "gw-sheet"],
+  [fill("op"), "gw-foot"],
   [area("stage", "root-rule", 1.2), "gw-outline"],
   [fill("root-rule"), "gw-flag"],
   [{ ...line("accent", 2), ...HIDDEN }, "gw-focus-ring"],
@@ -148,7 +161,7 @@ export const TABLE: readonly Row[] = [
   [fill("op"), "is-arrived gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
   [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
-  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label"],
+  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label", "gw-cell.is-near gw-cell-label"],
   [fontOf("number"), "gw-cell.is-full text"],
   [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],
@@ -181,7 +194,9 @@ export const TABLE: readonly Row[] = [
     "gw-node.is-unreached gw-text-shape",
   ],
   [fill("hit-text"), "gw-node.is-current-hit gw-text"],
+  [fill("text"), "gw-round gw-text-card"],
   [fill("ink"), "gw-node.is-tinted gw-text"],
+  [fill("dim"), "gw-node gw-text-foot"],
   [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],
 
   // Operands that need no grad
@@ -200,7 +215,13 @@ export const TABLE: readonly Row[] = [
     "gw-node.is-running gw-badge-step",
     "gw-node.is-done gw-badge-step",
   ],
-  [HIDDEN, "gw-card.is-reached gw-badge-reached", "gw-card.is-freed gw-badge-freed"],
+  [
+    HIDDEN,
+    "gw-card.is-reached gw-badge-reached",
+    "gw-card.is-freed gw-badge-freed",
+    "gw-sign.is-reached gw-badge-reached",
+    "gw-sign.is-freed gw-badge-freed",
+  ],
   [area("grad", "stage", 1.5), "gw-badge-reached circle"],
   [fill("grad-text"), "gw-badge-reached path"],
   [area("stage", "none"), "gw-badge-freed circle"],
@@ -242,6 +263,14 @@ export const TABLE: readonly Row[] = [
   [HIDDEN, "gw-comparison gw-frame-sign"], // boxes stay open there
   [area("op", "frame-rule"), "gw-frame-sign rect", "gw-open-sign rect"],
   [{ ...line("dim", 1.5), "stroke-linecap": "round" }, "gw-frame-sign path", "gw-open-sign path"],
+  // A layer is seldom opened: only who points at it sees how.
+  [HIDDEN, "gw-single gw-open-sign"],
+  [
+    SHOWN,
+    "gw-single.is-hovered gw-open-sign",
+    "gw-single.is-focused gw-open-sign",
+    "gw-single.is-selected gw-open-sign",
+  ],
 
   // Strips: a bar for each block, with its name and, once it is known, its gradient; an open block in a lens below
   [{ ...fill("dim"), "font-weight": "400" }, "gw-bar gw-text-title"],

@@ -1,6 +1,7 @@
 import type { SceneNode } from "../scene/scene";
-import type { BarGrad, Marks } from "./marks";
+import type { Marks } from "./marks";
 import { type Part, part } from "./parts";
+import { tileAt, tintOf } from "./tiles";
 
 /** Between the end of what is filled and a bar's border where the number stands, px. */
 const NUMBER = 20;
@@ -9,17 +10,11 @@ const INSET = 0.6;
 /** A gradient that is not zero is seen. */
 const LEAST = 1.5;
 
-/** What arrived at the parameters of a block of a strip, once all of it has. */
-export function barAt({ index }: SceneNode, { bars, progress }: Marks): BarGrad | null {
-  const grad = bars?.get(index);
-  return grad && (progress?.cursor ?? 0) >= grad.from ? grad : null;
-}
-
 /** How far a bar is filled, and its number. */
 export function barParts(node: SceneNode, marks: Marks): Part[] {
-  const grad = barAt(node, marks);
+  const grad = tileAt(node, marks);
   if (!grad || !node.bar) return [];
-  const { text, tint, share } = grad;
+  const { text, share = 0 } = grad;
   const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
   const isUp = node.bar.grows === "up";
   const long = isUp ? h : w;
@@ -29,7 +24,7 @@ export function barParts(node: SceneNode, marks: Marks): Part[] {
     ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
     : { x: -w / 2, y: -h / 2, width: filled, height: h };
   const rx = Math.min(4, w / 4, h / 4, filled / 2);
-  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
+  const fill = part("rect", { class: `gw-bar-fill ${tintOf(node, marks)}`, ...place, rx });
   if (text === "") return [fill];
   const at = isUp
     ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }

@@ -2,7 +2,7 @@ import { svgElement } from "../dom/element";
 import { foldedAt } from "../scene/members";
 import type { Scene } from "../scene/scene";
 import type { View } from "../scene/views";
-import { runningAt } from "../steps/recording";
+import { isOver, runningAt } from "../steps/recording";
 import { markPart } from "./label_parts";
 import type { Marks } from "./marks";
 import { makePart } from "./parts";
@@ -25,7 +25,8 @@ export class Beacons {
     this.beacons = [];
     if (progress) {
       const { recording, cursor } = progress;
-      const running = runningAt(recording, cursor);
+      // A finished pass looks finished.
+      const running = isOver(progress) ? null : runningAt(recording, cursor);
       for (const { x, y } of running === null ? [] : placesOf(scene, running)) {
         const ring = svgElement("circle", { class: "gw-beacon-running", r: 9 });
         this.beacons.push({ x, y, far: true, element: ring });

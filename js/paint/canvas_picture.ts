@@ -9,13 +9,15 @@ import { edgeClass, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
 import type { Inks } from "./ink";
-import { isDetailed, titleScale } from "./level_of_detail";
+import { isDetailed, mapScale, titleScale } from "./level_of_detail";
+import { mapName } from "./map_names";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { type Pen, type Place2D, paintParts } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
 import { stepOf } from "./phases";
+import { tileAt, tileParts } from "./tiles";
 
 /** What a canvas draws of one scene. */
 export interface Picture2D {
@@ -72,11 +74,14 @@ export function* paintPicture(
     return;
   }
   const heading = flow(scene.direction);
+  const isMap = scale < mapScale(scene);
   for (const batch of batches(edges, AT_ONCE)) {
     for (const i of batch) {
       const edge = scene.edges[i];
       const well = inks.of("g", edgeClass(edge, scene, marks));
-      if (well) paintParts(pen, edgeParts(edge, heading), well, place);
+      const parts = edgeParts(edge, heading);
+      const shown = isMap ? parts.filter(({ attributes }) => !isWord(attributes.class)) : parts;
+      if (well) paintParts(pen, shown, well, place);
     }
     yield;
   }
@@ -84,7 +89,8 @@ export function* paintPicture(
     for (const i of batch) {
       const node = scene.nodes[i];
       const well = inks.of("g", nodeClass(node, marks, NOBODY));
-      if (well) paintParts(pen, allParts(node, marks), well, place, node.x, node.y);
+      const parts = isMap ? mapParts(node, marks, scale) : allParts(node, marks);
+      if (well) paintParts(pen, parts, well, place, node.x, node.y);
     }
     yield;
   }
@@ -110,10 +116,26 @@ export function paintHeads(
   }
 }
 
+/** Whether a part of an edge is there for its text. */
+function isWord(name: unknown): boolean {
+  return /gw-edge-(label|count|folded)/.test(`${name}`);
+}
+
+/** A node from afar: its box with as much of its name as fits, and that something is wrong there. */
+function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
+  const alarms = alarmParts(node, marks.alarms?.get(node.index) ?? "");
+  const shapes = alarms.map(({ content, ...rest }) => ({
+    ...rest,
+    content: typeof content === "string" ? "" : content.filter(({ tag }) => tag !== "text"),
+  }));
+  return [...nodeParts(node, mapName(node, scale)), ...shapes];
+}
+
 /** A node with what is marked on its corners. */
 function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
+    ...tileParts(node, tileAt(node, marks)?.text ?? null),
     ...barParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),

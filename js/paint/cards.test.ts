@@ -11,6 +11,7 @@ import { boardNumber } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { placeGradients, visibleGradients } from "./gradients";
+import { type Marks, NO_MARKS } from "./marks";
 
 function placed(graph: GraphModel, direction: Direction = "left") {
   const scene = sceneOf(graph, direction);
@@ -101,11 +102,43 @@ describe("a card", () => {
 
   it("has a number once: in its cell, or in rows with their sum", () => {
     const { labels, scene } = placed(MODELS["x used three times"]());
-    expect(labels.filter(({ cell }) => cell === undefined)).toEqual([]);
+    expect(labels.filter(({ cell, local }) => cell === undefined && !local)).toEqual([]);
     const leaf = scene.nodes.find((node) => node.leaf);
     expect(leaf?.rows).toHaveLength(3);
     expect(labels.filter(({ cell }) => cell === "row")).toHaveLength(3);
     expect(labels.filter(({ cell }) => cell === "total")).toHaveLength(1);
+  });
+
+  it("says what a .grad holds, and what that is the sum of", () => {
+    const graph = MODELS["x used three times"]();
+    const { recording } = placed(graph);
+    const { steps, run } = recording;
+    if (!run) throw new Error("There is no run.");
+    const [grown] = run.grads;
+    const value = Number(grown.values);
+    const few = (one: number) => ({ values: one, norm: Math.abs(one) });
+    const told = (more: Partial<typeof grown>) => {
+      const arrived = [{ node: grown.node, ...few(value) }];
+      const grads = [{ ...grown, ...more }];
+      const again = recordingOf(graph, steps, { ...run, arrived, grads });
+      const labels = placeGradients(sceneOf(graph, "left"), again, estimate);
+      const total = labels.filter(({ cell }) => cell === "total");
+      return total.map(({ text, stored, changed, added }) => [text, stored, changed, added]);
+    };
+    const came = boardNumber(value);
+    expect(told({})).toEqual([[came, true, false, undefined]]);
+    expect(told({ before: few(2), ...few(value + 2) })).toEqual([
+      [
+        boardNumber(value + 2),
+        true,
+        false,
+        `2 ${value < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(value))}`,
+      ],
+    ]);
+    expect(told({ before: few(2), ...few(value + 3) })[0][3]).toBeUndefined(); // a hook changed it
+    expect(told({ changed: true, now: few(0.5) })).toEqual([["0.5", true, true, undefined]]);
+    // None by now: what arrived is no `.grad`.
+    expect(told({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
   });
 
   it("has what has arrived before its node runs, and says so", () => {
@@ -119,5 +152,46 @@ describe("a card", () => {
     const { scene } = placed(MODELS["RNN, 40 steps"]());
     expect(scene.nodes.length).toBeGreaterThan(MOST_CARDS);
     expect(scene.nodes.some(({ shape }) => shape.card)).toBe(false);
+  });
+});
+
+describe("local derivatives", () => {
+  const shown = (graph: GraphModel, cursor: number, marks: Partial<Marks>) => {
+    const { labels, scene, recording } = placed(graph);
+    const seen = visibleGradients(labels, scene, { recording, cursor }, { ...NO_MARKS, ...marks });
+    return seen.filter(({ local }) => local);
+  };
+
+  it("are written on all edges with the toggle, else on those of the running or selected node", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { recording } = placed(graph);
+    const all = recording.steps.length;
+    const every = shown(graph, all, { derivatives: true });
+    expect(every.length).toBeGreaterThan(0);
+    expect(every.every(({ edge }) => recording.locals.has(edge ?? -1))).toBe(true);
+    expect(shown(graph, all, {})).toEqual([]);
+    for (const { node } of recording.steps) {
+      const own = shown(graph, all, { selected: node });
+      expect(own).toEqual(every.filter(({ nodes }) => nodes.includes(node)));
+    }
+    recording.steps.slice(0, -1).forEach(({ node }, i) => {
+      const running = shown(graph, i + 1, {}).map(({ nodes }) => nodes[0]);
+      expect(running.every((id) => id === node)).toBe(true);
+    });
+  });
+
+  it("multiply what arrived into what is passed on", () => {
+    fc.assert(
+      fc.property(graphs, (graph) => {
+        const { run, locals } = placed(graph).recording;
+        for (const [edge, [grad, local]] of locals) {
+          const passed = run?.values[run.edges.indexOf(edge)];
+          expect(grad * local).toBeCloseTo(
+            Number(Array.isArray(passed) ? passed.flat(9)[0] : passed),
+            6,
+          );
+        }
+      }),
+    );
   });
 });

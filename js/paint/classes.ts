@@ -1,9 +1,10 @@
-import { holds, membersOf } from "../scene/members";
+import { allIn, holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { isOver } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
-import { phaseOf, phaseOfEdge } from "./phases";
+import { phaseOf, phaseOfEdge, runsIn } from "./phases";
+import { tintOf } from "./tiles";
 
 /** Whether the edge belongs to the node that is hovered or selected, in any of its copies. */
 function isLit(edge: SceneEdge, { nodes }: Scene, { hovered, selected }: Marks): boolean {
@@ -27,14 +28,18 @@ export function neighbours(scene: Scene, marks: Marks): Set<number> {
 export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<number>): string {
   const { id, index, leaf, root, copies, quiet } = node;
   const found = quiet ? null : phaseOf(node, marks);
-  // Once all is done, a card is as it was, with its gradient in it.
+  // Once all is done, a card is as it was, with its gradient in it; and so is a sign between boxes.
   const phase =
-    found === "done" && marks.progress && isOver(marks.progress) && node.shape.card
+    found === "done" &&
+    marks.progress &&
+    isOver(marks.progress) &&
+    (node.shape.card || node.shape.sign)
       ? "reached"
       : found;
-  const { freed, selected, hits, hit, tint } = marks;
+  const { freed, selected, hits, hit } = marks;
+  const tint = tintOf(node, marks);
   const some = (ids: ReadonlySet<number>) => membersOf(node).some((member) => ids.has(member));
-  const isHit = hits !== null && some(hits);
+  const isHit = hits !== null && allIn(node).some((member) => hits.has(member));
   const flags: [boolean, string][] = [
     [leaf, "gw-leaf"],
     [!leaf && !quiet, "gw-op"],
@@ -45,6 +50,9 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [node.gate !== undefined, "gw-gate"],
     [node.bar !== undefined, barClass(node)],
     [node.group !== undefined && !node.bar && !node.gate, "gw-closed"],
+    [node.shape.tile?.isLayer === true, "gw-single"],
+    [node.shape.sign !== undefined, "gw-sign"],
+    [node.shape.sign === "round", "gw-round"],
     [node.shape.card !== undefined, "gw-card"],
     [freed.size > 0 && some(freed), "is-freed"],
     [holds(node, selected) || isModule(node, marks), "is-selected"],
@@ -54,7 +62,7 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [isHit, "is-hit"],
     [holds(node, hit), "is-current-hit"],
     [hits !== null && !isHit, "is-dim"],
-    [tint !== null && !node.bar && !node.gate, `is-tinted ${tint?.nodes[index]}`],
+    [tint !== "" && !node.bar && !node.gate, `is-tinted ${tint}`],
   ];
   return classes("gw-node", flags);
 }
@@ -78,12 +86,20 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
     [edge.quiet !== undefined, `is-quiet is-${edge.quiet}`],
     [phase === "flowed" || phase === "passing", "is-flowed"],
     [phase === "passing", "is-passing"],
+    [(phase === "flowed" || phase === "passing") && isZero(edge, marks), "is-zero"],
     [phase === "unreached", "is-unreached"],
+    [runsIn(edge, marks), "is-running"],
     [edge.merged !== undefined && edge.merged.count > 1, "is-merged"],
     [marks.tint !== null, `is-tinted ${marks.tint?.edges[edge.index]}`],
     [isLit(edge, scene, marks), "is-lit"],
     [marks.hits !== null, "is-dim"],
   ]);
+}
+
+/** Whether what an edge carries is exactly 0. */
+function isZero({ index, merged }: SceneEdge, { progress }: Marks): boolean {
+  const edges = merged?.edges ?? [index];
+  return progress !== null && edges.every((edge) => progress.recording.zero.has(edge));
 }
 
 const PHASE_CLASS: Record<NodeState | "reached", string> = {

@@ -10,16 +10,16 @@ export const NO_FLOW = "No gradient flows here";
  * other way, as data flows.
  */
 export function edgeParts(
-  { curve, label, quiet, merged, backward }: SceneEdge,
+  { curve, label, quiet, merged }: SceneEdge,
   heading: readonly [number, number],
   isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
+  if (merged && merged.tensors > 1)
+    parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
   if (quiet === undefined && !isTiny(curve)) {
-    const [fx, fy] = heading;
-    const pointing = backward !== isStatic ? ([-fx, -fy] as const) : heading;
     const end = isStatic ? 0 : curve.length - 2;
-    const tip = arrowData(curve[end], curve[end + 1], pointing);
+    const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
   if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));
@@ -34,11 +34,24 @@ function isTiny(curve: ArrayLike<number>): boolean {
   return Math.hypot(curve[6] - curve[0], curve[7] - curve[1]) < 6;
 }
 
-/** How many lines were merged into an edge; or the plumbing folded into it, which opens by a click. */
-function signPart({ x, y, width, height, text, kind }: EdgeSign): Part {
+/** The way that the arrowhead at a curve's end (or start) points: lines end along an axis. */
+function pointing(
+  curve: Float64Array,
+  atStart: boolean,
+  heading: readonly [number, number],
+): readonly [number, number] {
+  const end = curve.length;
+  const [tip, before] = atStart ? [0, 2] : [end - 2, end - 4];
+  const [dx, dy] = [curve[tip] - curve[before], curve[tip + 1] - curve[before + 1]];
+  if (Math.abs(dx) > Math.abs(dy)) return [Math.sign(dx), 0];
+  return dy === 0 ? heading : [0, Math.sign(dy)];
+}
+
+/** How many tensors go along an edge; or the plumbing folded into it, which opens by a click. */
+function signPart({ x, y, width, height, text, kind, isShy }: EdgeSign): Part {
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
   const title = kind === "folded" ? [part("title", {}, foldedTitle(text))] : [];
-  return part("g", { class: `gw-edge-${kind}` }, [
+  return part("g", { class: `gw-edge-${kind}${isShy ? " is-shy" : ""}` }, [
     ...title,
     part("rect", place),
     part("text", { x, y: y + 3.4 }, text),

@@ -1,8 +1,10 @@
 import { select } from "d3-selection";
 import { svgElement } from "../dom/element";
+import { boxOf } from "../scene/find";
 import { HEADER, type SceneFrame, TITLE_LEFT } from "../scene/frame";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
+import { indexOf } from "../scene/scene_index";
 import { shortenMiddle } from "../text/shorten";
 import { frameHeadParts, frameParts } from "./frame_parts";
 import { titleScale } from "./level_of_detail";
@@ -15,6 +17,8 @@ const LEAST_TITLE = { width: 56, height: 22 };
 /** Of a title at its own scale, px: a character, and a line. */
 const CHARACTER = 6.9;
 const LINE = 15;
+/** From the top of a frame to the foot of its title, px of that. */
+const DESCENT = 21;
 
 /** The open groups of a scene as elements: borders to be put below everything else, and heads to be put above. */
 export class FrameLayer {
@@ -29,13 +33,13 @@ export class FrameLayer {
     const frames = framesIn(scene, view, scale);
     const layers = [
       [this.element, frames, frameParts],
-      [this.heads, titled(frames, scale), frameHeadParts],
+      [this.heads, titled(scene, frames, scale), frameHeadParts],
     ] as const;
     for (const [element, shown, partsOf] of layers) {
       if (isNew) element.replaceChildren();
       select(element)
         .selectAll<SVGGElement, SceneFrame>("g.gw-group-frame")
-        .data(shown, ({ path, title, facts = [] }) => `${path} ${title} ${facts.length}`)
+        .data(shown, ({ path, title, facts }) => `${path} ${title} ${facts.length}`)
         .join((enter) =>
           enter
             .append("g")
@@ -64,26 +68,31 @@ function framesIn({ frames = [] }: Scene, view: Box, scale: number): SceneFrame[
 
 /** The frames whose titles are seen, with as much of those as there is room for. */
 export function headsIn(scene: Scene, view: Box, scale: number): SceneFrame[] {
-  return titled(framesIn(scene, view, scale), scale);
+  return titled(scene, framesIn(scene, view, scale), scale);
 }
 
 /**
  * Frames with as much of their titles as there is room for. From afar titles are larger than their frames: those that
- * would lie on the title of a group around them are left out.
+ * would lie on the title of a group around them, or on a node, are left out.
  */
-function titled(frames: readonly SceneFrame[], scale: number): SceneFrame[] {
+function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): SceneFrame[] {
   if (titleScale(scale) === 1) return [...frames];
+  const index = indexOf(scene);
+  const covers = ({ left, top, right }: Box) => {
+    const place = { left, top, right, bottom: top + DESCENT * titleScale(scale) };
+    return index.nodesIn(place).some((i) => overlap(boxOf(scene.nodes[i]), place));
+  };
   const taken: Box[] = [];
   return frames.flatMap((frame) => {
     const room = frame.right - frame.left;
     const isSmall = room * scale < LEAST_TITLE.width;
     if (isSmall || (frame.bottom - frame.top) * scale < LEAST_TITLE.height) return [];
     // What else a head says is too small there, but for how many blocks a strip has.
-    const count = frame.facts?.find(({ text }) => text.startsWith("×"));
+    const count = frame.facts.find(({ text }) => text.startsWith("×"));
     const words = count ? `${frame.title} ${count.text}` : frame.title;
     const title = shortenMiddle(words, room, (text) => titleRoom(text, scale));
     const place = headBox({ ...frame, title }, scale);
-    if (taken.some((other) => overlap(other, place))) return [];
+    if (taken.some((other) => overlap(other, place)) || covers(place)) return [];
     taken.push(place);
     return [{ ...frame, title, facts: [] }];
   });

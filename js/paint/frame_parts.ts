@@ -21,7 +21,7 @@ export function frameParts({ left, top, right, bottom, depth, lens }: SceneFrame
 
 /** What closes an open group: a sign and the title, above the lines that run through; and what else its head says. */
 export function frameHeadParts(frame: SceneFrame): Part[] {
-  const { left, top, right, facts = [], lens } = frame;
+  const { left, top, right, facts, lens } = frame;
   const said = facts.map((text) => textPart("gw-frame-fact", text));
   return [
     part("g", { class: "gw-frame-head" }, [

@@ -2,18 +2,25 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
+import { pointAt } from "../scene/curve";
+import { HEADER } from "../scene/frame";
 import { type Box, overlap } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { graphs, MODELS } from "../testing/graphs";
-import { plainSceneOf } from "../testing/scenes";
+import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
 
-function placed(graph: GraphModel, direction: Direction, situation = SITUATIONS[0] as never) {
-  const scene = plainSceneOf(graph, direction);
+function placed(
+  graph: GraphModel,
+  direction: Direction,
+  situation = SITUATIONS[0] as never,
+  cards = false,
+) {
+  const scene = (cards ? sceneOf : plainSceneOf)(graph, direction);
   const { steps, run } = fakeRun(graph, situation);
   const recording = recordingOf(graph, steps, run);
   return { scene, steps, run, recording, labels: placeGradients(scene, recording, estimate) };
@@ -25,6 +32,11 @@ const boxOf = ({ x, y, width, height }: Place): Box => ({
   right: x + width / 2,
   bottom: y + height / 2,
 });
+
+/** From a box to a point, px; 0 within. */
+function distance({ left, top, right, bottom }: Box, [x, y]: readonly [number, number]): number {
+  return Math.hypot(Math.max(left - x, 0, x - right), Math.max(top - y, 0, y - bottom));
+}
 
 describe("gradients on edges", () => {
   it("cover no node, no argument and no other gradient", () => {
@@ -39,6 +51,37 @@ describe("gradients on edges", () => {
           const box = boxOf(label);
           expect(taken.filter((other) => overlap(box, other))).toEqual([]);
           taken.push(box);
+        }
+      }),
+    );
+  });
+
+  it("are nearer to their own edge than to any other, and off the heads of arrows and the titles of boxes", () => {
+    const models = Object.values(MODELS).map((make) => make());
+    const some = fc.oneof(
+      graphs,
+      fc.constantFrom(...models.filter(({ nodes }) => nodes.length < 60)),
+    );
+    fc.assert(
+      fc.property(some, fc.constantFrom(...DIRECTIONS), fc.boolean(), (graph, direction, cards) => {
+        const { scene, labels } = placed(graph, direction, "fine" as never, cards);
+        const lines = scene.edges.map(({ curve }) =>
+          Array.from({ length: 97 }, (_, i) => pointAt(curve, i / 96)),
+        );
+        for (const label of labels) {
+          if (label.edge === null || label.cell) continue;
+          const away = lines.map((line) =>
+            Math.min(...line.map((at) => distance(boxOf(label), at))),
+          );
+          const own = scene.edgeOf ? scene.edgeOf[label.edge] : label.edge;
+          expect(away.findIndex((other, e) => e !== own && other < away[own] - 0.5)).toBe(-1);
+          for (const [e, { quiet }] of scene.edges.entries()) {
+            if (e !== own) expect(away[e]).toBeGreaterThan(0);
+            if (quiet === undefined)
+              expect(distance(boxOf(label), lines[e][96])).toBeGreaterThan(4);
+          }
+          for (const { left, top, right } of scene.frames)
+            expect(overlap(boxOf(label), { left, top, right, bottom: top + HEADER })).toBe(false);
         }
       }),
     );
@@ -59,8 +102,8 @@ describe("gradients on edges", () => {
     const texts = (cursor: number) =>
       visibleGradients(labels, scene, { recording, cursor }).map((label) => label.text);
     expect(texts(0)).toEqual(["seed 1"]);
-    expect(texts(1).sort()).toEqual(["-4", "seed 1"]);
-    expect(texts(4).sort()).toEqual(["-4", "-4", "-4", "4", "8", "seed 1"]);
+    expect(texts(1).sort()).toEqual(["seed 1", "\u22124"]);
+    expect(texts(4).sort()).toEqual(["4", "8", "seed 1", "\u22124", "\u22124", "\u22124"]);
     expect(texts(5)).toContain("grad 4");
   });
 

@@ -1,19 +1,23 @@
 import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
-import type { CardSize } from "../scene/node_shape";
+import type { CardParts, CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
+import { parametersGradient } from "../scene/parameters";
 import type { Place, Scene, SceneNode } from "../scene/scene";
-import { parametersGradient } from "../steps/module_norms";
-import { flowedAt, type Progress, type Recording, runningAt } from "../steps/recording";
 import {
-  boardNumber,
-  boardValues,
-  gradientTexts,
-  hasNotFinite,
-  normNumber,
-} from "../text/gradient";
+  addedTo,
+  flowedAt,
+  isOver,
+  type Progress,
+  type Recording,
+  runningAt,
+  storedNow,
+} from "../steps/recording";
+import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
+import { normText } from "../text/number";
 import type { JsonNumber, Values } from "../wire";
+import { type Marks, NO_MARKS } from "./marks";
 
 /** A gradient written on the edge that carries it, or what a node holds of it, written beside the node. */
 export interface GradientLabel extends Place {
@@ -33,8 +37,16 @@ export interface GradientLabel extends Place {
   small?: boolean;
   /** Whether it is a `.grad`. */
   stored?: boolean;
+  /** Whether it is a product, of the gradient that arrived and the local derivative. */
+  local?: boolean;
+  /** Whether something has changed it since the pass. */
+  changed?: boolean;
+  /** What it is the sum of, where the pass added to what was there before. */
+  added?: string;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
+  /** Whether it is only told while a node runs that it belongs to: beside boxes, whose own number says more. */
+  passing?: boolean;
 }
 
 /** Up to so many edges all gradients that have flowed stay written; in larger graphs only those at the running node. */
@@ -44,6 +56,8 @@ const WIDEST = 128;
 const ROW_SHARE = 0.55;
 /** Where along an edge its gradient may sit, best first; near the node that it arrives at. */
 const PLACES = [0.72, 0.62, 0.8, 0.52, 0.42, 0.32, 0.22];
+/** The same of a local derivative. */
+const MIDDLE_FIRST = [0.5, 0.42, 0.58, 0.34, 0.66, 0.25, 0.75];
 /** Kept free around a node for the ring of the one that runs, px. */
 const RING = 7;
 
@@ -96,11 +110,13 @@ export function placeGradients(
     if (target.shape.card?.sum) return;
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
-    const ends = [scene.nodes[edge.source].id, scene.nodes[edge.target].id];
-    for (const crossing of [false, true]) {
+    const between = [scene.nodes[edge.source], target];
+    const ends = between.map(({ id }) => id);
+    const passing = between.some(({ shape }) => shape.tile) && run.values[i] === null;
+    for (const isFar of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
-        const place = obstacles.findOnEdge(edge, width, PLACES, crossing);
+        const place = obstacles.findOnEdge(edge, width, PLACES, isFar);
         if (!place) continue;
         keep(place, {
           key: `edge ${index}`,
@@ -109,6 +125,7 @@ export function placeGradients(
           edge: index,
           nodes: ends,
           from: flows[index],
+          ...(passing && { passing }),
         });
         return;
       }
@@ -140,21 +157,37 @@ export function placeGradients(
   for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
   for (const { node, values, norm } of run.grads)
     if (step[node] > 0) beside(node, "grad", values, norm, step[node], 1);
+  for (const [index, [grad, local]] of recording.locals) {
+    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
+    if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) continue;
+    const text = `${boardNumber(grad)} \u00d7 ${boardNumber(local)}`;
+    const found = [false, true]
+      .map((crossing) => obstacles.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, crossing))
+      .find((place) => place !== null);
+    keep(found ?? null, {
+      ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
+      nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
+      from: flows[index],
+    });
+  }
   return labels;
 }
 
 /** The gradient of a node, in the cell of its card; null where there is none to be told. */
 function cellLabel(
   { id, index, x, y, leaf, shape: { card } }: SceneNode,
-  { gradients, stored, ready, step }: Recording,
+  recording: Recording,
   measure: Measure,
 ): GradientLabel | null {
-  const gradient = stored.get(id) ?? gradients.get(id);
+  const { gradients, stored, ready, step } = recording;
+  const held = storedNow({ stored }, id);
+  const gradient = held ?? gradients.get(id);
   if (!card?.grad || !gradient) return null;
   const { size, grad, rows } = card;
   const { values, norm } = gradient;
   const texts = fewOf(values, norm);
-  const text = texts.find((one) => measure(one, "digits") < grad.width - 8) ?? texts.at(-1);
+  const ends = size === "full" ? 8 : 10;
+  const text = texts.find((one) => measure(one, "digits") < grad.width - ends) ?? texts.at(-1);
   if (text === undefined) return null;
   const small = size === "full" && measure(text, "number") >= grad.width - 8;
   return {
@@ -164,7 +197,9 @@ function cellLabel(
     cell: rows.length > 0 ? "total" : size,
     small,
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
-    stored: stored.has(id),
+    stored: held !== null,
+    changed: held !== null && stored.get(id)?.changed === true,
+    ...addition(card, text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
   };
 }
 
@@ -179,7 +214,7 @@ function gateLabel(
   const norm = "node" in carries ? gradients.get(carries.node)?.norm : run?.norms[at];
   if (norm === null || norm === undefined) return null;
   return {
-    ...{ x, y: y - 8, width, height: TEXT_HEIGHT, key: `gate ${index}`, text: normText(norm) },
+    ...{ x, y: y - 8, width, height: TEXT_HEIGHT, key: `gate ${index}`, text: normWords(norm) },
     ...{ alarming: typeof norm === "string", edge: null, nodes: [id], cell: "gate" },
     from: "node" in carries ? ready[carries.node] : flows[carries.edge],
   };
@@ -192,7 +227,7 @@ function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
     const { norm, from } = parametersGradient(lens.leaves, recording);
     if (Number.isNaN(norm)) return [];
     const place = { x: left + lens.gradient.x, y: top + lens.gradient.y, width: 0, height: 0 };
-    const text = normText(norm === Number.POSITIVE_INFINITY ? "NaN or Inf" : norm);
+    const text = normWords(norm);
     const alarming = norm === Number.POSITIVE_INFINITY;
     return [
       { ...place, key: `lens ${path}`, text, alarming, edge: null, nodes: [], from, cell: "lens" },
@@ -200,8 +235,25 @@ function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
   });
 }
 
-function normText(norm: JsonNumber): string {
-  return `\u2016grad\u2016 ${normNumber(norm)}`;
+function normWords(norm: JsonNumber): string {
+  return `\u2016grad\u2016 ${normText(Number(norm))}`;
+}
+
+/** "4 + 12" beside the "16" of a `.grad`, where the pass added to what was there and there is room for it. */
+function addition(
+  { size, grad, rows }: CardParts,
+  sum: string,
+  parts: [number, number] | null,
+  measure: Measure,
+): Pick<GradientLabel, "added"> {
+  if (!parts || !grad) return {};
+  const [before, came] = parts;
+  const added = `${boardNumber(before)} ${came < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(came))}`;
+  if (rows.length === 0 && size === "full")
+    return measure(added, "cell") < grad.width - 8 ? { added } : {};
+  const words = rows.length > 0 ? `.grad ${added}` : added;
+  const width = measure(words, "cell") + measure(`= ${sum}`, "digits");
+  return width < grad.width - 20 ? { added } : {};
 }
 
 /** What can be said of a gradient in a cell, best first; a single number is never told without its sign. */
@@ -249,20 +301,35 @@ function sumLabel(
 export function visibleGradients(
   labels: readonly GradientLabel[],
   scene: Scene,
-  { recording, cursor }: Progress,
+  progress: Progress,
+  { derivatives, selected }: Pick<Marks, "derivatives" | "selected"> = NO_MARKS,
 ): GradientLabel[] {
-  const running = runningAt(recording, cursor);
+  const { recording, cursor } = progress;
+  const running = isOver(progress) ? null : runningAt(recording, cursor);
   const few = scene.edges.length <= FEW_EDGES;
-  return labels
+  const passes = isOver(progress) ? null : running;
+  const isLocal = ({ local, nodes, edge }: GradientLabel) =>
+    local === true &&
+    flowedAt(recording, edge ?? 0, cursor) &&
+    (derivatives || nodes[0] === passes || (selected !== null && nodes.includes(selected)));
+  const products = labels.filter(isLocal);
+  const written = new Set(products.map(({ edge }) => edge));
+  const others = labels
     .filter(
-      ({ edge, nodes, from, cell }) =>
+      ({ edge, nodes, from, cell, local, passing }) =>
+        !local &&
+        (cell !== undefined || edge === null || !written.has(edge)) &&
         (edge === null ? from <= cursor : flowedAt(recording, edge, cursor)) &&
-        (few || cell !== undefined || from === 0 || (running !== null && nodes.includes(running))),
+        ((few && !passing) ||
+          cell !== undefined ||
+          from === 0 ||
+          (running !== null && nodes.includes(running))),
     )
     .map((label) => {
       const arrived = label.cell !== undefined && cursor < recording.step[label.nodes[0]];
       return arrived ? { ...label, arrived } : label;
     });
+  return [...others, ...products];
 }
 
 /** The gradients to be seen at a cursor; their places are found once per scene and run. */
@@ -272,14 +339,15 @@ export class GradientLayer {
 
   constructor(private readonly measure: Measure) {}
 
-  at(scene: Scene, progress: Progress | null): GradientLabel[] {
+  at(scene: Scene, marks: Marks): GradientLabel[] {
+    const { progress } = marks;
     if (!progress) return [];
     const { recording } = progress;
     if (this.key?.[0] !== scene || this.key[1] !== recording) {
       this.key = [scene, recording];
       this.labels = placeGradients(scene, recording, this.measure);
     }
-    return visibleGradients(this.labels, scene, progress);
+    return visibleGradients(this.labels, scene, progress, marks);
   }
 }
 

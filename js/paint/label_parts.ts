@@ -11,7 +11,14 @@ export function labelParts({ x, y, width, height, text }: Place & { text: string
 }
 
 /** The classes of a gradient that is written somewhere. */
-export function gradientClass({ alarming, cell, small, stored, arrived }: GradientLabel): string {
+export function gradientClass({
+  alarming,
+  cell,
+  small,
+  stored,
+  arrived,
+  local,
+}: GradientLabel): string {
   return [
     "gw-gradient",
     alarming && "is-alarming",
@@ -19,6 +26,7 @@ export function gradientClass({ alarming, cell, small, stored, arrived }: Gradie
     small && "is-small",
     stored && "is-stored",
     arrived && "is-arrived",
+    local && "is-local",
   ]
     .filter(Boolean)
     .join(" ");
@@ -26,25 +34,39 @@ export function gradientClass({ alarming, cell, small, stored, arrived }: Gradie
 
 /** A gradient on an edge or beside a node, or in the cell of a card, which it fills. */
 export function gradientParts(label: GradientLabel): Part[] {
-  const { x, y, width, height, text, cell, stored } = label;
+  const { x, y, width, height, text, cell, stored, changed, added } = label;
   if (!cell) return labelParts(label);
   if (cell === "gate") return [part("text", { class: "gw-gate-grad", x, y: y + 4 }, text)];
   if (cell === "lens") return [part("text", { class: "gw-lens-grad", x, y }, text)];
   if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
   if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
-  if (cell === "total")
+  const small = (words: string, at: number, baseline: number) =>
+    part("text", { class: "gw-cell-label", x: at, y: baseline }, words);
+  const left = x - width / 2 + 8;
+  const sum = added === undefined && changed ? text : `= ${text}`;
+  if (cell === "total") {
+    const what = changed ? ".grad now" : stored ? ".grad" : "this pass";
     return [
       ground,
-      part("text", { class: "gw-cell-label", x: x - width / 2 + 8, y: y + 4 }, ".grad"),
-      part("text", { x: x + width / 2 - 8, y: y + 5 }, `= ${text}`),
+      small(added === undefined ? what : `${what} ${added}`, left, y + 4),
+      part("text", { x: x + width / 2 - 8, y: y + 5 }, sum),
     ];
-  if (cell === "near")
-    return [ground, part("text", { x: x + width / 2 - 8, y: nearBaseline(label) }, text)];
+  }
+  if (cell === "near") {
+    const baseline = nearBaseline(label);
+    return [
+      ground,
+      ...(added === undefined ? [] : [small(added, left, baseline)]),
+      part("text", { x: x + width / 2 - 8, y: baseline }, added === undefined ? text : sum),
+    ];
+  }
+  const top = y - height / 2;
   return [
     ground,
-    part("text", { class: "gw-cell-label", x, y: y - height / 2 + 17 }, stored ? ".grad" : "grad"),
-    part("text", { x, y: y - height / 2 + (label.small ? 43 : 46) }, text),
+    small(changed ? ".grad now" : stored ? ".grad" : "grad", x, top + (added ? 14 : 17)),
+    part("text", { x, y: top + (added ? 38 : label.small ? 43 : 46) }, added ? sum : text),
+    ...(added === undefined ? [] : [small(added, x, top + 54)]),
   ];
 }
 

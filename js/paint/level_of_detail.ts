@@ -1,3 +1,5 @@
+import type { Scene } from "../scene/scene";
+
 /** How much is drawn at which scale, and by whom. Scales are px of the stage for each px of the scene. */
 
 /** Who draws: elements that are crisp and can be styled, or a canvas that does not mind how many nodes there are. */
@@ -12,6 +14,8 @@ const FEW_ELEMENTS = 240;
 const SLACK = 0.1;
 /** Below this scale a node is its box, without badges, stubs and texts. */
 const PLAIN = 0.2;
+/** Below this scale names are written as on a map: of a board, and of any other picture. */
+const MAP = { board: 0.54, other: 0.72 };
 /** Between these scales boxes take on the colour of their outlines, which is all that is left of them further out. */
 const SOLID = { from: 0.2, to: 0.08 };
 /** Texts fade between these sizes, px. */
@@ -35,6 +39,19 @@ export function painterFor(
 export function isDetailed(scale: number): boolean {
   return scale >= PLAIN;
 }
+
+/** Per picture, the scale below which its nodes' own texts cannot be read, and names are written as on a map. */
+export function mapScale(scene: Scene): number {
+  let scale = known.get(scene);
+  if (scale === undefined) {
+    const isBoard = scene.nodes.every(({ shape, quiet }) => shape.card || quiet);
+    scale = isBoard ? MAP.board : MAP.other;
+    known.set(scene, scale);
+  }
+  return scale;
+}
+
+const known = new WeakMap<Scene, number>();
 
 /** How wide a line is seen that is `width` wide in the scene, px: from afar no thinner than at the scale `FAR`. */
 export function seenWidth(width: number, scale: number): number {

@@ -27,20 +27,22 @@ export interface Marks {
     /** What the colour of a node says. */
     words(node: SceneNode): string | null;
   } | null;
-  /** By the index of a block in a strip, what arrived at its parameters. */
-  bars: ReadonlyMap<number, BarGrad> | null;
+  /** Whether the local derivative is written on every edge. */
+  derivatives: boolean;
+  /** By the index of a closed box, what arrived at its parameters. */
+  tiles: ReadonlyMap<number, TileGrad> | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
 }
 
-/** The gradient of the parameters in a block of a strip. */
-export interface BarGrad {
+/** The gradient of the parameters in a closed box, or in a block of a strip. */
+export interface TileGrad {
   /** Its norm, as it is written; "" where there is no room. */
   text: string;
-  /** The class of its colour. */
+  /** The class of its colour; "" for none. */
   tint: string;
-  /** How far the bar is filled, 0 to 1. */
-  share: number;
+  /** Of a block, how far its bar is filled, 0 to 1. */
+  share?: number;
   /** How many steps have to run before all of it is there. */
   from: number;
   /** All of this in words. */
@@ -60,6 +62,7 @@ export const NO_MARKS: Marks = {
   hits: null,
   hit: null,
   tint: null,
-  bars: null,
+  derivatives: false,
+  tiles: null,
   alarms: null,
 };

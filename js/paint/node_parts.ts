@@ -2,14 +2,18 @@ import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
 import { CARD_RADIUS, LEAF_RADIUS } from "./label_parts";
+import { mapNameParts } from "./map_names";
 import { type Part, part } from "./parts";
 
 /** Distance of the ring of the node that runs, px. */
 const RING = 5;
 const QUIET_RADIUS = 9;
 
-/** What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. */
-export function nodeParts(node: SceneNode): Part[] {
+/**
+ * What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. With a name it is
+ * drawn from afar: the box, and that in it.
+ */
+export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   const { shape, leaf, root } = node;
   const { width, height, outline, flagHeight } = shape;
   const { card } = shape;
@@ -25,9 +29,9 @@ export function nodeParts(node: SceneNode): Part[] {
     });
   // The ring first, so that it covers no stub.
   const isClosed = node.group && !node.bar && !node.gate;
-  const sheets = isClosed ? closedParts(width, height) : [];
+  const sheets = isClosed && !shape.tile?.isLayer ? closedParts(width, height) : [];
   const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
-  for (const stub of shape.stubs) {
+  for (const stub of name === null ? shape.stubs : []) {
     const [x1, y1, x2, y2] = stub.line;
     parts.push(
       part("g", { class: "gw-stub" }, [
@@ -43,6 +47,10 @@ export function nodeParts(node: SceneNode): Part[] {
   parts.push(box("gw-focus-ring", outline + 4, radius + outline + 4));
   if (root && !card) parts.push(box("gw-outline", outline, radius + outline));
   parts.push(box("gw-box", 0, radius));
+  if (name !== null) {
+    if (card && (leaf || root)) parts.push(box("gw-head", 0, radius));
+    return [...parts, ...mapNameParts(name)];
+  }
   if (card && (leaf || root)) {
     parts.push(part("path", { class: "gw-head", d: flagData(width, height, card.header, radius) }));
   } else if (flagHeight > 0) {
@@ -54,8 +62,13 @@ export function nodeParts(node: SceneNode): Part[] {
     const at = { x: 8 - width / 2, y: y + 4, "text-anchor": "start" };
     parts.push(part("text", { class: "gw-text gw-text-cell", ...at }, node.rows?.[i] ?? ""));
   });
-  for (const { text, style, x, y, anchor, head } of shape.texts) {
-    const name = `gw-text gw-text-${style}${head ? " gw-text-head" : ""}`;
+  if (shape.tile?.under)
+    parts.push(
+      part("path", { class: "gw-foot", d: footData(width, height, shape.tile.under, radius) }),
+    );
+  for (const { text, style, x, y, anchor, head, foot } of shape.texts) {
+    const place = head ? " gw-text-head" : foot ? " gw-text-foot" : "";
+    const name = `gw-text gw-text-${style}${place}`;
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
   if (isClosed) parts.push(openSign(width, height));
@@ -67,6 +80,7 @@ export function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
   const { card, height, width } = shape;
   if (bar) return Math.min(5, width / 4, height / 4);
   if (quiet) return QUIET_RADIUS;
+  if (shape.sign === "round") return height / 2;
   if (card) return leaf ? LEAF_RADIUS : CARD_RADIUS;
   return !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
 }
@@ -75,6 +89,15 @@ export function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
 function flagData(width: number, height: number, flag: number, radius: number): string {
   const [x, y, r] = [width / 2, -height / 2, Math.min(radius, flag)];
   return `M${-x},${y + flag}V${y + r}Q${-x},${y} ${-x + r},${y}H${x - r}Q${x},${y} ${x},${y + r}V${y + flag}Z`;
+}
+
+/** Half of the outline stays seen. */
+const INSET = 0.6;
+
+/** A strip along the foot of the box, within its rounded corners. */
+function footData(width: number, height: number, foot: number, radius: number): string {
+  const [x, y, r] = [width / 2 - INSET, height / 2 - INSET, radius - INSET];
+  return `M${-x},${height / 2 - foot}H${x}V${y - r}Q${x},${y} ${x - r},${y}H${-x + r}Q${-x},${y} ${-x},${y - r}Z`;
 }
 
 /** The marks of a gradient that arrived and of freed buffers; style sheets show them when they apply. */

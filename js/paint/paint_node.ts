@@ -1,18 +1,26 @@
 import type { SceneNode } from "../scene/scene";
-import { barAt, barParts } from "./bars";
+import { barParts } from "./bars";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
+import { tileAt, tileParts, tintOf } from "./tiles";
 
-/** Draws one node into its empty group. Marks are classes on the group, set by the painter. */
-export function paintNode(this: SVGGElement, node: SceneNode): void {
+/**
+ * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
+ * set by the painter.
+ */
+export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
+  if (group.hasChildNodes() && (group.dataset.name ?? null) === name) return;
+  group.replaceChildren();
+  if (name === null) delete group.dataset.name;
+  else group.dataset.name = name;
   // A closed box goes by its path: the id of a node inside would find the box when the node itself is not drawn.
-  if (node.group) this.dataset.group = node.group.paths[0];
-  else this.dataset.node = String(node.id);
-  this.dataset.index = String(node.index);
-  this.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
-  this.setAttribute("transform", `translate(${node.x},${node.y})`);
-  this.append(...nodeParts(node).map(makePart));
+  if (node.group) group.dataset.group = node.group.paths[0];
+  else group.dataset.node = String(node.id);
+  group.dataset.index = String(node.index);
+  group.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
+  group.setAttribute("transform", `translate(${node.x},${node.y})`);
+  group.append(...nodeParts(node, name).map(makePart));
 }
 
 /** Writes on a node's corner the number of the step that runs it. */
@@ -34,10 +42,21 @@ export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): 
 /** Fills a bar as far as its gradient goes. */
 export function paintBar(group: SVGGElement, node: SceneNode, marks: Marks): void {
   if (!node.bar) return;
-  const grad = barAt(node, marks);
-  const shown = grad ? `${grad.share} ${grad.tint} ${grad.text}` : "";
+  const grad = tileAt(node, marks);
+  const shown = grad ? `${grad.share} ${tintOf(node, marks)} ${grad.text}` : "";
   if ((group.dataset.bar ?? "") === shown) return;
   group.dataset.bar = shown;
   for (const old of group.querySelectorAll(".gw-bar-fill, .gw-bar-number")) old.remove();
   group.append(...barParts(node, marks).map(makePart));
+}
+
+/** Writes on a closed box what arrived at its parameters; null for nothing yet. */
+export function paintTile(group: SVGGElement, node: SceneNode, norm: string | null): void {
+  const { tile } = node.shape;
+  if (!tile || tile.number === null) return;
+  const number = group.querySelector(".gw-tile-number");
+  if (number?.textContent === (norm ?? tile.rest)) return;
+  const [made] = tileParts(node, norm).map(makePart);
+  if (number) number.replaceWith(made);
+  else group.append(made);
 }

@@ -1,5 +1,6 @@
 import type { Ink, InkWell } from "./ink";
 import { seenWidth, textOpacity } from "./level_of_detail";
+import { NAME_SCALE } from "./map_names";
 import type { Part } from "./parts";
 
 /** What of a 2D context is needed to draw parts. */
@@ -72,6 +73,13 @@ function paintPart(
   const { attributes: at, content } = part;
   if (part.tag === "g") {
     const [dx, dy] = moveOf(at.transform);
+    if (at.class === "gw-map-name" && typeof content !== "string") {
+      const { k, ratio } = place;
+      const size = ratio * NAME_SCALE;
+      const there = { k: size, x: place.x + k * x, y: place.y + k * y, ratio };
+      paintParts(pen, content, well, there, 0, 0, opacity);
+      return;
+    }
     const isText = TEXT_ONLY.test(`${at.class ?? ""}`);
     const seen = opacity * (isText ? textOpacity(TEXT_SIZE, place.k / place.ratio) : 1);
     if (seen > 0 && typeof content !== "string")

@@ -6,6 +6,7 @@ import { seenWidth, solidity } from "./level_of_detail";
 import type { Marks } from "./marks";
 import { type Pen, type Place2D, roundBox } from "./paint_parts";
 import { phaseOf, phaseOfEdge } from "./phases";
+import { tintOf } from "./tiles";
 
 /** A node is seen at least this large, px. */
 const LEAST = 1.4;
@@ -105,7 +106,7 @@ export class PlainPainter {
     paint(ink.fill, fills ? 1 - solid : 1, false);
     if (fills) paint(ink.stroke, solid, false);
     // Around the smallest boxes an outline would be all that is seen of their colour.
-    paint(ink.stroke, fills || this.marks.tint ? 1 - solid : 1, true);
+    paint(ink.stroke, fills || this.marks.tint || this.marks.tiles ? 1 - solid : 1, true);
   }
 
   private paintAlarms(indices: readonly number[]): void {
@@ -177,7 +178,7 @@ export class PlainPainter {
       look = ink
         ? {
             ink,
-            fills: isHit || (!isHollow && !this.marks.tint),
+            fills: isHit || (!isHollow && tintOf(node, this.marks) === ""),
             radius: node.leaf ? Math.min(21, node.shape.height / 2) : node.quiet ? 9 : 5,
           }
         : null;
@@ -199,11 +200,11 @@ export class PlainPainter {
 
 /** The same for boxes that look alike; quicker than their classes, which say more. */
 function nodeKey(node: SceneNode, marks: Marks): string {
-  const { index, leaf, root, quiet, group } = node;
+  const { leaf, root, quiet, group } = node;
   const kind = quiet ?? `${root ? "root " : ""}${leaf ? "leaf" : group ? "group" : "op"}`;
   const phase = quiet ? "" : phaseOf(node, marks);
   const hit = marks.hits !== null && membersOf(node).some((id) => marks.hits?.has(id)) ? "hit" : "";
-  return `${kind} ${phase} ${marks.tint?.nodes[index] ?? ""} ${hit}`;
+  return `${kind} ${phase} ${tintOf(node, marks)} ${hit}`;
 }
 
 function edgeKey(edge: SceneEdge, marks: Marks): string {

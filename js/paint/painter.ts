@@ -6,10 +6,13 @@ import { edgeClass, neighbours, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
 import { gradientClass, gradientParts } from "./label_parts";
+import { mapScale } from "./level_of_detail";
+import { mapName } from "./map_names";
 import type { Marks } from "./marks";
-import { paintAlarm, paintBar, paintNode, paintStep } from "./paint_node";
+import { paintAlarm, paintBar, paintNode, paintStep, paintTile } from "./paint_node";
 import { makePart } from "./parts";
 import { stepOf } from "./phases";
+import { tileAt } from "./tiles";
 
 type Group = Selection<SVGGElement, unknown, null, undefined>;
 
@@ -33,7 +36,10 @@ export class SvgPainter {
     edges: readonly SceneEdge[],
     marks: Marks,
     gradients: readonly GradientLabel[],
+    scale: number,
   ): void {
+    const isMap = scale < mapScale(scene);
+    const nameOf = (node: SceneNode) => (isMap ? mapName(node, scale) : null);
     const near = neighbours(scene, marks);
     const heading = flow(scene.direction);
     this.edges
@@ -44,17 +50,19 @@ export class SvgPainter {
     this.nodes
       .selectAll<SVGGElement, SceneNode>("g.gw-node")
       .data(nodes, (node) => `${node.index}`)
-      .join((enter) => enter.append("g").each(paintNode))
+      .join((enter) => enter.append("g"))
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
+        paintNode(this, node, nameOf(node));
+        paintTile(this, node, isMap ? null : (tileAt(node, marks)?.text ?? null));
         paintBar(this, node, marks);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
-        paintStep(this, node, stepOf(node, marks));
+        paintStep(this, node, isMap ? 0 : stepOf(node, marks));
       });
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
-      .data(gradients, (label) => `${label.key} ${label.text} ${label.x} ${label.y}`)
+      .data(gradients, (label) => keyOf(label))
       .join((enter) =>
         enter.append("g").each(function (label) {
           this.append(...gradientParts(label).map(makePart));
@@ -86,4 +94,9 @@ function paintEdges(
     this.append(...edgeParts(edge, heading, isStatic).map(makePart));
   });
   return groups;
+}
+
+/** What its parts depend on. */
+function keyOf({ key, text, x, y, stored, changed, added }: GradientLabel): string {
+  return [key, text, x, y, stored, changed, added].join(" ");
 }

@@ -13,7 +13,7 @@ import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import { highlighted, withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
-import { FAR, type PainterKind, painterFor } from "./level_of_detail";
+import { FAR, mapScale, type PainterKind, painterFor } from "./level_of_detail";
 import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
@@ -112,7 +112,7 @@ export class Painting {
         more = true;
       } else if (
         wanted === "canvas" &&
-        this.isDrawn("svg", view, stage) &&
+        this.isDrawn(scene, "svg", view, stage) &&
         !canvas.isReady(view, stage)
       ) {
         wanted = "svg";
@@ -124,7 +124,9 @@ export class Painting {
       more = canvas.drawWhole() || more;
     }
     if (this.painter !== wanted) this.hand(wanted);
-    if (!this.isDrawn(wanted, view, stage)) this.drawElements(scene, marks, view, stage, wanted);
+    this.svg.classList.toggle("is-map", view.k < mapScale(scene));
+    if (!this.isDrawn(scene, wanted, view, stage))
+      this.drawElements(scene, marks, view, stage, wanted);
     return more;
   }
 
@@ -135,12 +137,16 @@ export class Painting {
     if (painter === "svg") this.canvas.rest();
   }
 
-  private isDrawn(painter: PainterKind, view: View, stage: Size): boolean {
+  private isDrawn(scene: Scene, painter: PainterKind, view: View, stage: Size): boolean {
     const { drawn } = this;
     if (drawn?.painter !== painter || view.k > drawn.scale * 3) return false;
+    const isNear = Math.min(view.k, drawn.scale) >= mapScale(scene);
+    // From afar there is more or less room for names at each scale.
+    const most = painter === "canvas" ? 1.25 : isNear ? Number.POSITIVE_INFINITY : 1.06;
     return (
       contains(drawn.view, seen(view, stage, 0)) &&
-      (painter === "svg" || (view.k < drawn.scale * 1.25 && view.k > drawn.scale * 0.8))
+      view.k < drawn.scale * most &&
+      view.k > drawn.scale / most
     );
   }
 
@@ -163,8 +169,8 @@ export class Painting {
           edges: index.edgesIn(around).map((i) => scene.edges[i]),
         }
       : highlighted(scene, marks);
-    const gradients = view.k < FAR ? [] : this.gradients.at(scene, marks.progress);
-    this.elements.draw(scene, nodes, edges, marks, gradients);
+    const gradients = view.k < mapScale(scene) ? [] : this.gradients.at(scene, marks);
+    this.elements.draw(scene, nodes, edges, marks, gradients, view.k);
     if (isNear) this.frames.draw(scene, around, view.k, marks.module);
     else this.frames.clear();
     this.beacons.show(scene, marks);
@@ -174,10 +180,10 @@ export class Painting {
 
   /** Tells the canvas what to draw, if that is something else than before. */
   tell(scene: Scene, marks: Marks): void {
-    const { ran, reached, flowed, freed, progress, hits, tint, bars, alarms, selected } = marks;
+    const { ran, reached, flowed, freed, progress, hits, tint, tiles, alarms, selected } = marks;
     const { underlay } = this;
     const under = underlay.childElementCount > 0 ? selected : null;
-    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, bars, alarms, under];
+    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, tiles, alarms, under];
     if (!this.told.isNew(...said)) return;
     this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }

@@ -1,5 +1,5 @@
 import type { SceneEdge, SceneNode } from "../scene/scene";
-import { flowedAt, isOver, stateAt } from "../steps/recording";
+import { flowedAt, isOver, runningAt, stateAt } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 
@@ -53,6 +53,13 @@ export function commonPhase(phases: readonly Phase[]): Phase {
   if (met.has("waiting")) return "waiting";
   if (met.has("done")) return "done";
   return met.has("not reached") ? "not reached" : null;
+}
+
+/** Whether the node that runs is folded into a drawn edge. */
+export function runsIn({ merged }: SceneEdge, { progress }: Marks): boolean {
+  if (!progress || !merged || merged.folded.length === 0 || isOver(progress)) return false;
+  const running = runningAt(progress.recording, progress.cursor);
+  return running !== null && merged.folded.includes(running);
 }
 
 /** The same of a drawn edge. */

@@ -1,5 +1,5 @@
 import { element } from "../dom/element";
-import { isOver, type Progress, stateAt } from "../steps/recording";
+import { addedTo, isOver, type Progress, stateAt, storedNow } from "../steps/recording";
 import { fewText, hasNotFinite } from "../text/gradient";
 import { fullNumber } from "../text/number";
 import { formatShape } from "../text/shape";
@@ -45,8 +45,8 @@ function gradientIn({ grad, grad_output }: DetailsModel, leaf: boolean): TensorS
 function recordedGradient(id: number, leaf: boolean, progress: Progress | null): FewModel | null {
   if (!progress) return null;
   const { recording, cursor } = progress;
-  const { stored, gradients, step, ready } = recording;
-  if (leaf) return step[id] <= cursor ? (stored.get(id) ?? null) : null;
+  const { gradients, step, ready } = recording;
+  if (leaf) return step[id] <= cursor ? storedNow(recording, id) : null;
   return step[id] > 0 && ready[id] <= cursor ? (gradients.get(id) ?? null) : null;
 }
 
@@ -81,17 +81,13 @@ function addedUp(id: number, leaf: boolean, progress: Progress | null): HTMLElem
   const came = recording.gradients.get(id);
   if (!came || (recording.step[id] > cursor && !isOver(progress))) return null;
   if (stateAt(recording, id, cursor) === "not reached") return null;
-  const [was, added, sum] = [held.before.values, came.values, held.values];
-  // A hook may have changed what is stored: then it is no sum.
-  const isSum =
-    [was, added, sum].every((one) => typeof one === "number") &&
-    Math.abs(Number(was) + Number(added) - Number(sum)) <= 1e-5 * Math.abs(Number(sum));
+  const isSum = addedTo(recording, id) !== null;
   const [before, here, after] = [held.before, came, held].map(fewText);
   return element(
     "p",
     "gw-added",
     isSum
       ? `${before} before + ${here} in this pass = ${after}`
-      : `${before} before, ${here} in this pass, ${after} now`,
+      : `${before} before, ${here} in this pass, ${after} after it`,
   );
 }

@@ -1,7 +1,7 @@
 import type { GradientNorms } from "../colours/gradient_norms";
 import { namespacesOf } from "../fold/namespaces";
 import { classOf } from "../scene/module_class";
-import { parameterTest } from "../steps/module_norms";
+import { parametersIn, sizeOf } from "../scene/parameters";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
@@ -50,7 +50,7 @@ export function moduleFacts(
   const inside = spaces.map((space) =>
     paths.some((path) => space === path || space.startsWith(`${path}/`)),
   );
-  const isParameter = parameterTest(graph);
+  const isParameter = parametersIn(graph);
   const parameters = new Set(
     nodes.map(({ id }) => id).filter((id) => inside[id] && isParameter(id)),
   );
@@ -103,10 +103,6 @@ export function moduleFacts(
       notFinite: count(Number.POSITIVE_INFINITY),
     },
   };
-}
-
-function sizeOf(shape: readonly number[] | null): number {
-  return (shape ?? [0]).reduce((product, size) => product * size, 1);
 }
 
 function finite(norm: number): number {

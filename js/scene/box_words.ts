@@ -1,42 +1,93 @@
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
+import type { GraphModel, NodeModel } from "../wire";
+import { classOf } from "./module_class";
 import type { NodeWords } from "./node_words";
+import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
 
 const TITLE_ROOM = 150;
+const UNDER_ROOM = 130;
+/** Of what a layer took in, so much is named. */
+const MOST_NAMED = 3;
+/** Of more operations than this, one convolution among them says little. */
+const MOST_OPERATIONS = 6;
 
-/**
- * The words on a closed box: `kind` is the class of its module, if that is known, and `shapes` are those of the
- * parameters in it.
- */
+/** The words on a closed box; of `graph`, `isParameter` says which nodes are parameters. */
 export function boxWords(
-  { paths, members }: ClosedGroup,
-  kind: string | null,
-  shapes: readonly (readonly number[])[],
+  graph: GraphModel,
+  group: ClosedGroup,
+  isParameter: (id: number) => boolean,
   flags: readonly string[],
   measure: Measure,
 ): NodeWords {
-  const room = (text: string, style: Parameters<Measure>[1]) =>
-    shortenMiddle(oneLine(text), TITLE_ROOM, (part) => measure(part, style));
-  const under = kind === null ? counted(members.length, "node") : (sizes(kind, shapes) ?? kind);
+  const { paths, members } = group;
+  const { nodes } = graph;
+  const room = (text: string, style: Parameters<Measure>[1], most = TITLE_ROOM) =>
+    shortenMiddle(oneLine(text), most, (part) => measure(part, style));
+  const kind = classOf(graph, paths[0]);
+  const parameters = members.filter(isParameter);
+  const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
+  const isLayer = paths.length === 1 && operations.every(({ namespace }) => namespace === paths[0]);
+  const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
+  const known = sizes(kind, operations, weight);
+  const taken = takenIn(nodes, members, paths[0]);
   return {
     title: room(groupTitle(paths[0]), "title"),
     name: null,
-    shape: room(under, "shape"),
+    shape: room(known ?? kind ?? counted(members.length, "node"), "cell"),
     uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],
+    tile: {
+      numbers: parameters.reduce((sum, id) => sum + sizeOf(nodes[id].shape), 0),
+      under: taken.length === 0 ? null : room(taken.join(" · "), "cell", UNDER_ROOM),
+      isLayer,
+    },
   };
 }
 
-/** What a layer is best known by, from its weight: the kernel and channels of a convolution, what a linear one maps. */
-function sizes(kind: string, shapes: readonly (readonly number[])[]): string | null {
-  const weight = shapes.find(({ length }) => length > 1);
-  if (!weight) return null;
-  const [out, into, ...kernel] = weight;
-  if (/^Conv\dd$/.test(kind)) return `${kernel.join("×")} · ${out}`;
-  return kind === "Linear" ? `${into} → ${out}` : null;
+/** Whether an operation is one of these modules' own. A leaf may be told to lie elsewhere, and is nothing to look at here. */
+function isWithin({ kind, namespace }: NodeModel, paths: readonly string[]): boolean {
+  if (kind !== "op" || !namespace) return false;
+  return paths.some((path) => namespace === path || namespace.startsWith(`${path}/`));
+}
+
+/** What a layer took in of what follows it, in the order of the forward pass: a module with parameters by its name, "bn1 · relu". */
+function takenIn(nodes: GraphModel["nodes"], members: readonly number[], path: string): string[] {
+  const others = members.filter((id) => {
+    const { kind, namespace } = nodes[id];
+    return kind === "op" && namespace !== path && !namespace?.startsWith(`${path}/`);
+  });
+  if (others.length > MOST_NAMED) return [];
+  // Nodes are numbered from the outputs on.
+  return others.reverse().map((id) => {
+    const { namespace, sign, op } = nodes[id];
+    const name = namespace?.slice(namespace.lastIndexOf("/") + 1) ?? "";
+    return /norm/.test(sign ?? op) && /\D/.test(name) ? name : (sign ?? op);
+  });
+}
+
+/**
+ * What a layer is best known by: the window, its step and the channels of a convolution, the window of a pooling, what a
+ * linear layer or an embedding maps. Null of what has more than one of these.
+ */
+function sizes(
+  kind: string | null,
+  operations: readonly NodeModel[],
+  weight: readonly number[] | undefined,
+): string | null {
+  if (weight && kind === "Linear") return `${weight[1]} → ${weight[0]}`;
+  if (weight && kind === "Embedding") return `${weight[0]} × ${weight[1]}`;
+  if (operations.length > MOST_OPERATIONS) return null;
+  const windows = new Set<string>();
+  for (const { sign, shape } of operations) {
+    const [, word, window] = /^(conv|max pool|avg pool)\S* (\d.*)$/.exec(sign ?? "") ?? [];
+    if (word) windows.add(word === "conv" && shape ? `${window} · ${shape[1]}` : window);
+  }
+  const [window] = windows;
+  return windows.size === 1 ? window : null;
 }
 
 /** The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. */

@@ -1,6 +1,8 @@
 import type { Measure, Style } from "../text/measure";
+import type { GraphModel } from "../wire";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
+import { isAutograd, isSaid } from "./shown_graph";
 
 /** A graph of more nodes is not drawn as cards. */
 export const MOST_CARDS = 60;
@@ -13,15 +15,26 @@ export function cardSize(count: number, isStatic: boolean): CardSize | null {
   return count <= MOST_FULL ? "full" : "near";
 }
 
+/** Whether constants or cuts are drawn that could be hidden: on a board a number in a sign is not drawn by itself. */
+export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean {
+  const apart = nodes.filter((node) => !isSaid(node));
+  const isBoard = !isStatic && apart.length <= MOST_CARDS;
+  return (isBoard ? apart : nodes).some((node) => !isAutograd(node));
+}
+
 /** Sizes of both kinds, px. */
 const SIZES = {
   full: { width: 148, header: 46, row: 62, pad: 12, quiet: [84, 84] },
-  near: { width: 84, header: 26, row: 22, pad: 8, quiet: [48, 46] },
+  near: { width: 72, header: 26, row: 22, pad: 7, quiet: [48, 46] },
 } as const;
 
 /** Height of a line with what is added up, px, and of how many shares that is. */
 const SUM = 18;
 const MOST_ADDED = 3;
+/** Width of a small card where it is written, px. */
+const LEAST_ADDED = 92;
+/** Height of a row of a matrix, px. */
+const LINE = 16;
 /** Width of a leaf that adds up in rows, px. */
 const LEDGER = 132;
 
@@ -35,8 +48,8 @@ export function cardOf(
   measure: Measure,
   leastWidth: number,
 ): Box {
-  if (words.quiet) return quietCard(words, size, measure);
-  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure);
+  if (words.quiet) return quietCard(words, size, measure, leastWidth);
+  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure, leastWidth);
   const card = size === "full" ? fullCard : nearCard;
   return card(words, leaf, measure, leastWidth);
 }
@@ -48,19 +61,21 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const under = leaf ? "leaf" : words.title;
   const signWidth = sign === "" ? 0 : measure(sign, "sign") + 8;
   const nameWidth = measure(name, "card");
-  const underWidth = measure(under, "cell");
+  // By torch's names there is no sign: the class stands for it.
+  const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
+  const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
-  const [value, style] = shownValue(words, "number");
+  const [lines, style] = shownLines(words, "number");
   const width = even(
     Math.max(
       least,
       leastWidth,
       signWidth + beside + 2 * pad,
-      2 * (measure(value, style) + 2 * pad),
+      2 * (widest(lines, style, measure) + 2 * pad),
     ),
   );
   const added = addedUp(words);
-  const height = header + row + (added ? SUM - 6 : 0);
+  const height = header + Math.max(row + (added ? SUM - 6 : 0), 32 + lines.length * LINE);
   const top = -height / 2;
   const left = -width / 2 + pad;
   const texts: Text[] = [];
@@ -69,7 +84,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   if (leaf) {
     texts.push(head(name, "card", left, top + header / 2 + 5.5));
     texts.push(head(under, "cell", width / 2 - pad, top + header / 2 + 4, "end"));
-  } else if (name === "") texts.push(head(under, "cell", at, top + header / 2 + 4));
+  } else if (name === "") texts.push(head(under, underStyle, at, top + header / 2 + 4));
   else {
     texts.push(head(name, "card", at, top + header / 2 - 1));
     texts.push(head(under, "cell", at, top + header / 2 + 14));
@@ -81,7 +96,10 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const label = top + header + 17;
   texts.push(text("value", "cell", -width / 4, label, "middle"));
   texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
-  texts.push(text(value, style, -width / 4, top + header + 46, "middle"));
+  const first = lines.length > 1 ? 38 : 46;
+  lines.forEach((line, i) => {
+    texts.push(text(line, style, -width / 4, top + header + first + i * LINE, "middle"));
+  });
   return {
     width,
     height,
@@ -102,21 +120,23 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
 }
 
 function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
-  const { width: least, header, row, pad } = SIZES.near;
+  const { width: leastPlain, header, row, pad } = SIZES.near;
+  const added = addedUp(words) ? SUM : 0;
+  const least = added > 0 ? LEAST_ADDED : leastPlain;
   const sign = leaf ? "" : (words.sign ?? words.title);
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
-  const [value, style] = shownValue(words, "digits");
+  const [lines, style] = shownLines(words, "digits");
   const width = even(
     Math.max(
       least,
       leastWidth,
       measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
-      measure(value, style) + 2 * pad,
+      widest(lines, style, measure) + 2 * pad,
     ),
   );
-  const added = addedUp(words) ? SUM : 0;
-  const height = header + 2 * row + added;
+  const held = row + (lines.length - 1) * LINE;
+  const height = header + held + row + added;
   const top = -height / 2;
   const right = width / 2 - pad;
   const texts: Text[] = [];
@@ -127,7 +147,9 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
         ? head(name, "title", -width / 2 + pad, top + 17.5)
         : head(name, "label", right, top + 17.5, "end"),
     );
-  texts.push(text(value, style, right, top + header + 15.5, "end"));
+  lines.forEach((line, i) => {
+    texts.push(text(line, style, right, top + header + 15.5 + i * LINE, "end"));
+  });
   return {
     width,
     height,
@@ -137,7 +159,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       size: "near",
       header,
       rules: [[-width / 2, top + header, width / 2, top + header]],
-      grad: { x: 0, y: top + header + 1.5 * row + added / 2, width, height: row + added },
+      grad: { x: 0, y: top + header + held + (row + added) / 2, width, height: row + added },
       sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
       rows: [],
     },
@@ -145,7 +167,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
 }
 
 /** A leaf that several operations use: what each adds to its gradient in a row, and their sum. */
-function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { header, pad } = SIZES[size];
   const row = size === "full" ? 28 : 20;
   const last = size === "full" ? 36 : 26;
@@ -153,7 +175,11 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
   const named: Style = size === "full" ? "card" : "title";
   const width = even(
-    Math.max(LEDGER, measure(words.title, named) + measure(value, style) + 3 * pad + 12),
+    Math.max(
+      LEDGER,
+      leastWidth,
+      measure(words.title, named) + measure(value, style) + 3 * pad + 12,
+    ),
   );
   const height = header + count * row + last;
   const top = -height / 2;
@@ -181,33 +207,72 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure): Box {
   };
 }
 
+/** A card of at least this height: what is more is left free below. */
+export function tallCard<B extends Box>(box: B, height: number): B {
+  const up = (height - box.height) / 2;
+  if (!(up > 0)) return box;
+  const { card } = box;
+  // A constant's words stay in the middle.
+  if (!card) return { ...box, height };
+  const raise = <C extends { y: number }>(part: C): C => ({ ...part, y: part.y - up });
+  return {
+    ...box,
+    height,
+    texts: box.texts.map(raise),
+    card: {
+      ...card,
+      rules: card.rules.map(([x0, y0, x1, y1]) => [x0, y0 - up, x1, y1 - up]),
+      grad: card.grad && raise(card.grad),
+      sum: card.sum && raise(card.sum),
+      rows: card.rows.map(raise),
+    },
+  };
+}
+
 /** Whether there is room for what is added up at a node. */
 function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
   return isNumber && shares > 1 && shares <= MOST_ADDED;
 }
 
 /** A constant: what it is called and what it holds. */
-function quietCard(words: NodeWords, size: CardSize, measure: Measure): Box {
+function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
   const { quiet, pad } = SIZES[size];
   const isFull = size === "full";
-  const [value, style] = shownValue(words, isFull ? "number" : "digits");
-  const isNamed = words.title.replaceAll("-", "\u2212") !== value;
+  const [lines, style] = shownLines(words, isFull ? "number" : "digits");
+  const more = (lines.length - 1) * LINE;
+  const isValue =
+    words.title.replaceAll("-", "\u2212") === words.value ||
+    (words.rows && words.title.startsWith("["));
+  const isNamed = !isValue;
   const named: Style = isFull ? "card" : "title";
   const width = even(
     Math.max(
       quiet[0],
+      leastWidth,
       (isNamed ? measure(words.title, named) : 0) + 2 * pad,
-      measure(value, style) + 2 * pad,
+      widest(lines, style, measure) + 2 * pad,
     ),
   );
-  const height = isNamed ? quiet[1] : quiet[1] * 0.6;
+  const height = (isNamed ? quiet[1] : quiet[1] * 0.6) + more;
+  const last = isNamed ? height / 2 - (isFull ? 18 : 10) : (isFull ? 8 : 4.5) + more / 2;
+  const numbers = lines.map((line, i) =>
+    text(line, style, 0, last - (lines.length - 1 - i) * LINE, "middle"),
+  );
   const texts = isNamed
-    ? [
-        text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"),
-        text(value, style, 0, height / 2 - (isFull ? 18 : 10), "middle"),
-      ]
-    : [text(value, style, 0, isFull ? 8 : 4.5, "middle")];
+    ? [text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"), ...numbers]
+    : numbers;
   return { width, height, flagHeight: 0, texts };
+}
+
+/** The same, or the rows of a matrix below each other. */
+function shownLines(words: NodeWords, style: Style): [readonly string[], Style] {
+  if (words.rows) return [words.rows, "digits"];
+  const [value, shown] = shownValue(words, style);
+  return [[value], shown];
+}
+
+function widest(lines: readonly string[], style: Style, measure: Measure): number {
+  return Math.max(...lines.map((line) => measure(line, style)));
 }
 
 /** What stands for the value: the number, else the shape. */

@@ -26,6 +26,12 @@ export function smooth(route: readonly Point[]): number[] {
   return flat;
 }
 
+/** A straight line between two points. */
+export function straight([[x0, y0], [x1, y1]]: readonly Point[]): number[] {
+  const at = (share: number) => [x0 + share * (x1 - x0), y0 + share * (y1 - y0)];
+  return [...at(0), ...at(1 / 3), ...at(2 / 3), x1, y1];
+}
+
 /** How far below a moved port the line is back on its route; less than the least gap between ranks. */
 const BACK = 22;
 

@@ -10,7 +10,7 @@ const PLACES = [0.62, 0.55, 0.7, 0.48, 0.4, 0.78];
 /** Writes its numbers on every edge that stands for several; before arguments, which can also do without a place. */
 export function placeSigns(scene: Scene): void {
   const standing = scene.edges.filter(
-    ({ merged }) => merged && (merged.count > 1 || merged.folded.length > 0),
+    ({ merged }) => merged && (merged.tensors > 1 || merged.folded.length > 0),
   );
   if (standing.length === 0) return;
   const obstacles = new Obstacles(scene);
@@ -19,10 +19,10 @@ export function placeSigns(scene: Scene): void {
     if (!merged) continue;
     const numbers: [EdgeSign["kind"], number, string][] = [
       ["folded", merged.folded.length, `${merged.folded.length}`],
-      ["count", merged.count, `×${merged.count}`],
+      ["count", merged.tensors, `×${merged.tensors}`],
     ];
     for (const [kind, number, text] of numbers) {
-      if (number === 0 || (kind === "count" && number === 1)) continue;
+      if (number === 0 || (kind === "count" && (number === 1 || isShort(edge)))) continue;
       const width = Math.max(HEIGHT, DIGIT * text.length + 6);
       // Folded plumbing can be opened only where its sign is, so it must be drawn; a count may be left out.
       const place =
@@ -30,9 +30,22 @@ export function placeSigns(scene: Scene): void {
         (kind === "folded" ? onLine(edge, width, obstacles) : null);
       if (!place) continue;
       obstacles.add(place);
-      merged.signs.push({ ...place, height: HEIGHT, kind, text });
+      merged.signs.push({
+        ...place,
+        height: HEIGHT,
+        kind,
+        text,
+        ...(isShort(edge) && { isShy: true }),
+      });
     }
   }
+}
+
+/** Of a line shorter than this, px, a number would leave nothing: it is told to who points at it. */
+const SHORT = 76;
+
+function isShort({ bounds: [left, top, right, bottom] }: SceneEdge): boolean {
+  return right - left + bottom - top < SHORT;
 }
 
 /** A place on the line itself, clear of boxes if there is one: lines may be crossed. */

@@ -9,12 +9,27 @@ export function nearestCopy(
   view: View,
   stage: Size,
 ): number | null {
-  const copies = scene?.drawn[id];
-  if (!scene || !copies) return null;
+  const copies = scene?.drawn[id] ?? [];
+  if (!scene || copies.length === 0) return null;
   const { left, top, right, bottom } = seen(view, stage, 0);
   const distance = (i: number) =>
     Math.hypot(scene.nodes[i].x - (left + right) / 2, scene.nodes[i].y - (top + bottom) / 2);
   return copies.reduce((best, i) => (distance(i) < distance(best) ? i : best), copies[0]);
+}
+
+/** What is seen of a group, open or closed, whose members these are; null if nothing is. */
+export function boxAround(scene: Scene, path: string, members: Iterable<number>): Box | null {
+  const frame = scene.frames.find((one) => one.path === path);
+  if (frame) return frame;
+  const drawn = new Set([...members].flatMap((id) => scene.drawn[id] ?? []));
+  const boxes = Array.from(drawn, (index) => boxOf(scene.nodes[index]));
+  if (boxes.length === 0) return null;
+  return boxes.reduce((a, b) => ({
+    left: Math.min(a.left, b.left),
+    top: Math.min(a.top, b.top),
+    right: Math.max(a.right, b.right),
+    bottom: Math.max(a.bottom, b.bottom),
+  }));
 }
 
 /** The seen box of a drawn node. */

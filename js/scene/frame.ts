@@ -10,8 +10,8 @@ export interface SceneFrame extends Box {
   title: string;
   /** Number of frames around it. */
   depth: number;
-  /** What else is written in its head, from the frame's upper left corner on. */
-  facts?: readonly Text[];
+  /** What else is written in its head, from the frame's upper left corner on, as far as there is room. */
+  facts: readonly Text[];
   /** Whether it cannot be closed by itself. */
   isFixed?: boolean;
   /** What a frame has that is a lens. */

@@ -1,31 +1,37 @@
 import { type Direction, isHorizontal, turn } from "../layout/direction";
-import { layout } from "../layout/index";
-import type { ContentCache, Layout } from "../layout/types";
+import type { ContentCache } from "../layout/types";
 import type { Measure } from "../text/measure";
+import { oneLine } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { boxWords } from "./box_words";
+import { boardPlan } from "./board_plan";
+import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
-import { boundsOf, moveEnds, smooth, smoothUp } from "./curve";
+import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
+import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
-import { fittedTitle, HEADER, type SceneFrame, titleWidth } from "./frame";
+import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
+import { factsOf, fittedFacts } from "./frame_facts";
 import { labelSize, placeLabels } from "./labels";
 import { gateShape, lensRoom, withLens } from "./lens";
 import { drawnFor, edgePart } from "./members";
-import { classOf } from "./module_class";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
-import type { ClosedGroup, Plan, Strip } from "./plan";
+import { parametersIn } from "./parameters";
+import { place } from "./place";
+import type { Plan, Strip } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
-import { kindOfMerged } from "./shown_graph";
+import { kindOfMerged, tensorsIn } from "./shown_graph";
+import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip, stripShape } from "./strip";
-import { fitView, type Size } from "./views";
+import { roundOf } from "./tile";
+import { fitView, type Room, type Size } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
-  room?: Size | undefined;
+  room?: Room | undefined;
   /** Contents of boxes laid out before. */
   cache?: ContentCache | undefined;
   /** The boxes and words of the picture's nodes, where they are known already. */
@@ -34,10 +40,6 @@ interface SceneOptions {
   cards?: boolean | CardSize;
 }
 
-/** Between cards, px: there is room for a number on an arrow. */
-const CARD_GAPS = { full: { node: 36, rank: 64 }, near: { node: 18, rank: 24 } };
-
-const BOARD_SCALE = 0.8;
 /** Where large cards would be shown smaller than this, small ones say more. */
 const LEAST_FULL = 0.84;
 
@@ -47,8 +49,8 @@ const WINDOW: Size = { width: 1200, height: 600 };
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
 
-/** Between the border of a frame and what lies in it, px. */
-const PADDING = 12;
+/** Between boxes these operations are signs in circles. */
+const ROUND = /^[+×−]$/;
 
 /** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
 export const MOST_USES_OF_ONE = 3;
@@ -72,21 +74,26 @@ export function makeScene(
     return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
   }
   // On a board the arrows are not labelled: which operand is which is told by hovering.
-  if (card) plan = { ...plan, edges: plan.edges.map((edge) => ({ ...edge, argument: null })) };
+  if (card) {
+    const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
+    plan = boardPlan(graph, { ...plan, edges });
+  }
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
   const window = room ?? WINDOW;
-  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards, window) } = options;
-  const placed = place(plan, shapes, times, direction, measure, options, card);
+  const shares = sharesOf(graph, plan, times);
+  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards, shares, window) } =
+    options;
+  const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
-  const frames = sceneFrames(plan, placed, direction, measure);
+  const frames = sceneFrames(graph, plan, placed, direction, measure);
   const isReversed = direction === "right" || direction === "down";
   /** Per node of the layout, the place of what is drawn for it. */
   const first = new Int32Array(placed.owner.length);
   const sceneNodes: SceneNode[] = [];
   placed.owner.forEach((owner, index) => {
-    const { id, group, strip, gate, frame } = nodes[owner];
+    const { id, group, strip, gate, frame, said, also } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     const place = { x, y, rank: placed.rank[index], shape: shapes[owner] };
     first[index] = sceneNodes.length;
@@ -112,11 +119,13 @@ export function makeScene(
       ...place,
       index: sceneNodes.length,
       id,
-      leaf: !gate && isLeaf(graph, nodes[owner]),
+      leaf: isLeaf(graph, nodes[owner]),
       root: flags[owner].length > 0,
       copies: times[owner],
       ...(gate && { gate }),
+      ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
+      ...(also && { also }),
     });
   });
   const scene: Scene = {
@@ -133,6 +142,7 @@ export function makeScene(
   nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
+  nameSkips(scene, skipsIn(graph, plan), measure);
   if (!nodes.some(({ strip }) => strip)) return scene;
   scene.edges = edgesOnBars(graph, plan, scene.edges, first, sceneNodes, horizontal);
   scene.edgeOf = plan.edgeOf?.slice() ?? new Int32Array(graph.edges.length).fill(-1);
@@ -141,7 +151,7 @@ export function makeScene(
   return (plan.lenses ?? []).reduce((around, lens) => {
     const inner = makeScene(graph, lens.plan, direction, measure, {
       ...{ cache: options.cache, cards },
-      room: lensRoom(around, window, horizontal),
+      room: { ...window, ...lensRoom(around, window, horizontal) },
     });
     const strip = nodes[lens.strip].strip as Strip;
     const bar = around.nodes[first[lens.strip] + lens.block];
@@ -154,8 +164,8 @@ export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
   return kind === "op" || kind === "leaf" ? {} : { quiet: kind };
 }
 
-function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolean {
-  return !group && graph.nodes[id].kind === "leaf";
+function isLeaf(graph: GraphModel, { id, group, gate }: Plan["nodes"][number]): boolean {
+  return !group && !gate && graph.nodes[id].kind === "leaf";
 }
 
 /** Per node of the plan, how often it is drawn: a leaf that many use, once per use. */
@@ -176,23 +186,30 @@ export function shapesOf(
   times: ArrayLike<number> = timesDrawn(graph, plan),
   least: readonly BoxSize[] = [],
   cards: boolean | CardSize = true,
+  shares: ArrayLike<number> = sharesOf(graph, plan, times),
   room = WINDOW,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
-  const shares = sharesOf(graph, plan, times);
+  const isParameter = parametersIn(graph);
   return plan.nodes.map((node, i) => {
     const { id, group, strip, gate } = node;
     if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
     if (gate) return gateShape(gate, measure);
+    const { sign } = graph.nodes[id];
+    if (hasBoxes && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
+      const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
+      return roundOf(sign ?? "", after || null, measure);
+    }
     const words = group
-      ? boxWords(group, classOf(graph, group.paths[0]), shapesIn(graph, group), flags[i], measure)
+      ? boxWords(graph, group, isParameter, flags[i], measure)
       : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+    if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
-    return shapeOf(
+    const shape = shapeOf(
       words,
       isLeaf(graph, node),
       isHorizontal(direction),
@@ -200,7 +217,14 @@ export function shapesOf(
       least[i],
       group || isSign ? null : card,
     );
+    return isSign ? { ...shape, sign: "plain" } : shape;
   });
+}
+
+/** What an operation alone in its module is called by it, unless that is what it does. */
+function nameFrom(module: string, sign: string | null | undefined): string | null {
+  const name = oneLine(groupTitle(module));
+  return name === sign ? null : name;
 }
 
 /** How the nodes of a picture are drawn as cards, if they are; beside boxes small. */
@@ -209,16 +233,8 @@ function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | n
   return size && nodes.some(({ group }) => group) ? "near" : size;
 }
 
-/** The shapes of the parameters in a closed box. */
-function shapesIn(graph: GraphModel, { members }: ClosedGroup): number[][] {
-  return members.flatMap((v) => {
-    const { kind, shape } = graph.nodes[v];
-    return kind === "leaf" && shape ? [shape] : [];
-  });
-}
-
 /** Per node of the plan, how many gradients are added up at it. */
-function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
+export function sharesOf(graph: GraphModel, plan: Plan, times: ArrayLike<number>): Int32Array {
   const shares = new Int32Array(plan.nodes.length);
   for (const { target, edges } of plan.edges)
     if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;
@@ -236,77 +252,17 @@ function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[]
   return found;
 }
 
-function place(
-  { nodes, edges, frames }: Plan,
-  shapes: readonly NodeShape[],
-  times: Int32Array,
-  direction: Direction,
-  measure: Measure,
-  { room, cache }: SceneOptions,
-  card: CardSize | null,
-): Layout {
-  const horizontal = isHorizontal(direction);
-  const widest = edges.reduce(
-    (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),
-    0,
-  );
-  const input = {
-    n: nodes.length,
-    source: edges.map((edge) => edge.source),
-    target: edges.map((edge) => edge.target),
-    width: shapes.map((shape) => (horizontal ? shape.outerHeight : shape.outerWidth)),
-    height: shapes.map((shape) => (horizontal ? shape.outerWidth : shape.outerHeight)),
-    shared: Uint8Array.from(times, (copies) => (copies > 1 ? 1 : 0)),
-  };
-  const isBoard = card && nodes.every(({ group }) => group === null);
-  const gaps = {
-    nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
-    rankGap: card
-      ? CARD_GAPS[card].rank
-      : horizontal
-        ? Math.max(52, Math.min(96, widest + 34))
-        : 50,
-    ...(room && wrapIn(isBoard ? larger(room) : room, direction)),
-  };
-  // A picture without boxes may take all the effort there is: nothing will open in it.
-  if (frames.length === 0 && nodes.every(({ group }) => group === null)) return layout(input, gaps);
-  const boxes = {
-    of: nodes.map((node) => node.frame),
-    parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
-  };
-  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
-  const title = HEADER + 4;
-  const border = horizontal
-    ? { header: PADDING, padding: PADDING, side: title - PADDING }
-    : { header: title, padding: direction === "down" ? PADDING : title };
-  return layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) });
-}
-
-/** What fills the room at the scale at which a board can still be read well: it is wrapped only beyond that. */
-function larger({ width, height }: Size): Size {
-  return { width: width / BOARD_SCALE, height: height / BOARD_SCALE };
-}
-
-/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
-function wrapIn({ width, height }: Size, direction: Direction) {
-  const horizontal = isHorizontal(direction);
-  return {
-    aspect: horizontal ? height / width : width / height,
-    long: horizontal ? width : height,
-    reversed: direction === "left" || direction === "up",
-  };
-}
-
 function sceneFrames(
-  { frames }: Plan,
-  { boxes, height }: Layout,
+  graph: GraphModel,
+  plan: Plan,
+  { boxes, height }: Placement,
   direction: Direction,
   measure: Measure,
 ): SceneFrame[] {
   const at = turn(direction, height);
   const depth: number[] = [];
-  return frames.map(({ path, parent }, i) => {
+  const facts = plan.frames.length > 0 ? factsOf(graph, plan) : [];
+  return plan.frames.map(({ path, parent }, i) => {
     depth.push(parent < 0 ? 0 : depth[parent] + 1);
     const [ax, ay] = at(boxes.left[i], boxes.top[i]);
     const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
@@ -314,6 +270,7 @@ function sceneFrames(
     return {
       path,
       title: fittedTitle(path, right - left, measure),
+      facts: fittedFacts(facts[i], titleWidth(path, measure), right - left, measure),
       depth: depth[i],
       left,
       right,
@@ -326,7 +283,7 @@ function sceneFrames(
 function sceneEdges(
   graph: GraphModel,
   { edges, edgeOf }: Plan,
-  placed: Layout,
+  placed: Placement,
   shapes: readonly NodeShape[],
   direction: Direction,
   measure: Measure,
@@ -340,7 +297,7 @@ function sceneEdges(
   const leave = leaveAt(
     routes,
     edges,
-    placed.backward,
+    placed.apart,
     {
       centre: (v) => placed.x[v],
       share: (v) => share[v],
@@ -352,6 +309,7 @@ function sceneEdges(
   const curveOf = (e: number) => {
     const route = routes[e];
     if (placed.backward[e]) return smoothUp(route);
+    if (placed.apart[e]) return straight(route);
     const centre = placed.x[placed.edgeTarget[e]];
     const [end] = route[route.length - 1];
     const row = rows.get(e);
@@ -373,7 +331,15 @@ function sceneEdges(
       backward: placed.backward[index] === 1,
       ...(rows.has(index) && { row: rows.get(index) as number }),
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
-      ...(edgeOf && { merged: { edges: parts, folded, count, signs: [] } }),
+      ...(edgeOf && {
+        merged: {
+          edges: parts,
+          folded,
+          count,
+          tensors: tensorsIn(graph, parts, folded),
+          signs: [],
+        },
+      }),
       ...edgePart(kindOfMerged(graph, parts)),
     };
   });
@@ -383,7 +349,7 @@ function sceneEdges(
 function rowsOf(
   routes: readonly (readonly [number, number][])[],
   edges: Plan["edges"],
-  placed: Layout,
+  placed: Placement,
   shapes: readonly NodeShape[],
   horizontal: boolean,
 ): Map<number, number> {

@@ -2,9 +2,15 @@ import type { EdgeModel } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group, gate }: SceneNode): readonly number[] {
+export function membersOf({ id, group, gate, also }: SceneNode): readonly number[] {
   if (gate) return [];
-  return group ? group.members : [id];
+  if (group) return group.members;
+  return also ? [id, ...also] : [id];
+}
+
+/** The same, and the constants that its sign says. */
+export function allIn(node: SceneNode): readonly number[] {
+  return node.said ? [...membersOf(node), ...node.said] : membersOf(node);
 }
 
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
@@ -12,7 +18,7 @@ export function drawnFor(nodes: readonly SceneNode[], count: number): number[][]
   const drawn: number[][] = Array.from({ length: count }, () => []);
   // What is in an open block of a strip is drawn itself.
   for (const node of nodes)
-    if (!node.group?.isOpen) for (const member of membersOf(node)) drawn[member].push(node.index);
+    if (!node.group?.isOpen) for (const member of allIn(node)) drawn[member].push(node.index);
   return drawn;
 }
 
@@ -31,9 +37,10 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group, gate }: SceneNode, node: number | null): boolean {
+export function holds({ id, group, gate, said, also }: SceneNode, node: number | null): boolean {
   if (node === null || gate) return false;
-  return group ? group.members.includes(node) : id === node;
+  if (group) return group.members.includes(node);
+  return id === node || said?.includes(node) === true || also?.includes(node) === true;
 }
 
 /** What of a picture stands for several nodes or edges. */

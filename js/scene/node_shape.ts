@@ -8,8 +8,9 @@ export interface Text {
   /** Baseline. */
   y: number;
   anchor: "start" | "middle" | "end";
-  /** Whether it stands in the header of a card. */
+  /** Whether it stands in the header of a card, or at the foot of a closed box. */
   head?: boolean;
+  foot?: boolean;
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */
@@ -38,6 +39,21 @@ export interface NodeShape {
   stubs: StubShape[];
   /** What a node has that is drawn as on a board. */
   card?: CardParts;
+  /** What a closed box has besides its words. */
+  tile?: TileParts;
+  /** Of an operation between boxes, of which there is but its sign: whether that stands in a circle. */
+  sign?: "round" | "plain";
+}
+
+export interface TileParts {
+  /** Where the norm of what arrived at its parameters is written, its baseline; null where it has none. */
+  number: number | null;
+  /** What stands there until it is known: how many numbers the parameters hold. */
+  rest: string;
+  /** Height of the strip at its foot, with what it took in; 0 for none. */
+  under: number;
+  /** Whether it is a module without others in it. */
+  isLayer: boolean;
 }
 
 /** How a card is drawn: with all that it says, or small. */

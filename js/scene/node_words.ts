@@ -1,4 +1,4 @@
-import { boardValues, compactValues } from "../text/gradient";
+import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
@@ -21,12 +21,25 @@ export interface NodeWords {
   sign?: string | null;
   /** What it holds or gave, when that fits. */
   value?: string | null;
+  /** The same of a matrix, line by line. */
+  rows?: readonly string[] | null;
   /** Whether it holds one number. */
   isNumber?: boolean;
   /** How many gradients are added up at it. */
   shares?: number;
   /** Drawn small: what no gradient flows through. */
   quiet?: boolean;
+  /** Of a closed box. */
+  tile?: TileWords;
+}
+
+interface TileWords {
+  /** How many numbers its parameters hold. */
+  numbers: number;
+  /** What it took in of what follows it. */
+  under: string | null;
+  /** Whether it is a module without others in it. */
+  isLayer: boolean;
 }
 
 interface Stub {
@@ -40,7 +53,9 @@ const NAME_ROOM = 130;
 const SHAPE_ROOM = 170;
 const ARGUMENT_ROOM = 90;
 const QUIET_ROOM = 150;
-const VALUE_ROOM = 90;
+const VALUE_ROOM = 128;
+/** Rows of a matrix that are written below each other. */
+const MOST_ROWS = 4;
 const MANY_STUBS = 5;
 
 export function wordsOf(
@@ -68,15 +83,20 @@ export function wordsOf(
     stubs: stubsOf(node.no_grad_inputs, measure),
     sign: node.sign,
     isNumber: node.shape?.every((size) => size === 1) ?? false,
-    value: fittingValue(node, measure),
+    ...fittingValue(node, measure),
   };
 }
 
 /** The value of a node as it stands in a card; null when it is not known or too long. */
-function fittingValue({ value }: NodeModel, measure: Measure): string | null {
-  if (value === null) return null;
+function fittingValue({ value }: NodeModel, measure: Measure): Pick<NodeWords, "value" | "rows"> {
+  const fits = (text: string) => measure(text, "digits") <= VALUE_ROOM;
+  if (value === null) return { value: null };
+  const rows = boardRows(value);
   const text = boardValues(value);
-  return measure(text, "digits") <= VALUE_ROOM ? text : null;
+  return {
+    value: fits(text) ? text : null,
+    rows: rows && rows.length <= MOST_ROWS && rows.every(fits) ? rows : null,
+  };
 }
 
 /** What a leaf of a static graph is, "parameter"; null of anything else. */
@@ -98,7 +118,7 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
     uses: null,
     flag: null,
     stubs: [],
-    value: fittingValue(node, measure),
+    ...fittingValue(node, measure),
     quiet: true,
   };
 }
@@ -121,6 +141,14 @@ function stubsOf(inputs: readonly NoGradInput[], measure: Measure): Stub[] {
 
 export function argumentOf(input: NoGradInput): string {
   return input.argument === null ? `input ${input.input_nr}` : oneLine(input.argument);
+}
+
+const NAMES_ROOM = 32;
+
+/** What the outputs are called, in at most so many characters. */
+export function outputNames(graph: GraphModel): string {
+  const names = [...flagsOf(graph).values()].flat().map(oneLine);
+  return shortenMiddle(names.join(", "), NAMES_ROOM, (part) => part.length);
 }
 
 /** Per node, what its flag says: the names of the outputs it makes, in the order they were given. */

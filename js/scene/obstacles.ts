@@ -15,8 +15,10 @@ const STEPS = 8;
 const PIECES = 3;
 /** On the line, or beside it where lines run close together. */
 const SIDES = [0, -1, 1];
-/** Further away, where lines may be crossed as well: past an argument, and past boxes that stand close. */
+/** Further away: past an argument, and past boxes that stand close. */
 const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
+/** Kept free around the tip of an arrow, px: along it and to its sides. */
+const HEAD = [9, 5];
 const BESIDE = 3;
 /** An owner in the grid that is no edge. */
 const NODE = -1;
@@ -26,13 +28,12 @@ const NOBODY = -2;
 export class Obstacles {
   private readonly boxes = new Grid();
   private readonly lines = new Grid();
-  private readonly horizontal: boolean;
 
   /** `around` is kept free on every side of a node, px. */
   constructor(scene: Scene, around = 0) {
-    this.horizontal = isHorizontal(scene.direction);
+    const horizontal = isHorizontal(scene.direction);
     for (const node of scene.nodes) {
-      const { left, top, right, bottom } = extentOf(node, this.horizontal);
+      const { left, top, right, bottom } = extentOf(node, horizontal);
       this.boxes.add(left - around, top - around, right + around, bottom + around, NODE);
     }
     for (const { left, top, right } of scene.frames)
@@ -40,6 +41,7 @@ export class Obstacles {
     for (const sign of scene.signs ?? []) this.add(sign);
     for (const edge of scene.edges) {
       this.addCurve(edge);
+      if (edge.quiet === undefined) this.addHead(edge, scene.isStatic ?? false);
       if (edge.label) this.add(edge.label);
       for (const sign of edge.merged?.signs ?? []) this.add(sign);
     }
@@ -57,30 +59,60 @@ export class Obstacles {
     return crossing || !this.lines.hits(l, t, r, b, own ?? NOBODY);
   }
 
-  /** A free place for a text of this width on or beside an edge, trying shares of its pieces in turn. */
+  /**
+   * A free place for a text of this width on or beside an edge, trying shares of its pieces in turn. No other line is
+   * as near to it as its own.
+   */
   findOnEdge(
     { curve, index }: SceneEdge,
     width: number,
     shares: readonly number[],
-    crossing = false,
+    isFar = false,
   ): Place | null {
     const segments = (curve.length - 2) / 6;
     const [w, h] = [width / 2, TEXT_HEIGHT / 2];
-    for (const side of crossing ? FAR_SIDES : SIDES) {
+    for (const side of isFar ? FAR_SIDES : SIDES) {
       for (let i = 0; i < shares.length * Math.min(PIECES, segments); i++) {
         const piece = Math.floor(i / shares.length);
-        const [lineX, lineY] = pointAt(curve, (piece + shares[i % shares.length]) / segments);
-        const place = {
-          x: this.horizontal ? lineX : lineX + side * (w + BESIDE),
-          y: this.horizontal ? lineY + side * (h + BESIDE) : lineY,
-          width,
-          height: TEXT_HEIGHT,
-        };
+        const share = (piece + shares[i % shares.length]) / segments;
+        const [lineX, lineY] = pointAt(curve, share);
+        // Above or below a line that runs to the side, else left or right of it.
+        const half = runsAside(curve, share) ? h : w;
+        const [x, y] =
+          half === h ? [lineX, lineY + side * (h + BESIDE)] : [lineX + side * (w + BESIDE), lineY];
+        const place = { x, y, width, height: TEXT_HEIGHT };
         // Beside its line a text may not be crossed by that line either.
-        if (this.isFree(place, side === 0 ? index : null, crossing)) return place;
+        if (!this.isFree(place, side === 0 ? index : null)) continue;
+        const gap = Math.abs(side) * (half + BESIDE) - half;
+        if (side === 0 || this.isNearest(place, gap, index)) return place;
       }
     }
     return null;
+  }
+
+  /** Whether no other line comes as near to a box as its own does, which is `gap` away, px. */
+  private isNearest({ x, y, width, height }: Place, gap: number, own: number): boolean {
+    const [w, h] = [width / 2 + gap, height / 2 + gap];
+    return !this.lines.hits(x - w, y - h, x + w, y + h, own);
+  }
+
+  /** The head of an arrow, where texts may not stand. */
+  private addHead({ curve }: SceneEdge, atStart: boolean): void {
+    const end = curve.length;
+    const [tip, before] = atStart ? [0, 2] : [end - 2, end - 4];
+    const [x, y] = [curve[tip], curve[tip + 1]];
+    const [dx, dy] = [x - curve[before], y - curve[before + 1]];
+    const aside = Math.abs(dx) > Math.abs(dy);
+    const [long, wide] = HEAD;
+    const [backX, backY] = aside ? [x - Math.sign(dx) * long, y] : [x, y - Math.sign(dy) * long];
+    const [w, h] = aside ? [0, wide] : [wide, 0];
+    this.boxes.add(
+      Math.min(x, backX) - w,
+      Math.min(y, backY) - h,
+      Math.max(x, backX) + w,
+      Math.max(y, backY) + h,
+      NODE,
+    );
   }
 
   private addCurve({ curve, index }: SceneEdge): void {
@@ -103,6 +135,13 @@ export class Obstacles {
       }
     }
   }
+}
+
+/** Whether a curve runs more to the side than up or down there. */
+function runsAside(curve: ArrayLike<number>, share: number): boolean {
+  const [ax, ay] = pointAt(curve, Math.max(0, share - 0.02));
+  const [bx, by] = pointAt(curve, Math.min(1, share + 0.02));
+  return Math.abs(bx - ax) > Math.abs(by - ay);
 }
 
 /** What a node covers: its box with an output's outline, and its stubs on the one side where they hang. */

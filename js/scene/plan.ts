@@ -19,12 +19,18 @@ export interface PlanNode {
   id: number;
   /** Null for a node of the graph. */
   group: ClosedGroup | null;
+  /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
+  also?: readonly number[];
   /** Place in `frames` of the one it lies in; -1 for none. */
   frame: number;
   /** What is drawn in its place: repeated blocks, side by side. */
   strip?: Strip;
   /** What it is where it stands in a lens for something outside. */
   gate?: Gate;
+  /** Path of the module of which it is the only operation, where no frame says so. */
+  module?: string;
+  /** Constants that its sign says, which are not drawn themselves. */
+  said?: readonly number[];
 }
 
 /** A closed group. */

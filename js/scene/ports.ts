@@ -69,19 +69,19 @@ const BETWEEN = 10;
 
 /**
  * Per edge, where across the flow it leaves the seen box of its source: in the layout's order, far enough apart for the
- * arguments to be written beside each other. Edges that run up leave from the other side and take no part.
+ * arguments to be written beside each other. Edges that leave from another side (`apart`) take no part.
  */
 export function leaveAt(
   routes: readonly Point[][],
   edges: readonly Ported[],
-  runsUp: ArrayLike<number>,
+  apart: ArrayLike<number>,
   node: { centre(id: number): number; share(id: number): number; room(id: number): number },
   labelSize: (edge: Ported) => number,
 ): Float64Array {
   const at = new Float64Array(edges.length);
   const bySource = new Map<number, number[]>();
   edges.forEach(({ source }, i) => {
-    if (runsUp[i]) return;
+    if (apart[i]) return;
     const known = bySource.get(source);
     if (known) known.push(i);
     else bySource.set(source, [i]);
@@ -111,7 +111,10 @@ export function leaveAt(
 const PARALLEL = 6;
 
 /** The routes of a layout; edges that would lie on top of each other from end to end run side by side. */
-export function separateRoutes(placed: Layout, edges: readonly Ported[]): Point[][] {
+export function separateRoutes(
+  placed: Pick<Layout, "route" | "edgeTarget">,
+  edges: readonly Ported[],
+): Point[][] {
   const routes = edges.map((_, i) => placed.route(i));
   const bundles = new Map<string, number[]>();
   edges.forEach(({ source }, i) => {

@@ -7,15 +7,37 @@ import type { Scene } from "./scene";
 const MOST = 12;
 const MOST_OF_ONE = 5;
 
-/** Writes into the rows of the leaves that add up which operation each share comes from: "a + b", "tanh(a)". */
+/**
+ * Writes into the rows of the leaves that add up which operation each share comes from: "a + b", "tanh(a)"; in a
+ * module, what that is called, where it tells the rows apart: "fc1".
+ */
 export function nameRows(scene: Scene, graph: GraphModel): void {
+  const places = new Map<number, Map<number, number>>();
   for (const edge of scene.edges) {
     if (edge.row === undefined) continue;
-    const node = scene.nodes[edge.target];
-    const rows = [...(node.rows ?? [])];
-    rows[edge.row] = written(graph, edgesOf(edge)[0]);
+    const rows = places.get(edge.target) ?? new Map<number, number>();
+    places.set(edge.target, rows.set(edge.row, edgesOf(edge)[0]));
+  }
+  for (const [index, edges] of places) {
+    const node = scene.nodes[index];
+    const modules = [...edges.values()].map((e) => moduleOf(graph, e));
+    const isClear = new Set(modules).size === modules.length;
+    const rows: string[] = [];
+    [...edges].forEach(([row, e], i) => {
+      rows[row] = (isClear ? modules[i] : null) ?? written(graph, e);
+    });
     node.rows = rows;
   }
+}
+
+/** What the module is called whose operation an edge comes from, where that is not the leaf's own; null for none. */
+function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
+  const { source, target } = edges[index];
+  const { namespace } = nodes[source];
+  if (!namespace || namespace === nodes[target].namespace) return null;
+  const names = namespace.split("/");
+  const name = names.at(-1) ?? "";
+  return fitted(oneLine(/^\d+$/.test(name) ? names.slice(-2).join(".") : name));
 }
 
 /** The operation that an edge comes from, with its operands. */
@@ -26,6 +48,8 @@ function written({ nodes, edges }: GraphModel, index: number): string {
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
   if (/[a-z]{2}/i.test(sign)) return fitted(`${sign}(${name})`);
   const others = edges.filter((edge) => edge.source === source && edge.input_nr !== input_nr);
+  if (others.some((edge) => nodes[edge.target].said_by === source))
+    return fitted(/[+−×÷]$/.test(sign) ? `${sign} ${name}` : `${name} ${sign}`);
   const other = called(others.length === 1 ? nodes[others[0].target].name : null);
   const isFirst = input_nr === 0 || input_nr === null;
   return fitted(isFirst ? `${name} ${sign} ${other}` : `${other} ${sign} ${name}`);

@@ -98,6 +98,11 @@ function isOnBorder(
   const along = isHorizontal(direction)
     ? Math.abs(dx - shape.width / 2)
     : Math.abs(dy - shape.height / 2);
+  // A line to what is docked is in the middle of the two sides between.
+  const [beside, middle] = isHorizontal(direction)
+    ? [Math.abs(dy - shape.height / 2), dx]
+    : [Math.abs(dx - shape.width / 2), dy];
+  if (beside <= 0.6 && middle <= 0.6) return true;
   return across && along <= grow + (isHorizontal(direction) ? 0 : shape.outerHeight - shape.height);
 }
 
@@ -139,10 +144,11 @@ describe("makeScene", () => {
 
   it("puts an output on the side where gradients start", () => {
     const ends: Record<Direction, (a: SceneNode, b: SceneNode) => boolean> = {
-      down: (root, leaf) => root.y < leaf.y,
-      up: (root, leaf) => root.y > leaf.y,
-      right: (root, leaf) => root.x < leaf.x,
-      left: (root, leaf) => root.x > leaf.x,
+      // What docks stands beside the output.
+      down: (root, leaf) => root.y <= leaf.y,
+      up: (root, leaf) => root.y >= leaf.y,
+      right: (root, leaf) => root.x <= leaf.x,
+      left: (root, leaf) => root.x >= leaf.x,
     };
     for (const direction of DIRECTIONS) {
       const { nodes } = sceneOf(MODELS["h = w * x + b"](), direction);

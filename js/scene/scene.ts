@@ -42,6 +42,10 @@ export interface SceneNode {
   quiet?: QuietKind;
   /** What stands in the rows of a leaf that adds up: the operation that used it. */
   rows?: readonly string[];
+  /** Constants that its sign says. */
+  said?: readonly number[];
+  /** Nodes of the graph that are drawn with it: an activation with the sum that it follows. */
+  also?: readonly number[];
   /** What a closed box stands for; its id is that of the first node in it. */
   group?: ClosedGroup;
   /** Of a block in a strip, how it is filled. */
@@ -92,6 +96,8 @@ interface MergedEdges {
   folded: readonly number[];
   /** How many lines were merged into it. */
   count: number;
+  /** How many tensors go along them: several lines may hand the same one on. */
+  tensors: number;
   signs: EdgeSign[];
 }
 
@@ -108,8 +114,10 @@ export interface EdgeLabel extends Place {
   text: string;
 }
 
-/** A number on an edge: how many lines were merged into it, or how much plumbing is folded into it. */
+/** A number on an edge: how many tensors go along it, or how much plumbing is folded into it. */
 export interface EdgeSign extends Place {
   kind: "count" | "folded";
   text: string;
+  /** Whether it is seen only while an end of the line is pointed at: it would be most of a short line. */
+  isShy?: boolean;
 }

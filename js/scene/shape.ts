@@ -1,7 +1,8 @@
 import type { Measure, Style } from "../text/measure";
-import { cardOf } from "./card";
+import { cardOf, tallCard } from "./card";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
+import { tileOf } from "./tile";
 
 /** Sizes of a box, px. */
 export type BoxSize = Pick<NodeShape, "width" | "height">;
@@ -35,9 +36,12 @@ export function shapeOf(
 ): NodeShape {
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
-  const box = card
-    ? cardOf(words, card, leaf, measure, stubRows > 0 && horizontal ? stubWidth + 34 : 0)
-    : boxOf(words, leaf, horizontal, measure, least);
+  const room = stubRows > 0 && horizontal ? stubWidth + 34 : 0;
+  const box = words.tile
+    ? tileOf(words, measure)
+    : card
+      ? tallCard(cardOf(words, card, leaf, measure, Math.max(room, least.width)), least.height)
+      : boxOf(words, leaf, horizontal, measure, least);
   const { width, height } = box;
   const stubs = words.stubs.map((stub, i): StubShape => {
     if (horizontal) {

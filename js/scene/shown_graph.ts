@@ -6,6 +6,11 @@ export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
   return kind === "op" || kind === "leaf";
 }
 
+/** Whether it is a constant that stands in the sign of the operation that takes it, where there is one. */
+export function isSaid({ said_by }: Pick<NodeModel, "said_by">): boolean {
+  return said_by !== null;
+}
+
 /** What kind of graph it is. */
 export function graphName(graph: GraphModel): string {
   return graph.static ? "Static graph" : "Autograd graph";
@@ -17,27 +22,22 @@ export function leafCount(graph: GraphModel): string {
   return graph.static ? counted(leaves, "input") : counted(leaves, "leaf", "leaves");
 }
 
-/** Whether there are constants or cuts that could be hidden. */
+/** Whether there are constants or cuts. */
 export function hasConstants({ nodes }: GraphModel): boolean {
   return nodes.some((node) => !isAutograd(node));
 }
 
 /**
  * The graph as it is to be drawn: without constants and cuts, or with them in place of the stubs that would stand for
- * the same inputs. Ids and places of what is left stay the same, because constants and cuts come last.
+ * the same inputs; with `torchNames`, operations are called as torch calls them and not as on a board. Ids and places of
+ * what is left stay the same, because constants and cuts come last.
  */
-export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
+export function shownGraph(given: GraphModel, constants: boolean, torchNames = false): GraphModel {
+  const graph = torchNames ? withoutSigns(given) : given;
   if (!hasConstants(graph)) return graph;
-  if (!constants) {
-    return {
-      ...graph,
-      nodes: graph.nodes.filter(isAutograd),
-      edges: graph.edges.filter(({ kind }) => kind === "gradient"),
-    };
-  }
   const covered = new Map<number, Set<number | null>>();
-  for (const { source, input_nr, kind } of graph.edges) {
-    if (kind !== "constant") continue;
+  for (const { source, target, input_nr, kind } of graph.edges) {
+    if (kind !== "constant" || !(constants || isSaid(graph.nodes[target]))) continue;
     covered.set(source, (covered.get(source) ?? new Set()).add(input_nr));
   }
   const nodes = graph.nodes.map((node): NodeModel => {
@@ -46,7 +46,21 @@ export function shownGraph(graph: GraphModel, constants: boolean): GraphModel {
     const stubs = node.no_grad_inputs.filter(({ input_nr }) => !drawn.has(input_nr));
     return { ...node, no_grad_inputs: stubs };
   });
-  return { ...graph, nodes };
+  if (constants) return { ...graph, nodes };
+  return {
+    ...graph,
+    nodes: nodes.filter(isAutograd),
+    edges: graph.edges.filter(({ kind }) => kind === "gradient"),
+  };
+}
+
+function withoutSigns(graph: GraphModel): GraphModel {
+  return { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: null })) };
+}
+
+/** Whether operations have other names on a board than torch's. */
+export function hasSigns({ nodes }: GraphModel): boolean {
+  return nodes.some(({ sign }) => sign !== null);
 }
 
 /** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */
@@ -54,4 +68,16 @@ export function kindOfMerged(graph: GraphModel, edges: readonly number[]): EdgeM
   const isOne = (kind: EdgeModel["kind"]) => edges.some((e) => graph.edges[e].kind === kind);
   if (isOne("gradient")) return "gradient";
   return isOne("cut") ? "cut" : "constant";
+}
+
+/** How many tensors go along a line that edges of the graph were merged into. */
+export function tensorsIn(
+  graph: GraphModel,
+  parts: readonly number[],
+  folded: readonly number[],
+): number {
+  if (parts.length === 1) return 1;
+  const between = new Set(folded);
+  const ends = parts.map((e) => graph.edges[e]).filter(({ target }) => !between.has(target));
+  return new Set(ends.map(({ target, output_nr }) => `${target} ${output_nr}`)).size;
 }

@@ -12,7 +12,6 @@ import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
 import type { Scene } from "./scene";
-import { amount } from "./strip";
 
 /** So many blocks in a row, each with one parameter. */
 function row(count: number): GraphModel {
@@ -102,12 +101,6 @@ describe("a strip", () => {
       expect(named.length).toBeGreaterThan(0);
       expect(named.length).toBeLessThanOrEqual(60);
     }
-  });
-
-  it("says how large each block is in few digits", () => {
-    const sizes = [5, 512, 12_345, 99_999, 725_504, 7_255_040, 1.5e9];
-    const words = ["5", "512", "12.3 k", "100 k", "0.73 M", "7.26 M", "1.5 G"];
-    expect(sizes.map(amount)).toEqual(words);
   });
 });
 

@@ -1,4 +1,5 @@
 import type { Measure } from "../text/measure";
+import { shortCount } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { boundsOf } from "./curve";
@@ -7,7 +8,7 @@ import { edgePart } from "./members";
 import type { NodeShape, Text } from "./node_shape";
 import type { Plan, Strip } from "./plan";
 import type { SceneEdge, SceneNode } from "./scene";
-import { kindOfMerged } from "./shown_graph";
+import { kindOfMerged, tensorsIn } from "./shown_graph";
 import type { Size } from "./views";
 
 /** Room above and below the bars of a row: for the head, and for their names. Px. */
@@ -142,7 +143,7 @@ function headOf(
   let at = left + measure(name, "title") + 10;
   const facts: Text[] = [{ text: count, style: "title", x: at, y: 17.5, anchor: "start" }];
   at += measure(count, "title") + 12;
-  const size = each === null ? "" : `${amount(each)} each`;
+  const size = each === null ? "" : `${shortCount(each)} each`;
   const right = width - PAD - (size === "" ? 0 : measure(size, "cell"));
   if (kind !== null) {
     const text = shortenMiddle(oneLine(kind), right - at - 12, (part) => measure(part, "cell"));
@@ -153,20 +154,6 @@ function headOf(
   if (size !== "" && right > at)
     facts.push({ text: size, style: "cell", x: width - PAD, y: 17.5, anchor: "end" });
   return { path, title: name, facts, ...(!isAlone && { isFixed: true }) };
-}
-
-/** A count in two or three digits: "0.73 M", "12.3 k", "512". */
-export function amount(count: number): string {
-  const units: [number, string][] = [
-    [1e9, " G"],
-    [1e5, " M"],
-    [1e3, " k"],
-  ];
-  for (const [least, unit] of units) {
-    const size = unit === " M" ? 1e6 : least;
-    if (count >= least) return `${Number((count / size).toPrecision(count < size ? 2 : 3))}${unit}`;
-  }
-  return `${count}`;
 }
 
 /** The edges of a picture with strips in it, drawn from bar to bar, and the arrows between neighbours. */
@@ -227,7 +214,13 @@ export function edgesOnBars(
         bounds: boundsOf(curve),
         label: null,
         backward: false,
-        merged: { edges: parts, folded, count: 1, signs: [] },
+        merged: {
+          edges: parts,
+          folded,
+          count: 1,
+          tensors: tensorsIn(graph, parts, folded),
+          signs: [],
+        },
         ...edgePart(kindOfMerged(graph, parts)),
       });
     }

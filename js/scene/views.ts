@@ -14,8 +14,16 @@ export interface Size {
   height: number;
 }
 
+/** What a picture is made for. */
+export interface Room extends Size {
+  /** Whether the local derivatives are to be written on the arrows of a board, which then are longer. */
+  derivatives?: boolean;
+}
+
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
+/** What was gone into may be a little larger. */
+const LARGEST_INSIDE = 1.5;
 /** Below this nobody can read a label: a first view shows the outputs' end instead of everything. */
 export const READABLE = 0.55;
 export const FIRST_SCALE = 0.85;
@@ -103,6 +111,27 @@ export function revealView(view: View, box: Box, stage: Size): View {
   const dx = shift(view.k * box.left + view.x, view.k * box.right + view.x, stage.width);
   const dy = shift(view.k * box.top + view.y, view.k * box.bottom + view.y, stage.height);
   return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
+}
+
+/** The same scale, moved just so far that a box is in view; of one larger than the stage its upper left corner, where its title is. */
+export function inSight(view: View, box: Box, stage: Size): View {
+  const shift = (low: number, high: number, size: number) =>
+    high - low > size - 2 * MARGIN
+      ? MARGIN - low
+      : Math.max(0, MARGIN - low) + Math.min(0, size - MARGIN - high);
+  const { left, top, right, bottom } = seenBox(view, box);
+  const [dx, dy] = [shift(left, right, stage.width), shift(top, bottom, stage.height)];
+  return dx === 0 && dy === 0 ? view : { k: view.k, x: view.x + dx, y: view.y + dy };
+}
+
+/** A box that fills the stage, as long as it can be read; of one that is larger than that, its upper left corner. */
+export function boxView(box: Box, stage: Size): View {
+  const across = (stage.width - 2 * MARGIN) / Math.max(1, box.right - box.left);
+  const down = (stage.height - 2 * MARGIN) / Math.max(1, box.bottom - box.top);
+  const k = Math.max(READABLE, Math.min(LARGEST_INSIDE, across, down));
+  const x = (stage.width - k * (box.left + box.right)) / 2;
+  const y = (stage.height - k * (box.top + box.bottom)) / 2;
+  return inSight({ k, x, y }, box, stage);
 }
 
 /** A place in a picture, and where the same thing is in the next one: both are to be seen at the same spot. */

@@ -57,7 +57,9 @@ describe("a recording", () => {
       graph.edges[edge].target === x ? [run.values[i]] : [],
     );
     expect(into.sort()).toEqual([-4, 8]);
-    expect(run.grads).toEqual([{ node: x, values: 4, norm: 4, before: null }]);
+    expect(run.grads).toEqual([
+      { node: x, values: 4, norm: 4, before: null, changed: false, now: null },
+    ]);
     const recording = recordingOf(graph, steps, run);
     const at = (cursor: number) => positionText({ recording, cursor }, graph);
     expect(at(3)).toBe("step 3 of 5: MulBackward0 y2, passes 8 to x");

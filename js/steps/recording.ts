@@ -6,6 +6,7 @@ import type {
   NodeState,
   RunModel,
   StepModel,
+  Values,
 } from "../wire";
 
 /** A recorded backward pass, looked up by node and by edge. */
@@ -24,8 +25,12 @@ export interface Recording {
   gradients: ReadonlyMap<number, FewModel>;
   /** What the `.grad` of leaves, and of what retains it, held after their steps. */
   stored: ReadonlyMap<number, GrownModel>;
+  /** Per edge between two single numbers, what arrived at its start, and what that was multiplied with. */
+  locals: ReadonlyMap<number, readonly [grad: number, local: number]>;
   /** Edges whose gradient is all that arrives at their end. */
   alone: ReadonlySet<number>;
+  /** Edges whose gradient is exactly 0. */
+  zero: ReadonlySet<number>;
   /** Nodes with an error or where NaN or Inf is born. */
   marks: ReadonlyMap<number, readonly MarkModel[]>;
 }
@@ -61,7 +66,32 @@ export function recordingOf(
   const marks = new Map<number, MarkModel[]>();
   for (const mark of run?.marks ?? [])
     marks.set(mark.node, [...(marks.get(mark.node) ?? []), mark]);
-  return { steps, run, step, ready, flows, passed, ...gradientsIn(graph, run), stored, marks };
+  const zero = new Set(run?.edges.filter((_, i) => run.norms[i] === 0) ?? []);
+  const found = gradientsIn(graph, run);
+  const locals = localsIn(graph, run, found.gradients);
+  return { steps, run, step, ready, flows, passed, ...found, locals, zero, stored, marks };
+}
+
+/** The local derivatives: backward is linear, so each is what was passed on by what had arrived. */
+function localsIn(
+  { edges }: GraphModel,
+  run: RunModel | null,
+  gradients: ReadonlyMap<number, FewModel>,
+): Recording["locals"] {
+  const locals = new Map<number, readonly [number, number]>();
+  run?.edges.forEach((edge, i) => {
+    const grad = oneNumber(gradients.get(edges[edge].source)?.values ?? null);
+    const passed = oneNumber(run.values[i]);
+    // Of a gradient that was 0 nothing can be told.
+    if (grad !== null && passed !== null && grad !== 0) locals.set(edge, [grad, passed / grad]);
+  });
+  return locals;
+}
+
+/** The one number that a tensor holds; null of others. */
+function oneNumber(values: Values | null): number | null {
+  if (Array.isArray(values)) return values.length === 1 ? oneNumber(values[0]) : null;
+  return typeof values === "number" ? values : null;
 }
 
 /** What arrives at each node, and along which edges alone. */
@@ -100,6 +130,25 @@ export function stateAt({ step, ready }: Recording, node: number, cursor: number
   if (cursor < ready[node]) return "waiting";
   if (cursor < step[node]) return "ready";
   return cursor === step[node] ? "running" : "done";
+}
+
+/** What a node's `.grad` holds since the pass, whatever changed it; null where that is not known, or None. */
+export function storedNow({ stored }: Pick<Recording, "stored">, node: number): FewModel | null {
+  const held = stored.get(node);
+  return held?.changed ? held.now : (held ?? null);
+}
+
+/** What was in a `.grad` and what the pass added, where that is the number in it; null for anything else. */
+export function addedTo(
+  { stored, gradients }: Pick<Recording, "stored" | "gradients">,
+  node: number,
+): [before: number, added: number] | null {
+  const held = stored.get(node);
+  const [was, sum] = [held?.before?.values, held?.values];
+  const came = gradients.get(node)?.values;
+  if (typeof was !== "number" || typeof came !== "number" || typeof sum !== "number") return null;
+  // A hook may have changed what is stored: then it is no sum.
+  return Math.abs(was + came - sum) <= 1e-5 * Math.abs(sum) ? [was, came] : null;
 }
 
 /** Whether an edge has carried its gradient when `cursor` steps have run. */

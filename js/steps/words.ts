@@ -78,10 +78,12 @@ export function positionText(progress: Progress, graph: GraphModel | null): stri
 }
 
 /** "w.grad" and "4 → 16". */
-function grownWords({ steps, step }: Recording, { node, before, values, norm }: GrownModel) {
+function grownWords({ steps, step }: Recording, grown: GrownModel) {
+  const { node, before, values, norm, changed, now } = grown;
   const name = steps[step[node] - 1]?.accumulated ?? ".grad";
   const was = before === null ? "None" : fewText(before);
-  return [short(name), `${was} → ${fewText({ values, norm })}`] as [string, string];
+  const since = changed ? `, now ${now === null ? "None" : fewText(now)}` : "";
+  return [short(name), `${was} → ${fewText({ values, norm })}${since}`] as [string, string];
 }
 
 /** "−12 on to ×, and −12 to b"; "" where nothing is known to be passed on. */

@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compactNumber, compactValues, gradientTexts, hasNotFinite } from "./gradient";
+import {
+  boardRows,
+  compactNumber,
+  compactValues,
+  exactly,
+  exactText,
+  gradientTexts,
+  hasNotFinite,
+} from "./gradient";
 
 describe("compactNumber", () => {
   it.each([
@@ -43,5 +51,21 @@ describe("gradientTexts", () => {
     expect(compactValues([[1, "nan"], []])).toBe("[[1, nan], []]");
     expect(hasNotFinite([[1, "nan"]])).toBe(true);
     expect(hasNotFinite([[1, 2], 3])).toBe(false);
+  });
+});
+
+describe("few numbers on a card", () => {
+  it("are the rows of a matrix, and in full on hover", () => {
+    const third = 1 / 3;
+    expect(
+      boardRows([
+        [1.5, -2],
+        [third, -0],
+      ]),
+    ).toEqual(["[1.5, \u22122]", "[0.3333, 0]"]);
+    for (const values of [3, [1, 2], [[1, 2]], [[[1]], [[2]]], Array(9).fill([1, 2])])
+      expect(boardRows(values)).toBeNull();
+    expect(exactly([third, -0, 1e-7, "nan"])).toBe("[0.3333333333333333, 0, 1e\u221207, nan]");
+    expect(exactText({ values: null, norm: 2.4494897 })).toBe("\u20162.4494897\u2016");
   });
 });

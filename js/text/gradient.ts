@@ -1,4 +1,5 @@
 import type { FewModel, JsonNumber, Values } from "../wire";
+import { fullNumber } from "./number";
 
 /** A number in as few characters as tell it apart: three digits, no zeros at the end, "3.2e-3". */
 export function compactNumber(value: JsonNumber | boolean): string {
@@ -12,6 +13,8 @@ export function compactNumber(value: JsonNumber | boolean): string {
   const [digits, exponent] = value.toExponential(2).split("e");
   return `${Number(digits)}e${exponent.replace("+", "")}`;
 }
+
+const MOST_IN_ROWS = 16;
 
 /** A number as on a board: four digits, no zeros at the end, a true minus sign; 0 for -0. */
 export function boardNumber(value: JsonNumber | boolean): string {
@@ -28,21 +31,15 @@ export function boardNumber(value: JsonNumber | boolean): string {
   return (value < 0 ? `-${text}` : text).replaceAll("-", "\u2212");
 }
 
-/** A norm in so many digits, zeros at the end included: "2.00", "0.0964", "5.38e−4". */
-export function normNumber(norm: JsonNumber, digits = 3): string {
-  if (typeof norm !== "number") return norm;
-  if (norm === 0) return "0";
-  if (norm >= 1e-3 && norm < 1e5) {
-    const rounded = norm.toPrecision(digits);
-    return rounded.includes("e") ? String(Number(rounded)) : rounded;
-  }
-  return norm
-    .toExponential(digits - 1)
-    .replace("e+", "e")
-    .replace("-", "\u2212");
+/** The same of a matrix, a line for each of its rows; null for anything else, and for more than 16 numbers. */
+export function boardRows(values: Values): string[] | null {
+  if (!Array.isArray(values) || values.length < 2 || !values.every(Array.isArray)) return null;
+  const rows: Values[][] = values;
+  if (rows.flat().length > MOST_IN_ROWS || rows.some((row) => row.some(Array.isArray))) return null;
+  return rows.map(boardValues);
 }
 
-/** Few numbers on a board: "[2, −1]". */
+/** The same of few numbers: "[2, −1]". */
 export function boardValues(values: Values): string {
   return Array.isArray(values) ? `[${values.map(boardValues).join(", ")}]` : boardNumber(values);
 }
@@ -51,6 +48,18 @@ export function boardValues(values: Values): string {
 export function fewText({ values, norm }: FewModel): string {
   if (values !== null) return boardValues(values);
   return norm === null ? "?" : `\u2016${boardNumber(norm)}\u2016`;
+}
+
+/** Few numbers in full, with a true minus sign: "[2.333333, −1]"; 0 for -0. */
+export function exactly(values: Values): string {
+  if (Array.isArray(values)) return `[${values.map(exactly).join(", ")}]`;
+  return (values === 0 ? "0" : fullNumber(values)).replaceAll("-", "−");
+}
+
+/** A gradient in full: its numbers when they are few, else its norm. */
+export function exactText({ values, norm }: FewModel): string {
+  if (values !== null) return exactly(values);
+  return norm === null ? "?" : `‖${exactly(norm)}‖`;
 }
 
 /** Nested values on one line: "-4", "[2, 1]". */
@@ -75,6 +84,6 @@ export function gradientTexts(
   norm: JsonNumber | null,
   word: string,
 ): string[] {
-  const texts = values === null ? [] : [`${word} ${compactValues(values)}`.trim()];
+  const texts = values === null ? [] : [`${word} ${boardValues(values)}`.trim()];
   return norm === null ? texts : [...texts, `${word} norm ${compactNumber(norm)}`.trim()];
 }

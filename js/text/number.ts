@@ -37,6 +37,35 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`;
 }
 
+/** A count in three digits, "148 K"; small ones as they are. */
+export function shortCount(count: number): string {
+  if (count < 1000) return String(count);
+  let unit = -1;
+  let value = count;
+  // A value that would be written as 1000 goes up to the next unit.
+  while (unit < 0 || (Number(value.toPrecision(3)) >= 1000 && unit < COUNT_UNITS.length - 1)) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value.toPrecision(3)} ${COUNT_UNITS[unit]}`;
+}
+
+const COUNT_UNITS = ["K", "M", "G", "T"];
+
+/** A norm in so many digits, with the zeros that are among them: "10.0", "0.575", "4.22e\u22125"; 0 for none. */
+export function normText(norm: number, digits = 3): string {
+  if (norm === 0) return "0";
+  if (!Number.isFinite(norm)) return "NaN or Inf";
+  if (norm >= 1e-3 && norm < 1e5)
+    return Number(norm.toPrecision(digits)) >= 10 ** digits
+      ? norm.toFixed(0)
+      : norm.toPrecision(digits);
+  return norm
+    .toExponential(digits - 1)
+    .replace("+", "")
+    .replace("-", "\u2212");
+}
+
 export function isFloat(dtype: string): boolean {
   return /float|half|double/.test(dtype);
 }

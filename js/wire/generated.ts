@@ -65,8 +65,10 @@ export interface NodeModel {
    * it was made, "x.detach()". User text.
    */
   op: string;
-  /** What the operation is called on a board, "+", "x²", "conv2d 3×3"; null for what is none. */
+  /** What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; null for what is none. */
   sign: string | null;
+  /** Of a constant that is one number and has no name, the operation whose sign says it. */
+  said_by: NodeId | null;
   /** What to write on the node: its name if it has one, else its op. User text. */
   label: string;
   /** The name the user's program gives the tensor(s) this node made, or null. User text. */
@@ -180,7 +182,7 @@ export interface SeedModel {
   norm: JsonNumber | null;
 }
 
-/** A gradient in few numbers: its values if it has at most four, and its norm. */
+/** A gradient in few numbers: its values if it has at most six, and its norm. */
 export interface FewModel {
   values: Values | null;
   norm: JsonNumber | null;
@@ -191,6 +193,10 @@ export interface GrownModel extends FewModel {
   node: AutogradNodeId;
   /** What it held before the pass; null when it was null. */
   before: FewModel | null;
+  /** Whether something else has changed it since, such as clipping or `zero_grad()`. */
+  changed: boolean;
+  /** What it then holds now; null when it is null. */
+  now: FewModel | null;
 }
 
 /** The gradient of a node's output, all shares added up, where that is not one edge's alone. */
@@ -210,7 +216,7 @@ export interface MarkModel {
 /**
  * What flowed in the backward pass whose steps are shown, in few numbers. `edges`, `values` and
  * `norms` are aligned: one entry per edge that carried a gradient. `values` has the numbers of
- * gradients of at most four, null of larger ones.
+ * gradients of at most six, null of larger ones.
  */
 export interface RunModel {
   run: Count;
@@ -218,7 +224,7 @@ export interface RunModel {
   seeds: SeedModel[];
   /** Places in `edges` of the graph. */
   edges: GradientEdgePlace[];
-  /** Numbers of gradients of at most four, null of larger ones. */
+  /** Numbers of gradients of at most six, null of larger ones. */
   values: (Values | null)[];
   norms: (JsonNumber | null)[];
   /** Of nodes that several edges lead to, or at which a hook changed what had arrived. */

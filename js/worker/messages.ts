@@ -4,10 +4,16 @@ import type { Size } from "../scene/views";
 import type { GraphModel, Travelled } from "../wire";
 import type { ScenePiece, SceneRest } from "./pieces";
 
-/** A graph as it came from Python, and whether its constants are drawn. */
-export interface GraphSource {
-  given: Travelled<GraphModel>;
+/** What of a graph is drawn, and by which names. */
+interface ShownAs {
   constants: boolean;
+  /** Whether operations have torch's names rather than a board's. */
+  torchNames: boolean;
+}
+
+/** A graph as it came from Python, and what of it is drawn. */
+export interface GraphSource extends ShownAs {
+  given: Travelled<GraphModel>;
 }
 
 /** All that a scene depends on, but for the graph. */
@@ -21,7 +27,7 @@ export interface SceneOrder {
 /** What the page tells the worker: the graph once, then a request for each picture. */
 export type Request =
   | { kind: "graph"; given: Travelled<GraphModel> }
-  | { kind: "scene"; request: number; constants: boolean; order: SceneOrder };
+  | ({ kind: "scene"; request: number; order: SceneOrder } & ShownAs);
 
 /** What the worker is doing. */
 export type Doing = "layout" | "drawing";

@@ -12,7 +12,7 @@ import { type SceneAnswers, SceneMaker, type StartWorker } from "./scene_maker";
 
 const graph = transformer(2);
 const grouped = groupedGraph(graph);
-const source = { given: graph, constants: true };
+const source = { given: graph, constants: true, torchNames: false };
 
 beforeEach(() => {
   vi.useFakeTimers();

@@ -155,7 +155,8 @@ export class SceneMaker {
     this.pieces = [];
     if (this.sent !== source.given) tell({ kind: "graph", given: source.given });
     this.sent = source.given;
-    tell({ kind: "scene", request: ++this.request, constants: source.constants, order });
+    const { constants, torchNames } = source;
+    tell({ kind: "scene", request: ++this.request, constants, torchNames, order });
   }
 
   private receive(answer: Answer): void {

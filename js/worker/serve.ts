@@ -11,15 +11,16 @@ import { piecesOf, restOf } from "./pieces";
 /** Makes scenes for the page at the other end of the line, until it is ended. */
 export function serve(port: Port, measure: Measure): void {
   let given: Travelled<GraphModel>;
-  /** The graph with and without its constants, as far as they were asked for. */
-  let known = new Map<boolean, GroupedGraph>();
+  /** The graph with and without its constants, by either names, as far as they were asked for. */
+  let known = new Map<string, GroupedGraph>();
   let cache: ContentCache = new Map();
   const answer = (message: Answer, transfer: Transferable[] = []) =>
     port.postMessage(message, transfer);
 
-  function groupedBy(constants: boolean): GroupedGraph {
-    const grouped = known.get(constants) ?? groupedGraph(shownGraph(plain(given), constants));
-    known.set(constants, grouped);
+  function groupedBy(constants: boolean, torchNames: boolean): GroupedGraph {
+    const key = `${constants} ${torchNames}`;
+    const grouped = known.get(key) ?? groupedGraph(shownGraph(plain(given), constants, torchNames));
+    known.set(key, grouped);
     return grouped;
   }
 
@@ -30,12 +31,11 @@ export function serve(port: Port, measure: Measure): void {
       cache = new Map();
       return;
     }
-    const { request, constants, order } = data;
+    const { request, constants, torchNames, order } = data;
     try {
-      const scene = foldedScene(groupedBy(constants), order.folding, order.direction, measure, {
-        cache,
-        room: order.room,
-      });
+      const { folding, direction, room } = order;
+      const grouped = groupedBy(constants, torchNames);
+      const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
       answer({ kind: "doing", request, doing: "drawing" });
       for (const [piece, points] of piecesOf(scene))
         answer({ kind: "piece", request, piece }, [points]);

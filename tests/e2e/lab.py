@@ -374,9 +374,9 @@ def output_text(page: Page, index: int) -> str:
 
 
 def open_view_tools(page: Page) -> None:
-    """Open the tools that say how a graph is shown: a narrow widget has them behind a button."""
+    """Open the menu that says how a graph is shown."""
     opener = page.locator(".gradwalk .gw-view > button").first
-    if opener.is_visible() and opener.get_attribute("aria-pressed") == "false":
+    if opener.get_attribute("aria-expanded") == "false":
         opener.click()
 
 

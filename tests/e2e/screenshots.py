@@ -1,7 +1,8 @@
-"""Takes the README's pictures, from a real JupyterLab: `make screenshots`."""
+"""Takes the README's pictures, the moving one too, from a real JupyterLab: `make screenshots`."""
 
 from __future__ import annotations
 
+import io
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -10,12 +11,12 @@ from pathlib import Path
 from lab import (
     Lab,
     open_notebook,
-    open_view_tools,
     run_cell,
     running_browser,
     running_lab,
     set_theme,
 )
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,6 +35,7 @@ class Picture:
         height: Of the window, px.
         chosen: What is chosen in the widget: selectors of its controls, and values.
         shown: What has to be seen before the picture is taken.
+        steps: How often the widget steps on; the picture moves if it does.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Picture:
     height: int = 900
     chosen: tuple[tuple[str, str], ...] = ()
     shown: str = ".gradwalk [data-kind='leaf']"
+    steps: int = 0
 
 
 NEURON = Picture(
@@ -65,6 +68,9 @@ graph""",
     width=1220,
     scale=1.4,
 )
+
+# The same graph, stepped through by the widget itself.
+MOVING = Picture("moving", NEURON.program, "pass", width=1220, scale=1, steps=6)
 
 STEPPING = Picture(
     "stepping",
@@ -141,7 +147,7 @@ graph""",
     shown=".gradwalk .gw-closed",
 )
 
-PICTURES = (NEURON, STEPPING, COMPARED, MODEL)
+PICTURES = (NEURON, MOVING, STEPPING, COMPARED, MODEL)
 
 
 def main() -> None:
@@ -168,21 +174,45 @@ def _take(picture: Picture, lab: Lab, browser: Browser) -> None:
     run_cell(page, 0)
     page.wait_for_selector(picture.shown)
     _run_hidden(page, picture.then)
-    if picture.chosen:
-        open_view_tools(page)
     for selector, value in picture.chosen:
         page.select_option(selector, value)
     if picture.chosen:
-        page.keyboard.press("Escape")
         page.get_by_role("button", name="Fit the graph").click()
     for theme in ("Light", "Dark"):
         set_theme(page, f"JupyterLab {theme}")
-        page.mouse.move(5, 5)
-        page.wait_for_timeout(1000)
-        target = DOCS / f"{picture.name}-{theme.lower()}.png"
-        page.locator(".gradwalk").screenshot(path=target)
-        print(target)
+        target = DOCS / f"{picture.name}-{theme.lower()}"
+        if picture.steps:
+            print(_moving(page, picture, target.with_suffix(".webp")))
+        else:
+            target.with_suffix(".png").write_bytes(_still(page))
+            print(target.with_suffix(".png"))
     context.close()
+
+
+def _still(page: Page) -> bytes:
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(1000)
+    return page.locator(".gradwalk").screenshot()
+
+
+def _moving(page: Page, picture: Picture, target: Path) -> Path:
+    """A picture of every step, one after the other, for ever; the last one stays longest."""
+    # Without the panel, beside which the graph would be small.
+    _run_hidden(page, "graph.step()")
+    panel = page.get_by_role("button", name="Close the details panel")
+    if panel.is_visible():
+        panel.click()
+    _run_hidden(page, "graph.reset()")
+    frames = [_still(page)]
+    for _ in range(picture.steps):
+        _run_hidden(page, "graph.step()")
+        frames.append(_still(page))
+    first, *others = (Image.open(io.BytesIO(each)).convert("RGB") for each in frames)
+    durations = [1500, *[1600] * (len(others) - 1), 4500]  # ms
+    first.save(
+        target, save_all=True, append_images=others, duration=durations, loop=0, lossless=True
+    )
+    return target
 
 
 def _run_hidden(page: Page, code: str) -> None:

@@ -47,7 +47,11 @@ def test_buttons_walk_through_the_example(watched: Watched, lab: Lab) -> None:
     prints(page, 1, "1 None")  # mid-way, in another cell
     expect(drawn(page, ".gw-node.is-running")).to_have_attribute("data-node", "0")
 
-    passed = ("passes \u22124 on to + y1, and 4 on to × y2", "passes 8 to x", "passes \u22124 to x")
+    passed = (
+        "passes \u22124 on to + y1, and 4 on to × 2 y2",
+        "passes 8 to x",
+        "passes \u22124 to x",
+    )
     for number, words in enumerate(passed, 2):
         press(page, "One step")
         at_step(page, f"step {number} of 5")

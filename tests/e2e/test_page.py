@@ -73,6 +73,40 @@ def test_axe_finds_nothing(page: Page) -> None:
     assert len(page.evaluate("axe.run()")["passes"]) > 10
 
 
+def test_a_name_turns_no_word_beside_it_around(browser: Browser, tmp_path: Path) -> None:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    widget = GraphWidget((x * 2).sum(), names={"a\u202eb\u05e9": x})
+    widget.backward()
+    widget.selected = 2
+    widget.to_html(tmp_path / "turned.html")
+    widget.close()
+    page = browser.new_page()
+    page.goto((tmp_path / "turned.html").as_uri())
+    expect(page.locator(".gw-title")).to_be_visible()
+    # Each word with Latin letters stands to the right of the one before it, or in a later line.
+    turned = page.evaluate(
+        """() => {
+          const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+          const turned = [];
+          for (let text; (text = walker.nextNode()); ) {
+            if (!text.parentElement.checkVisibility()) continue;
+            let before = null;
+            for (const { 0: word, index } of text.data.matchAll(/[\\w.]+/g)) {
+              const range = document.createRange();
+              range.setStart(text, index);
+              range.setEnd(text, index + word.length);
+              const { left, top, bottom } = range.getBoundingClientRect();
+              if (before && top < before.bottom - 2 && left < before.left) turned.push(text.data);
+              before = { left, bottom };
+            }
+          }
+          return turned;
+        }"""
+    )
+    assert turned == []
+    page.close()
+
+
 def test_a_still_picture_fits_its_words(browser: Browser, tmp_path: Path) -> None:
     """Its boxes are sized by a table; here Chromium sets the words in the fonts asked for."""
     names = ["lower_case", "WIDE_MM_WW", "Grüße", "x.weight", "θ", "l'il|i1"]

@@ -8,6 +8,7 @@
  */
 import { type Content, type ContentGaps, layoutCached } from "../content";
 import { makeGraph } from "../graph";
+import { pickHanging } from "../hanging";
 import { addPoint, flatten } from "../route";
 import type { BoxInput, ContentCache, DrawnGraph, PlacedContent, PlacedGraph } from "../types";
 import { type Nesting, nest, type Passages, passages } from "./passages";
@@ -17,6 +18,8 @@ interface BoxFrame {
   header: number;
   padding: number;
   side: number;
+  /** Whether what is too long in it is wrapped. */
+  wrapsBoxes: boolean;
 }
 
 /** Two boxes of unlike width are judged alike when orders are compared, px. */
@@ -136,7 +139,7 @@ function placeBoxes(
   const portX = new Float64Array(ways.portBox.length);
   const local = new Int32Array(items + portX.length);
   // What lies in a box shares the length of the picture with what lies beside it.
-  const inner = { ...gaps, long: INNER * gaps.long };
+  const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
   const inwards = Array.from({ length: count }, (_, b) => b).sort(
     (a, b) => depth[n + b] - depth[n + a] || a - b,
   );
@@ -165,6 +168,7 @@ function placeBoxes(
       ),
       width: Float64Array.from(own, (i) => (i < n ? node.width[i] : placed.width[i - n])),
       height: Float64Array.from(own, (i) => (i < n ? node.height[i] : placed.height[i - n])),
+      hanging: node.hanging && pickHanging(node.hanging, own),
       border: {
         lean: Float64Array.from(own, (i) =>
           i < n ? 0 : placed.middle[i - n] - placed.width[i - n] / 2,

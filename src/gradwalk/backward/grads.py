@@ -19,6 +19,8 @@ from .inner_leaves import inner_leaves
 from .kept import LARGEST_COPY
 from .statistics import has_norm, norm_of
 
+_FEW = 16
+
 
 class Moment(NamedTuple):
     """What a tensor's ``.grad`` was from some step on.
@@ -209,6 +211,10 @@ class Grads:
                     known[id(leaf)] = self.inner[-1]
                 self._run_within.setdefault(i, []).append(known[id(leaf)])
 
+    def touched(self) -> list[Timeline]:
+        """Those of which something else has changed the ``.grad`` since we left it."""
+        return [each for each in self._moved if not each.is_untouched(is_small(each.tensor()))]
+
     def lend(self, tensors: Iterable[torch.Tensor]) -> list[Timeline]:
         """Leave the ``.grad`` of some tensors to another pass: travelling moves it no more.
 
@@ -309,6 +315,11 @@ def _memory(grad: torch.Tensor | None) -> tuple[int, ...] | None:
     if grad is None or not has_norm(grad) or not grad.numel():
         return None
     return grad.data_ptr(), grad.numel()
+
+
+def is_small(tensor: torch.Tensor | None) -> bool:
+    """Whether every number of it can be looked at, without waiting for a device."""
+    return tensor is not None and tensor.device.type == "cpu" and tensor.numel() <= _FEW
 
 
 def _always(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:

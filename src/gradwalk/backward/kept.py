@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..graph.reading import PART, storage_id, why_unreadable
-from ..graph.summary import MOST_VALUES, json_number, summarise, without_values
+from ..graph.summary import MOST_VALUES, Summarise, json_number, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
 from .statistics import Statistics, has_norm, norm_of, statistics_of
@@ -88,11 +88,11 @@ class Kept:
         """Whether this is a gradient in that version."""
         return self._flowed is grad and self.version == version
 
-    def summarise(self) -> TensorSummary:
+    def summarise(self, summarised: Summarise = summarise) -> TensorSummary:
         """The gradient as plain values, with a note if it was changed in place since."""
         if self._flowed is None:
             return self._without_values()
-        summary = summarise(self._flowed)
+        summary = summarised(self._flowed)
         if self.changed:
             summary["note"] = (
                 "This tensor was changed in place after it flowed here (by a hook or by the "

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import Node
+from torch.compiler import is_compiling
 
 from ..graph.collector import collector_paused
 from ..graph.engine import carried, carry, current_task, keeps_graph, when_done
@@ -86,7 +87,12 @@ class Observer:
         self._quick: dict[int, Run] = {}
         me = weakref.ref(self)
         with collector_paused():
-            self._handles = [node.register_hook(_hook(me, i)) for i, node in enumerate(nodes)]
+            self._handles = [
+                node.register_hook(
+                    _hook(me, i, is_leaf=i in self._leaves, is_quick=i not in self._into_large)
+                )
+                for i, node in enumerate(nodes)
+            ]
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
@@ -267,19 +273,21 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-def _hook(me: weakref.ref[Observer], node: int) -> Callable[[Any, Any], None]:
+def _hook(
+    me: weakref.ref[Observer], node: int, *, is_leaf: bool, is_quick: bool
+) -> Callable[[Any, Any], None]:
     # This runs once per node and pass, so it is all that a pass costs while nobody asks.
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
         if observer is None:
             return
-        if torch.compiler.is_compiling():  # compiled autograd, which makes this a part of a program
+        if is_compiling():  # compiled autograd, which makes this a part of a program
             observer.compiled = True
             return
         try:
             run = observer._quick.get(current_task())
-            if run is not None and node not in observer._into_large:
-                if node in observer._leaves:
+            if run is not None and is_quick:
+                if is_leaf:
                     grad_outputs = observer._apart(node, grad_outputs)
                 run.note(node, grad_inputs, grad_outputs)
             elif is_watched():

@@ -111,9 +111,12 @@ class Run:
             grad_inputs: What it passed on.
             grad_outputs: What came in.
         """
+        size = 0
         try:
             passed, arrived = versions_of(grad_inputs), versions_of(grad_outputs)
-            size = sum(grad.nbytes for grad in grad_inputs if grad is not None)
+            for grad in grad_inputs:
+                if grad is not None:
+                    size += grad.nbytes
         except Exception:  # sparse, of an inference mode, of a class that refuses to tell
             self.note_carefully(node, grad_inputs, grad_outputs)
             return

@@ -45,7 +45,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             (see `gradwalk.wire.MergedStepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
-        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left".
+        direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
+            chooses the one that shows small graphs largest.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
     """
@@ -83,7 +84,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
             for label, subject in subjects.items()
         }
-        self._begin(LinkedPasses(subjects, self._places), constants=constants)
+        passes = LinkedPasses(subjects, self._places)
+        self._begin(passes, direction="auto", constants=constants)
 
     def _follow(self, linked: LinkedPasses) -> None:
         for label, subject in linked.subjects.items():

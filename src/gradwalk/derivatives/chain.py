@@ -53,20 +53,18 @@ class Hop:
     arrived: int
 
 
-def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | None:
+def chain_model(along: Along, leaf: int) -> ChainModel | None:
     """The chain rule for one leaf.
 
     Args:
-        captured: The graph.
+        along: The derivatives along the edges of a graph.
         leaf: The leaf's id.
-        run: The backward pass that is shown, for what it started from; None before the first,
-            when outputs count as started from 1.
 
     Returns:
         The paths, and where every tensor on them is one number, the derivatives along them as
         torch computes them; None when the leaf is an output itself.
     """
-    graph = captured.graph
+    graph = along.captured.graph
     if leaf in {node for node, _ in graph.graph["roots"]}:
         return None
     known = reach(graph, LONGEST_PATH)
@@ -75,8 +73,7 @@ def chain_model(captured: Capture, leaf: int, run: Run | None) -> ChainModel | N
     roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
     found_paths = ((root, path) for root in roots for path in _walk(graph, root, leaf, within))
     hops = list(islice(found_paths, MOST_PATHS))
-    local = _Local(captured, run)
-    found = [_path(local, root, path, known) for root, path in hops]
+    found = [_path(along, root, path) for root, path in hops]
     paths = [model for model, _ in found]
     products = [product for _, product in found]
     written, value = None, None
@@ -139,23 +136,11 @@ def _hops(graph: nx.MultiDiGraph, node: int, arrived: int, within: dict[int, int
 
 
 def _path(
-    local: _Local, root: tuple[int, int], path: list[Hop], known: Reach
+    along: Along, root: tuple[int, int], path: list[Hop]
 ) -> tuple[PathModel, torch.Tensor | None]:
-    graph = local.captured.graph
-    values = [local.derivative(hop) for hop in path]
-    factors: list[FactorModel] = [
-        {
-            "edge": known.place(graph, hop.source, hop.target, hop.input_nr),
-            "node": hop.source,
-            "target": hop.target,
-            "code": local.code(hop),
-            "value": None if value is None else plain_values(value),
-            "note": None if value is not None else local.why_not(hop),
-        }
-        for hop, value in zip(path, values, strict=True)
-    ]
-    seed = local.seed(root)
-    parts = [part for part in values if part is not None]
+    factors = [along.factor(hop) for hop in path]
+    parts = [part for hop in path if (part := along.derivative(hop)) is not None]
+    seed = along.seed(root)
     if seed is None or len(parts) < len(path):
         return {"factors": factors, "written": None, "product": None}, None
     with torch.no_grad():
@@ -172,22 +157,48 @@ def _path(
     }, product
 
 
-class _Local:
-    """Derivatives along single edges, where both ends are one number."""
+class Along:
+    """Derivatives along the edges of a graph, each worked out once: many leaves share them.
+
+    Attributes:
+        captured: The graph.
+        run: The backward pass that is shown, for what it started from; None before the first,
+            when outputs count as started from 1.
+    """
 
     def __init__(self, captured: Capture, run: Run | None) -> None:
         self.captured = captured
         self.run = run
-        self._codes: dict[tuple[int, int], str] = {}
+        self._factors: dict[Hop, FactorModel] = {}
+        self._derivatives: dict[Hop, torch.Tensor | None] = {}
 
-    def code(self, hop: Hop) -> str:
-        key = hop.source, hop.input_nr
-        if key not in self._codes:
-            found = formulas(self.captured.nodes[hop.source], [hop.input_nr])
-            self._codes[key] = found[0]["code"] if found else ""
-        return self._codes[key]
+    def factor(self, hop: Hop) -> FactorModel:
+        """What the panel says of an edge."""
+        if hop not in self._factors:
+            graph, value = self.captured.graph, self.derivative(hop)
+            place = reach(graph, LONGEST_PATH).place
+            self._factors[hop] = {
+                "edge": place(graph, hop.source, hop.target, hop.input_nr),
+                "node": hop.source,
+                "target": hop.target,
+                "code": self._code(hop),
+                "value": None if value is None else plain_values(value),
+                "note": None if value is not None else self._why_not(hop),
+            }
+        return self._factors[hop]
+
+    def derivative(self, hop: Hop) -> torch.Tensor | None:
+        """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
+        if hop not in self._derivatives:
+            self._derivatives[hop] = self._derivative(hop)
+        return self._derivatives[hop]
+
+    def _code(self, hop: Hop) -> str:
+        found = formulas(self.captured.nodes[hop.source], [hop.input_nr])
+        return found[0]["code"] if found else ""
 
     def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
+        """What backward starts from at an output; None when that is not one number."""
         given = None
         if self.run is not None:
             given = dict(seeds(self.captured.graph, self.run, root[0])).get(root[1])
@@ -195,8 +206,7 @@ class _Local:
             return None if given.is_complex() else one_number(given)
         return torch.ones(()) if _is_one_real(self.captured, *root) else None
 
-    def derivative(self, hop: Hop) -> torch.Tensor | None:
-        """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
+    def _derivative(self, hop: Hop) -> torch.Tensor | None:
         graph, node = self.captured.graph, self.captured.nodes[hop.source]
         outputs = graph.nodes[hop.source]["outputs"]
         ones = all(_is_one_real(self.captured, hop.source, nr) for nr in range(len(outputs)))
@@ -206,7 +216,7 @@ class _Local:
             return _called(node, len(outputs), hop)
         return self._ratio(hop) if len(outputs) == 1 else None
 
-    def why_not(self, hop: Hop) -> str:
+    def _why_not(self, hop: Hop) -> str:
         ends = [(hop.source, hop.arrived), (hop.target, hop.output_nr)]
         if all(_is_one_real(self.captured, *end) for end in ends):
             return "Not known: torch has no formula for it, and no gradient has flowed through it."

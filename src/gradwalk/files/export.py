@@ -26,7 +26,12 @@ _Content = TypeVar("_Content", str, bytes)
 
 
 def to_svg(
-    widget: Showing, path: Any = None, *, theme: Theme = "light", whole: bool = False
+    widget: Showing,
+    path: Any = None,
+    *,
+    theme: Theme = "light",
+    whole: bool = False,
+    width: float | None = None,
 ) -> str:
     """Draw what the widget draws, as SVG.
 
@@ -36,18 +41,20 @@ def to_svg(
         theme: "light", "dark", or "auto": as the reader's system is set.
         whole: Whether every node is drawn. Otherwise a large graph is drawn as the widget shows it
             at first, its modules closed.
+        width: Of the page that the picture is for, px; None for one of 1,200. Where it is narrow,
+            rows are wrapped and fewer modules are open. The picture is as large as it needs.
 
     Returns:
         The text of the file.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown, or the widget is closed.
+        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
         OSError: The file cannot be written.
     """
     if path is not None:
         read_path(path, "to_svg")
-    return _deliver(draw(widget._shown(), theme, whole), path, "to_svg")
+    return _deliver(draw(widget._shown(), theme, whole, width), path, "to_svg")
 
 
 def to_png(
@@ -57,6 +64,7 @@ def to_png(
     scale: float = 2,
     theme: Theme = "light",
     whole: bool = False,
+    width: float | None = None,
 ) -> bytes:
     """Draw what the widget draws, as PNG.
 
@@ -66,22 +74,22 @@ def to_png(
         scale: Pixels of the picture per pixel of the widget.
         theme: "light" or "dark".
         whole: As for `to_svg`.
+        width: As for `to_svg`.
 
     Returns:
         The contents of the file.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown, the scale is not positive, or the picture would have more
-            than 134 million pixels.
+        ValueError: The theme is unknown, the scale or the width is not positive, or the picture
+            would have more than 134 million pixels.
         OSError: The file cannot be written.
     """
-    if not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale > 0):
-        raise ValueError(f"scale was given {scale!r}. Give a number above 0, such as 2.")
+    _check_positive("scale", scale, 2)
     if path is not None:
         read_path(path, "to_png")
     resvg = still.need("resvg_py", "resvg-py", "to_png")
-    text = draw(widget._shown(), _still_theme(theme, "to_png"), whole)
+    text = draw(widget._shown(), _still_theme(theme, "to_png"), whole, width)
     width, height = _size(text)
     if width * height * scale * scale > _MOST_PIXELS:
         most = math.sqrt(_MOST_PIXELS / (width * height))
@@ -94,7 +102,12 @@ def to_png(
 
 
 def to_pdf(
-    widget: Showing, path: Any = None, *, theme: Theme = "light", whole: bool = False
+    widget: Showing,
+    path: Any = None,
+    *,
+    theme: Theme = "light",
+    whole: bool = False,
+    width: float | None = None,
 ) -> bytes:
     """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
 
@@ -103,6 +116,7 @@ def to_pdf(
         path: Where to write it; None not to write it.
         theme: "light" or "dark".
         whole: As for `to_svg`.
+        width: As for `to_svg`.
 
     Returns:
         The contents of the file.
@@ -110,13 +124,14 @@ def to_pdf(
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that it
             needs is missing.
-        ValueError: The theme is unknown, or the widget is closed.
+        ValueError: The theme is unknown, the width is not positive, or the widget is closed.
         OSError: The file cannot be written.
     """
     if path is not None:
         read_path(path, "to_pdf")
     cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
-    text = draw(widget._shown(), _still_theme(theme, "to_pdf"), whole, fonts=_PLAIN_FONTS)
+    plain = _still_theme(theme, "to_pdf")
+    text = draw(widget._shown(), plain, whole, width, fonts=_PLAIN_FONTS)
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
@@ -163,19 +178,22 @@ def to_dot(widget: Showing, path: Any = None) -> str:
     return _deliver(dot_text(shown_graph(shown), shown.direction), path, "to_dot")
 
 
-def draw(shown: Shown, theme: str, whole: bool, **more: Any) -> str:
+def draw(shown: Shown, theme: str, whole: bool, width: float | None = None, **more: Any) -> str:
     """The SVG of what a widget shows.
 
     Args:
         shown: What to draw.
         theme: "light", "dark" or "auto".
         whole: As for `to_svg`.
+        width: As for `to_svg`.
         **more: Further options of ``js/export/svg.ts``.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
-        ValueError: The theme is unknown.
+        ValueError: The theme is unknown, or the width is not positive.
     """
+    if width is not None:
+        _check_positive("width", width, 800)
     if theme not in THEMES:
         raise ValueError(f"theme was given {theme!r}; it is one of {', '.join(map(repr, THEMES))}.")
     subject = shown.subject
@@ -183,6 +201,7 @@ def draw(shown: Shown, theme: str, whole: bool, **more: Any) -> str:
         subject.model,
         theme=theme,
         whole=bool(whole),
+        width=width,
         direction=shown.direction,
         constants=shown.constants,
         selected=shown.selected,
@@ -204,6 +223,11 @@ def shown_graph(shown: Shown) -> GraphModel:
         "nodes": [node for node in graph["nodes"] if node["kind"] in {"op", "leaf"}],
         "edges": [edge for edge in graph["edges"] if edge["kind"] == "gradient"],
     }
+
+
+def _check_positive(what: str, given: Any, such_as: float) -> None:
+    if not (isinstance(given, (int, float)) and math.isfinite(given) and given > 0):
+        raise ValueError(f"{what} was given {given!r}. Give a number above 0, such as {such_as}.")
 
 
 def _still_theme(theme: str, caller: str) -> str:

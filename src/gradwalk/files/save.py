@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from ..subject.opened import undetailed
 from ..subject.read import read_subject
 from ..subject.shown import MOST_SHOWN, Showing, Shown
 from ..subject.subject import Subject
-from ..wire import StageModel
+from ..wire import DetailsModel, StageModel
 from ..wire.columns import encode
 from ..wire.graph_json import beyond_drawn, graph_to_data
 from ..wire.saved_graph import FORMAT, VERSION, SavedGraph
@@ -115,7 +115,7 @@ def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:
     subject = shown.subject
     total = len(subject.drawn)
     every = total <= MOST_AT_EVERY_CURSOR
-    details = [stages(subject, node, every) for node in range(min(total, MOST_DETAILED))]
+    details = _details(subject, min(total, MOST_DETAILED), every)
     findings = shown.findings
     if findings is None:
         findings = finding_models(subject.findings(Names()))
@@ -143,23 +143,31 @@ def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:
     return saved if source else without_source(saved)
 
 
-def stages(subject: Subject, node: int, every: bool) -> list[StageModel]:
-    """The details of a node through a whole pass. Nothing is moved.
+def _details(subject: Subject, nodes: int, every: bool) -> list[list[StageModel]]:
+    """The details of the first nodes through a whole pass. Nothing is moved.
 
     Args:
         subject: What is shown.
-        node: Which node of ``subject.drawn``.
+        nodes: How many of ``subject.drawn``.
         every: Whether to look at every cursor; else those at the present one are said of all.
 
     Returns:
-        The details at the start, then what changes and where.
+        For each node the details at the start, then what changes and where.
     """
-    if not every:
-        return [{"from_step": 0, "fields": cast(dict[str, Any], subject.details(node))}]
+    details = subject.looking()
+    if every:
+        return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
+    now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
+    return [[{"from_step": 0, "fields": fields}] for fields in now]
+
+
+def _stages(
+    details: Callable[[int, int | None], DetailsModel], node: int, cursors: list[int]
+) -> list[StageModel]:
     found: list[StageModel] = []
     before: dict[str, Any] = {}
-    for cursor in subject.changes(node):
-        now = cast(dict[str, Any], subject.details(node, cursor))
+    for cursor in cursors:
+        now = cast(dict[str, Any], details(node, cursor))
         changed = {name: value for name, value in now.items() if before.get(name, ...) != value}
         if changed:
             found.append({"from_step": cursor, "fields": changed})

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..graph.adjacency import copied
 from ..graph.capture import Capture
 from ..graph.names import Names
-from ..graph.nodes import leaf_tensor, op_name
+from ..graph.nodes import op_name
 from ..graph.words import short_value
 from .annotations import Annotation, find_source
 from .cut_words import ALIAS, how_made
@@ -100,16 +101,11 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     operands = list(operands_seen(annotations))
     if infer:
         operands += operands_inferred(captured, names, annotations)
-    graph = captured.graph.copy()
-    import networkx as nx  # noqa: PLC0415  slow to import
-
-    nx.set_edge_attributes(graph, "gradient", "kind")
-    for node, data in graph.nodes(data=True):
-        data.update(_seen(annotations.get(node)))
-        if data["kind"] == "leaf" and not isinstance(
-            leaf_tensor(captured.nodes[node]), torch.nn.Parameter
-        ):
-            data["namespace"] = ""  # it was made outside of the modules that take it
+    graph = copied(captured.graph, lambda node: _seen(annotations.get(node)), {"kind": "gradient"})
+    for node, leaf in captured.leaves():
+        if not isinstance(leaf, torch.nn.Parameter):
+            # It was made outside of the modules that take it.
+            graph.nodes[node]["namespace"] = ""
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)

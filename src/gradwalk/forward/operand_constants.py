@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -163,7 +164,7 @@ def _saved_operands(node: Node) -> Iterator[Saved]:
     arguments = tensor_arguments(node_class(type(node)).op)
     if not arguments:
         return
-    for saved in read_saved(node):
+    for saved in read_saved(node, arguments):
         name = saved.name.partition("[")[0]
         if (
             name in arguments
@@ -173,6 +174,7 @@ def _saved_operands(node: Node) -> Iterator[Saved]:
             yield saved
 
 
+@functools.cache
 def tensor_arguments(op: str | None) -> frozenset[str]:
     """The names of the tensors that a forward call takes."""
     found = signature(op) if op is not None else None
@@ -191,7 +193,8 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         cuts = (alias_of(leaf),)
     values = None
     with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
-        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED
+        # What was changed in place since is not what the operation took.
+        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
         if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
     return Constant(

@@ -27,6 +27,12 @@ _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type"
 _NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
 
 
+_ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv"}
+    | {"radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv"}
+)
+
+
 def function_name(function: Any) -> str:
     """The bare name of a function; for the getter of a property, the name of the property."""
     name: str = getattr(function, "__name__", "")
@@ -62,6 +68,24 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
             elif not isinstance(value, (int, str, torch.dtype, torch.device, type(None))):
                 found.append((position, value))
     return found
+
+
+def literals(
+    name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[tuple[int | str, int | float | complex]]:
+    """The plain number that an arithmetic operation takes instead of a tensor, and where it stood.
+
+    Args:
+        name: The bare name of the function.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
+    """
+    if name.strip("_") not in _ARITHMETIC:
+        return []
+    found: list[tuple[int | str, Any]] = [*enumerate(arguments[:2])]
+    if "other" in keywords:
+        found.append(("other", keywords["other"]))
+    return [(at, value) for at, value in found if type(value) in (int, float, complex)]
 
 
 def numbers_in(value: Any, most: int) -> list[Any]:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -30,6 +30,7 @@ from .operands import (
     how_cut,
     how_read,
     is_inplace,
+    literals,
     numbers_in,
     operands,
     tensors_of,
@@ -98,7 +99,8 @@ class Session:
         going_in = operands(arguments, keywords)
         inplace = changed is not None and any(output is changed for output in outputs)
         if made and numbers[0] < numbers[1]:
-            record = self._record(function, going_in, numbers)
+            written = literals(name, arguments, keywords)
+            record = self._record(function, going_in, numbers, written)
             record.inplace = inplace
             if len(outputs) == 1:
                 _note_output(record, made[0])
@@ -127,7 +129,17 @@ class Session:
             ):
                 records.mark(tensor.grad_fn, noted)
 
-    def _record(self, function: Any, going_in: list[Operand], numbers: tuple[int, int]) -> Record:
+    def _record(
+        self,
+        function: Any,
+        going_in: list[Operand],
+        numbers: tuple[int, int],
+        written: Sequence[Operand] = (),
+    ) -> Record:
+        places = {position for position, _ in written}
+        for operand in written:  # integers are no operands of other calls
+            if all(position != operand[0] for position, _ in going_in):
+                going_in.insert(0 if operand[0] == 0 else len(going_in), operand)
         parents: list[Record] = []
         constants: list[Constant] = []
         leaves: list[TensorRef] = []
@@ -135,8 +147,8 @@ class Session:
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
                 read = self._read(value)
-                if read is not None:
-                    constants.append(_number(position, value, read))
+                if read is not None or position in places:
+                    constants.append(_number(position, value, read or Origin(None, ())))
                     needed.append(False)
                 continue
             made_by = self._made_by(value)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
 
-from ..graph.adjacency import predecessors
+from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import Saved, read_saved
 from ..graph.summary import json_number, plain_values
@@ -187,11 +187,16 @@ def _saved(captured: Annotated, node: int) -> Known | None:
             return Known(saved.value, f"Saved by this node for backward, as {saved.name}.")
     for consumer in islice(predecessors(graph)[node], _MOST_CONSUMERS):
         arguments = {edge["argument"] for edge in graph.get_edge_data(consumer, node).values()}
-        for saved in read_saved(captured.nodes[consumer]):
+        for saved in read_saved(captured.nodes[consumer], _of_lists(arguments)):
             if saved.name in arguments and fits(saved):
                 by = described(graph, consumer)
                 return Known(saved.value, f"Saved by {by} for its backward, as {saved.name}.")
     return None
+
+
+def _of_lists(arguments: Iterable[str | None]) -> set[str]:
+    """The names of arguments, those in a list ("tensors[1]") by the list's ("tensors")."""
+    return {name.partition("[")[0] for name in arguments if name is not None}
 
 
 def _own_results(captured: Annotated, node: int) -> Iterator[Saved]:
@@ -199,7 +204,7 @@ def _own_results(captured: Annotated, node: int) -> Iterator[Saved]:
     # In the graph of a backward, "result" is what the forward operation gave: an argument.
     op = captured.graph.nodes[node]["op"]
     names = [name for name in _RESULTS if name not in tensor_arguments(op)]
-    return (saved for saved in read_saved(captured.nodes[node]) if saved.name in names)
+    return (saved for saved in read_saved(captured.nodes[node], names) if saved.name in names)
 
 
 def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -> bool:
@@ -231,20 +236,21 @@ def _from_saved(
         found: Gets the values.
         changed: Gets the leaves that are not what they were when the node took them.
     """
-    graph = captured.graph
+    nodes = attributes(captured.graph)
     taken = {
         edge["argument"]: target
-        for _, target, edge in graph.out_edges(node, data=True)
-        if target in small and (target not in found or graph.nodes[target]["kind"] == "leaf")
+        for target, between in successors(captured.graph)[node].items()
+        if target in small and (target not in found or nodes[target]["kind"] == "leaf")
+        for edge in between.values()
     }
     if not taken and (node not in small or node in found):
         return
-    results = set(_RESULTS) - tensor_arguments(graph.nodes[node]["op"])
-    for saved in read_saved(captured.nodes[node]):
+    results = set(_RESULTS) - tensor_arguments(nodes[node]["op"])
+    for saved in read_saved(captured.nodes[node], results | _of_lists(taken)):
         target = node if saved.name in results else taken.get(saved.name)
         if target is None or target not in small:
             continue
-        data = graph.nodes[target]
+        data = nodes[target]
         if data["kind"] == "leaf":
             if isinstance(saved.value, torch.Tensor) and saved.note is not None:
                 changed.add(target)

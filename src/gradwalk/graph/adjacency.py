@@ -7,6 +7,7 @@ the graph is being built.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +16,30 @@ if TYPE_CHECKING:
 
 Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 """Node -> neighbour -> key of the edge -> its attributes."""
+
+
+def copied(
+    graph: nx.MultiDiGraph, more: Callable[[int], dict[str, Any]], edges: dict[str, Any]
+) -> nx.MultiDiGraph:
+    """A graph that can be changed without changing the one it is a copy of.
+
+    Args:
+        graph: What to copy.
+        more: Further attributes of each node.
+        edges: Further attributes of every edge.
+    """
+    import networkx as nx  # noqa: PLC0415  slow to import
+
+    made = nx.MultiDiGraph(**graph.graph)
+    nodes, following, before = attributes(made), successors(made), predecessors(made)
+    for node, data in attributes(graph).items():
+        nodes[node] = {**data, **more(node)}
+        following[node], before[node] = {}, {}
+    for node, targets in successors(graph).items():
+        for target, between in targets.items():
+            own = {key: {**edge, **edges} for key, edge in between.items()}
+            following[node][target] = before[target][node] = own
+    return made
 
 
 def attributes(graph: nx.MultiDiGraph) -> dict[int, dict[str, Any]]:

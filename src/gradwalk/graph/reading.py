@@ -10,6 +10,7 @@ What looking copies is bounded by `PART` numbers at a time, whatever the tensor'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
@@ -106,6 +107,20 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and not tensor._is_zerotensor()
         and why_unreadable(tensor) is None
     )
+
+
+def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+    """What tells, while both live, that two tensors show the same numbers.
+
+    None for a tensor of a kind that nothing tells it of.
+    """
+    try:
+        if type(tensor) not in _PLAIN or tensor.is_quantized or not is_plain(tensor):
+            return None
+        place = tensor.data_ptr(), tensor._version, tensor.dtype, tensor.device
+        return *place, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg()
+    except Exception:  # wrapped by torch.func, of an inference mode
+        return None
 
 
 def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:

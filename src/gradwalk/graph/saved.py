@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 from ..wire import SavedModel
 from .nodes import keeps_tensors, node_class, saved_names
 from .reading import first_line
-from .summary import json_number, summarise
+from .summary import Summarise, json_number, summarise
 
 _FREED = (
     "Freed by the last backward: torch drops what a node saved as soon as its backward has run, "
@@ -52,11 +52,12 @@ class Saved:
     changed: bool = False
 
 
-def read_saved(node: Node) -> Iterator[Saved]:
+def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
     """What ``node`` keeps for backward, tensors first.
 
     Args:
         node: An autograd node, of torch's own or of an ``autograd.Function``.
+        names: The names to read of a node of torch's own, the others being left out; None for all.
 
     Yields:
         One entry per saved tensor or value; operands that were not needed are left out.
@@ -65,6 +66,8 @@ def read_saved(node: Node) -> Iterator[Saved]:
         yield from _of_function(node)
     else:
         for name in saved_names(type(node)):
+            if names is not None and name not in names:
+                continue
             yield from _of_attribute(node, name)
 
 
@@ -95,10 +98,12 @@ def packed_value(node: Node, name: str) -> Any:
     return getattr(node, f"_raw_saved_{name}", None)
 
 
-def saved_models(node: Node, most: int) -> tuple[list[SavedModel], int]:
+def saved_models(
+    node: Node, most: int, summarised: Summarise = summarise
+) -> tuple[list[SavedModel], int]:
     """The first of what `read_saved` gives, as plain JSON values, and how many there are."""
     saved = read_saved(node)
-    listed = [_model(each) for each in islice(saved, most)]
+    listed = [_model(each, summarised) for each in islice(saved, most)]
     return listed, len(listed) + sum(1 for _ in saved)
 
 
@@ -166,11 +171,11 @@ def _is_tensor(saved: Saved) -> bool:
     return isinstance(saved.value, torch.Tensor)
 
 
-def _model(saved: Saved) -> SavedModel:
+def _model(saved: Saved, summarised: Summarise) -> SavedModel:
     tensor = _is_tensor(saved)
     return {
         "name": saved.name,
-        "summary": summarise(saved.value) if tensor else None,
+        "summary": summarised(saved.value) if tensor else None,
         "scalar": None if tensor else _plain(saved.value),
         "freed": saved.freed,
         "note": saved.note,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import networkx as nx
@@ -61,6 +62,33 @@ _SIGNS = {
     "sigmoid": "σ",
 }
 
+_LONG = {
+    "binarycrossentropywithlogits": "BCE logits",
+    "binarycrossentropy": "BCE",
+    "kldiv": "KL div",
+    "smoothl1loss": "smooth l1",
+    "huberloss": "huber",
+    "softmarginloss": "soft margin",
+    "multimarginloss": "multi margin",
+    "multilabelmarginloss": "multi margin",
+    "scaleddotproductattention": "attention",
+    "scaleddotproductattentionmath": "attention",
+    "scaleddotproductfusedattentionoverrideable": "attention",
+    "upsamplenearest2d": "upsample",
+    "upsamplebilinear2d": "upsample",
+    "nativelayernormbackward": "layer norm ∂",
+    "transformerencoderlayerfwd": "encoder",
+    "embeddingbag": "embed bag",
+    "linalgvectornorm": "norm",
+    "linalgsolveex": "solve",
+    "linalginvex": "inverse",
+    "logsumexp": "log Σ exp",
+}
+"""Signs of operations whose names are longer than a card is wide."""
+
+_OPERATORS = {"+", "−", "×", "÷", "( ) −"}
+"""Those of two operands, one of which may be written into the sign."""
+
 _BACKWARD = re.compile(r"Backward\d*$")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -85,30 +113,126 @@ def sign_of(op: str) -> str:
         words = op.split(".")[1].strip("_").split("_")
     else:
         words = [word.lower() for word in _WORDS.findall(_BACKWARD.sub("", op))]
-    return _SIGNS.get("".join(words)) or " ".join(words) or op
+    joined = "".join(words)
+    return _SIGNS.get(joined) or _LONG.get(joined) or " ".join(words) or op
 
 
-def sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None = None) -> str | None:
-    """The sign of a node of a graph.
+def board_signs(
+    graph: nx.MultiDiGraph, behind: Sequence[Node] = ()
+) -> tuple[list[str | None], dict[int, int]]:
+    """The signs of the nodes of a graph.
 
     Args:
-        graph: What `gradwalk.capture` gave.
-        node: A node of it.
-        behind: The autograd node behind it, where there is one.
+        graph: What `gradwalk.capture` gave, with constants where they are known.
+        behind: The autograd nodes behind its first nodes, where there are any.
 
     Returns:
-        Its sign, with the exponent of a power and the size of a kernel; None for what is no
-        operation.
+        By node its sign, with the exponent of a power, the window of a convolution or a pooling
+        (its size, and its step where that is not 1: "max pool 3×3 /2") and an operand that is a
+        number nobody named, "× 2"; None for what is no operation. Then, by the constant that is
+        said so, the node whose sign says it.
+
+    Example::
+
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> import torch
+        >>> y = torch.tensor(3.0, requires_grad=True) ** 2
+        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
+        >>> board_signs(captured.graph, captured.nodes)
+        (['( )²', None], {})
     """
+    signs: list[str | None] = []
+    said: dict[int, int] = {}
+    for node in graph:
+        own = behind[node] if node < len(behind) else None
+        sign, constant = _sign_at(graph, node, own)
+        signs.append(sign)
+        if constant is not None:
+            said[constant] = node
+    return signs, said
+
+
+def _sign_at(
+    graph: nx.MultiDiGraph, node: int, behind: Node | None
+) -> tuple[str | None, int | None]:
+    """The sign of a node, and the constant that it says."""
     data = graph.nodes[node]
     if data["kind"] != "op":
-        return None
+        return None, None
     sign = sign_of(data["op"])
-    if sign == "( )ⁿ" and behind is not None:
-        return _power(getattr(behind, "_saved_exponent", None)) or sign
     if sign == "conv":
-        return f"{sign}{_kernel(graph, node)}"
-    return sign
+        kernel = _kernel(graph, node)
+        return (f"{sign}{kernel}{_step(behind)}" if kernel else sign), None
+    if sign in ("max pool", "avg pool"):
+        return f"{sign}{_window(behind)}", None
+    if graph.graph.get("static", False):
+        return sign, None
+    if sign == "( )ⁿ":
+        return _power_at(graph, node, behind)
+    if sign not in _OPERATORS or not _is_plain(behind):
+        return sign, None
+    found = _literal(graph, node)
+    if found is None:
+        return sign, None
+    constant, number, is_first = found
+    if sign == "( ) −":  # the operand after the sign is the one with a gradient
+        return f"{number} −", constant
+    return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
+
+
+def _is_plain(behind: Node | None) -> bool:
+    """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
+    alpha = getattr(behind, "_saved_alpha", 1)
+    return alpha == 1 and getattr(behind, "_saved_rounding_mode", None) is None
+
+
+def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
+    """The constant of one number that only this operation takes and that has no name.
+
+    Returns:
+        It, the number as it is written, and whether it is the first operand.
+    """
+    edges = [each for each in graph.out_edges(node, data=True) if each[2].get("kind") == "constant"]
+    if len(edges) != 1:
+        return None
+    (_, target, edge) = edges[0]
+    data = graph.nodes[target]
+    number = _number(data)
+    if number is None or data["name"] is not None or graph.in_degree(target) != 1:
+        return None
+    is_first = edge["input_nr"] == 0 if edge["input_nr"] is not None else edge["argument"] == "self"
+    return target, number, is_first
+
+
+def _number(data: dict[str, Any]) -> str | None:
+    """The number that a constant holds, as it is written on a board; None for anything else."""
+    text = data.get("value")
+    if data["kind"] != "constant" or text is None or any(size != 1 for size in data["shape"]):
+        return None
+    return str(text).strip("[]").replace("-", "−")
+
+
+def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
+    """The sign of a power, and the constant in it: an exponent, or a base."""
+    found = _literal(graph, node)
+    if found is not None:
+        constant, number, is_first = found
+        if is_first:
+            return f"{number}^( )", constant
+        try:
+            return _power(float(number.replace("−", "-"))) or "( )ⁿ", constant
+        except ValueError:
+            return "( )ⁿ", None
+    # Where the base or the exponent is a tensor, it is known as an operand, or not at all.
+    op = graph.nodes[node]["op"]
+    if op == "PowBackward2":
+        base = getattr(behind, "_saved_self", None)
+        is_real = isinstance(base, (int, float)) and not isinstance(base, bool)
+        return (f"{base:.4g}^( )".replace("-", "−") if is_real else "( )ⁿ"), None
+    exponent = getattr(behind, "_saved_exponent", None) if op == "PowBackward0" else None
+    return _power(exponent) or "( )ⁿ", None
 
 
 def _power(exponent: Any) -> str | None:
@@ -117,7 +241,7 @@ def _power(exponent: Any) -> str | None:
         return None
     if exponent == int(exponent):
         return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
-    return "√( )" if exponent == 0.5 else f"( )^{exponent:.4g}"
+    return "√( )" if exponent == 0.5 else f"( )^{exponent:.4g}".replace("-", "−")
 
 
 def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
@@ -127,3 +251,26 @@ def _kernel(graph: nx.MultiDiGraph, node: int) -> str:
         if argument == "weight" and shape is not None and len(shape) > 2:
             return f"{len(shape) - 2}d {'×'.join(map(str, shape[2:]))}"
     return ""
+
+
+def _window(behind: Node | None) -> str:
+    """How large the window of a pooling is, and its step: " 3×3 /2"."""
+    size = _sizes(behind, "kernel_size")
+    return f" {'×'.join(map(str, size))}{_step(behind)}" if size else ""
+
+
+def _step(behind: Node | None) -> str:
+    """The step of a window, " /2", where it is not 1; of a transposed convolution " ↑2"."""
+    # A pooling without a step goes on by the size of its window.
+    step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
+    if all(size == 1 for size in step):
+        return ""
+    arrow = "↑" if getattr(behind, "_saved_transposed", False) else "/"
+    alike = step[:1] if len(set(step)) == 1 else step
+    return f" {arrow}{'×'.join(map(str, alike))}"
+
+
+def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
+    """Sizes that a node keeps, one per dimension; none where it keeps none."""
+    found = getattr(behind, f"_saved_{name}", ())
+    return tuple(found) if isinstance(found, (tuple, list)) else ()

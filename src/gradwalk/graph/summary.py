@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -20,11 +21,14 @@ from .reading import (
     first_line,
     overlaps_too_much,
     parts,
+    same_numbers,
     why_unreadable,
     zeros_like,
 )
 
 MOST_VALUES = 64
+
+_MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
 
 _LARGEST_UNPACKED = 16 * PART  # quantised numbers that are written out to be looked at
 
@@ -65,6 +69,44 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
         except Exception as error:  # any backend may refuse any operation; the panel must open
             summary["note"] = f"Not all of it can be read here; torch says: {first_line(error)}"
     return summary
+
+
+Summarise = Callable[[torch.Tensor], TensorSummary]
+"""`summarise`, or `Summaries.of`, which does the same."""
+
+
+class Summaries:
+    """`summarise` for someone who looks at many tensors: of those in one memory at one time, once.
+
+    What it remembers it holds, so that its memory stays its own: to be dropped when all is looked
+    at.
+
+    Example::
+
+        >>> summaries = Summaries()
+        >>> x = torch.ones(2)
+        >>> summaries.of(x)["norm"] == summaries.of(x.detach())["norm"] == summarise(x)["norm"]
+        True
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[torch.Tensor, TensorSummary]] = {}
+        self._bytes_left = _MOST_HELD
+
+    def of(self, tensor: torch.Tensor) -> TensorSummary:
+        """The summary of a tensor, which may be changed."""
+        key = same_numbers(tensor)
+        known = self._known.get(key)
+        if known is None:
+            found = summarise(tensor)
+            if key is None:
+                return found
+            size = tensor.untyped_storage().nbytes()
+            if size > self._bytes_left:
+                return found
+            self._bytes_left -= size
+            known = self._known[key] = tensor, found
+        return known[1].copy()
 
 
 def without_values(tensor: torch.Tensor) -> TensorSummary:
@@ -213,23 +255,31 @@ def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[l
     """
     if tensor.numel() <= most:
         return tensor, None
-    # Shrink the longest dimension until the rest fits: small dimensions stay whole.
-    counts = list(tensor.shape)
-    while math.prod(counts) > most:
-        longest = max(range(len(counts)), key=counts.__getitem__)
-        others = math.prod(counts) // counts[longest]
-        second = max((c for i, c in enumerate(counts) if i != longest), default=1)
-        counts[longest] = max(1, min(counts[longest] - 1, max(most // others, second)))
-    indices = []
-    for size, count in zip(tensor.shape, counts, strict=True):
-        step = (size - 1) / (count - 1) if count > 1 else 0.0
-        indices.append([round(i * step) for i in range(count)])
+    indices = _spread(tuple(tensor.shape), most)
     after = range(tensor.dim() - 1, -1, -1)
     at = [
         torch.tensor(picked, device=tensor.device).view(-1, *[1] * dims)
         for picked, dims in zip(indices, after, strict=True)
     ]
-    return tensor[tuple(at)], indices
+    return tensor[tuple(at)], [list(picked) for picked in indices]
+
+
+@functools.lru_cache(1024)
+def _spread(shape: tuple[int, ...], most: int) -> tuple[tuple[int, ...], ...]:
+    """The positions of at most ``most`` values of a larger tensor, along each dimension."""
+    # Shrink the longest dimension until the rest fits: small dimensions stay whole.
+    counts = list(shape)
+    while math.prod(counts) > most:
+        longest = max(range(len(counts)), key=counts.__getitem__)
+        others = math.prod(counts) // counts[longest]
+        second = max((c for i, c in enumerate(counts) if i != longest), default=1)
+        counts[longest] = max(1, min(counts[longest] - 1, max(most // others, second)))
+    return tuple(map(_evenly, shape, counts))
+
+
+def _evenly(size: int, count: int) -> tuple[int, ...]:
+    step = (size - 1) / (count - 1) if count > 1 else 0.0
+    return tuple(round(i * step) for i in range(count))
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
@@ -295,15 +345,17 @@ class _Part:
     """Statistics of a part of a tensor, left on its device."""
 
     def __init__(self, numbers: torch.Tensor) -> None:
-        self.counts = torch.stack(
-            [numbers.isnan().sum(), numbers.isinf().sum(), (numbers == 0).sum()]
-        )
         ordered = not numbers.is_complex() and numbers.dtype != torch.bool
         self.ends = torch.stack(numbers.aminmax()) if ordered and numbers.numel() else None
         if not (numbers.is_floating_point() or numbers.is_complex()):
             numbers = numbers.to(torch.float64)
         self.norm = torch.linalg.vector_norm(numbers)
         self.total = numbers.sum()
+        zeros = numbers.numel() - numbers.count_nonzero()
+        if numbers.device.type == "cpu" and self.norm.isfinite():  # elsewhere it would have to wait
+            self.counts = torch.stack([torch.zeros_like(zeros), torch.zeros_like(zeros), zeros])
+        else:
+            self.counts = torch.stack([numbers.isnan().sum(), numbers.isinf().sum(), zeros])
 
 
 def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:

@@ -33,6 +33,9 @@ def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
             f"{name} needs no grad: a constant for backward. That is inferred from what the "
             "operation saved; run the forward pass under gradwalk.watch() to see where it was made."
         )
+    origin = constant.origin if constant is not None else None
+    if constant is not None and constant.tensor is None and origin and origin.where is None:
+        return f"{data['value'] or name} is a number in the program: a constant for backward."
     made = "the program made it" if constant is not None and constant.origin else "it came in"
     return (
         f"{name} needs no grad: a constant for backward. No gradient is computed for it, because "

@@ -11,18 +11,17 @@ from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
-from ..backward.run import Step
+from ..backward.run import Run, Step
 from ..backward.steps import Contribution, contributions, seeds
 from ..derivatives.chain import chain_model
 from ..derivatives.evaluation import fill_in
 from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
 from ..graph.adjacency import predecessors
-from ..graph.guarded import Guarded
 from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
-from ..graph.summary import summarise
+from ..graph.summary import Summarise, summarise
 from ..graph.words import label
 from ..reasons import why
 from ..reasons.loss_graph import graph_of
@@ -45,6 +44,7 @@ from .extra_details import (
     undrawn_inputs,
     watched_details,
 )
+from .looking import Looking
 from .value import value_model, why_unknown
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook
 
 
 def details(
-    captured: Annotated,
+    looking: Looking,
     node_id: int,
     recording: RecordedPass | None,
     drawn: Values | None = None,
@@ -63,10 +63,9 @@ def details(
     """Describe one node.
 
     Args:
-        captured: The graph, and the autograd nodes and tensors behind it.
-        node_id: Which node of it.
-        recording: The backward pass that is shown, and where its cursor stands; None before the
-            first.
+        looking: At the graph, and at the pass that is shown.
+        node_id: Which node of the graph.
+        recording: That pass, and where its cursor stands; None before the first.
         drawn: The numbers that the picture shows as its value; None for none.
 
     Returns:
@@ -74,8 +73,9 @@ def details(
         are of the pass that is shown, at the cursor. Where one is None, ``grad_note`` has a
         sentence why. A part that cannot be worked out is empty, and ``failed`` says why.
     """
+    captured, summarised = looking.captured, looking.summaries.of
     if node_id >= len(captured.nodes):
-        return extra_details(captured, node_id, drawn)
+        return extra_details(captured, node_id, drawn, summarised)
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
@@ -85,13 +85,24 @@ def details(
     inputs, input_count = inputs_of(graph, node_id)
     outputs, output_count = outputs_of(graph, node_id)
     consumers, consumer_count = consumers_of(graph, node_id)
-    parts = Guarded()
-    value = parts.build("value", lambda: value_model(captured, node_id, drawn), None)
-    stored = parts.build("grad", lambda: _stored(tensor), None)
-    grad_output = parts.build("grad_output", lambda: _arrived(graph, recording, step), None)
-    grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs), None)
+    parts = looking.parts_of(node_id)
+    value = parts.build("value", lambda: value_model(captured, node_id, drawn, summarised), None)
+    stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
+    grad_output, grad_input = None, None
+    if run is not None and step is not None:
+        grad_output = parts.build(
+            "grad_output", lambda: _arrived(graph, run, step, summarised), None
+        )
+        grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs, summarised), None)
     nothing: tuple[list[SavedModel], int] = ([], 0)
-    saved, saved_count = parts.build("saved", lambda: saved_models(node, MOST_LISTED), nothing)
+    saved, saved_count = parts.build(
+        "saved", lambda: saved_models(node, MOST_LISTED, summarised), nothing
+    )
+    shares = None
+    if run is not None:
+        shares = parts.build(
+            "contributions", lambda: _contributions(graph, run, node_id, summarised), None
+        )
     undrawn = undrawn_inputs(captured, node_id)
     watched = watched_details(captured, node_id)
     return {
@@ -131,13 +142,13 @@ def details(
             or (None if grad_input else why.nothing_passed_on(data, run, state)),
         },
         "state": state,
-        "contributions": parts.build(
-            "contributions", lambda: _contributions(graph, recording, node_id), None
-        ),
+        "contributions": _by_now(shares, recording),
         "contribution_count": _arrivals_by_now(graph, recording, node_id),
-        "formula": parts.build("formula", lambda: _formulas(node, step, inputs), []),
+        "formula": parts.build(
+            "formula", lambda: _formulas(node, step, inputs), [], filled=step is not None
+        ),
         "chain": parts.build(
-            "chain", lambda: None if leaf is None else chain_model(captured, node_id, run), None
+            "chain", lambda: None if leaf is None else chain_model(looking.along, node_id), None
         ),
         **watched,
         "constants": watched["constants"][:MOST_LISTED],
@@ -146,21 +157,23 @@ def details(
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
             None,
         ),
-        "failed": parts.failed,
+        "failed": list(parts.failed),
     }
 
 
-def _stored(tensor: torch.Tensor | None) -> TensorSummary | None:
+def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary | None:
     """What a tensor's ``.grad`` holds."""
     keeps = tensor is not None and (tensor.is_leaf or tensor.retains_grad)
     grad = tensor.grad if tensor is not None and keeps else None
-    return None if grad is None else summarise(grad)
+    return None if grad is None else summarised(grad)
 
 
-def _passed_on(step: Step | None, inputs: list[InputModel]) -> list[TensorSummary | None] | None:
-    if step is None or not inputs:
+def _passed_on(
+    step: Step, inputs: list[InputModel], summarised: Summarise
+) -> list[TensorSummary | None] | None:
+    if not inputs:
         return None
-    return [_summary(step.grad_inputs[edge["input_nr"]]) for edge in inputs]
+    return [_summary(step.grad_inputs[edge["input_nr"]], summarised) for edge in inputs]
 
 
 def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str:
@@ -176,17 +189,15 @@ def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, St
 
 
 def _arrived(
-    graph: nx.MultiDiGraph, recording: RecordedPass | None, step: Step | None
+    graph: nx.MultiDiGraph, run: Run, step: Step, summarised: Summarise
 ) -> list[TensorSummary | None] | None:
     """What came into a node; where a hook has changed what had arrived, it says so."""
-    if recording is None or step is None:
-        return None
-    found = [_summary(kept) for kept in step.grad_outputs[:MOST_LISTED]]
+    found = [_summary(kept, summarised) for kept in step.grad_outputs[:MOST_LISTED]]
     if graph.in_degree(step.node) > _MOST_ADDED:
         return found
     sums = {
         share.output_nr: share.total
-        for share in contributions(graph, recording.run, step.node, _LARGEST_ADDED)
+        for share in contributions(graph, run, step.node, _LARGEST_ADDED)
         if share.output_nr < len(found)
     }
     for nr, total in sums.items():
@@ -202,6 +213,8 @@ def _arrived(
 
 
 def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
+    if total is came:
+        return True
     try:  # loosely: devices may add up in another order than we do
         return torch.allclose(total, came, rtol=1e-3, atol=0, equal_nan=True)
     except (RuntimeError, NotImplementedError):  # sparse and other layouts
@@ -209,11 +222,9 @@ def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
 
 
 def _contributions(
-    graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int
+    graph: nx.MultiDiGraph, run: Run, node: int, summarised: Summarise
 ) -> list[ContributionModel] | None:
-    """What has arrived at a node by now, in the order in which the engine adds it up."""
-    if recording is None:
-        return None
+    """What arrives at a node, in the order in which the engine adds it up."""
     return [
         {
             "step": share.step,
@@ -226,12 +237,27 @@ def _contributions(
             "input_nr": share.input_nr,
             "argument": _argument(graph, share, node),
             "output_nr": share.output_nr,
-            "grad": None if share.grad is None else summarise(share.grad),
-            "total": None if share.total is None else summarise(share.total),
+            "grad": None if share.grad is None else summarised(share.grad),
+            "total": _total(share, summarised),
         }
-        for share in islice(contributions(graph, recording.run, node, _LARGEST_ADDED), MOST_LISTED)
-        if share.step <= recording.cursor
+        for share in islice(contributions(graph, run, node, _LARGEST_ADDED), MOST_LISTED)
     ]
+
+
+def _total(share: Contribution, summarised: Summarise) -> TensorSummary | None:
+    if share.total is None:
+        return None
+    # A sum was made to be looked at: nobody shall hold it.
+    return summarised(share.total) if share.total is share.grad else summarise(share.total)
+
+
+def _by_now(
+    shares: list[ContributionModel] | None, recording: RecordedPass | None
+) -> list[ContributionModel] | None:
+    """Those shares that have arrived when the cursor stands where it does."""
+    if shares is None or recording is None:
+        return None
+    return [share for share in shares if share["step"] <= recording.cursor]
 
 
 def _arrivals_by_now(graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int) -> int:
@@ -274,8 +300,8 @@ def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
     return None
 
 
-def _summary(kept: Kept | None) -> TensorSummary | None:
-    return None if kept is None else kept.summarise()
+def _summary(kept: Kept | None, summarised: Summarise) -> TensorSummary | None:
+    return None if kept is None else kept.summarise(summarised)
 
 
 def _forward(node: Node, op: str) -> str | None:

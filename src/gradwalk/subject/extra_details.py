@@ -9,6 +9,7 @@ from ..forward.annotations import Annotation
 from ..forward.cuts import Cut
 from ..forward.source_line import SourceLine, shown_file
 from ..forward.values import ITSELF
+from ..graph.summary import Summarise, summarise
 from ..graph.words import label
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
 from ..wire import (
@@ -63,13 +64,19 @@ def undrawn_inputs(captured: Annotated, node: int) -> list[NoGradInput]:
     return [each for each in inputs if each["input_nr"] not in drawn]
 
 
-def extra_details(captured: Annotated, node: int, drawn: Values | None = None) -> DetailsModel:
+def extra_details(
+    captured: Annotated,
+    node: int,
+    drawn: Values | None = None,
+    summarised: Summarise = summarise,
+) -> DetailsModel:
     """Describe a node that is no autograd node.
 
     Args:
         captured: A graph with annotations.
         node: The id of a constant, a cut or an outside tensor of it.
         drawn: The numbers that the picture shows of it.
+        summarised: Summarises tensors.
 
     Returns:
         The contents of the panel.
@@ -80,7 +87,7 @@ def extra_details(captured: Annotated, node: int, drawn: Values | None = None) -
     return {
         **blank_details(graph, node, _about(graph, node, extra), no_flow(graph.nodes[node])),
         "consumers": _takers(graph, node)[:MOST_LISTED],
-        "value": None if tensor is None else with_origin(tensor, ITSELF, drawn),
+        "value": None if tensor is None else with_origin(tensor, ITSELF, drawn, summarised),
         "state": "not reached",
         "source": line_model(origin.where) if origin is not None else None,
         "inferred": extra.inferred,

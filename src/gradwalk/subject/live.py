@@ -28,7 +28,6 @@ from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
-from ..graph.signs import sign_at
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
@@ -45,9 +44,10 @@ from ..wire import (
 )
 from .blank import blank_details
 from .details import details
+from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
-from .stored import Stored
+from .stored import Since, Stored
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -93,6 +93,7 @@ class Live:
         self._run: tuple[RecordedPass | None, RunModel | None] = None, None
         self._told_compiled = False
         self._stored = Stored(captured)
+        self._since = Since()
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -120,9 +121,8 @@ class Live:
         """What is drawn."""
         modules = modules_model(self._classes)
         nodes = self.captured.nodes
-        signs = [sign_at(self.graph, i, node) for i, node in enumerate(nodes)]
         return graph_model(
-            self.drawn, self._inferred, modules, self._values, signs, boxes=self._boxes
+            self.drawn, self._inferred, modules, self._values, nodes, boxes=self._boxes
         )
 
     @functools.cached_property
@@ -154,7 +154,17 @@ class Live:
             if shown is not None and model and not model["grads"] and shown.run is self._seen:
                 model["grads"] = self._stored.grown()
             self._run = shown, model
-        return self._run[1]
+        model = self._run[1]
+        return model and self._since.told(model, self._touched())
+
+    def _touched(self) -> dict[int, torch.Tensor | None]:
+        """The ``.grad`` of the leaves of which something has changed it since the pass."""
+        own = self.grads
+        if own is None:
+            shown = self.recording
+            return self._stored.touched() if shown and shown.run is self._seen else {}
+        tensors = {timeline.node: timeline.tensor() for timeline in own.touched()}
+        return {node: None if one is None else one.grad for node, one in tensors.items()}
 
     @property
     def cursor(self) -> int:
@@ -289,13 +299,21 @@ class Live:
         shown = self.recording
         return replayed(self.graph, shown is not None, None if shown is None else shown.note)
 
-    @grad_mode_kept
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel shows of a node; where a part cannot be made, a sentence says so."""
+        return self.looking()(node, cursor)
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`; what several calls read is read once."""
+        run = None if self.recording is None else self.recording.run
+        return functools.partial(self._looked_at, Looking(self.captured, run))
+
+    @grad_mode_kept
+    def _looked_at(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
             try:
-                found = self._details(node, cursor)
+                found = self._details(looking, node, cursor)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
@@ -305,18 +323,20 @@ class Live:
             found["module"] = self.namespaces[node].replace("/", ".")
         return found
 
-    def _details(self, node: int, cursor: int | None) -> DetailsModel:
+    def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
-            return details(self.captured, node, self.recording, self._values.get(node))
+            return details(looking, node, self.recording, self._values.get(node))
         _ = self.recording.models  # worked out once, not for every cursor that is asked about
         elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
-        found = details(self.captured, node, elsewhere, self._values.get(node))
+        found = details(looking, node, elsewhere, self._values.get(node))
         if elsewhere.owned:
-            self._put_grad(node, elsewhere, found)
+            self._put_grad(looking, node, elsewhere, found)
         return found
 
-    def _put_grad(self, node: int, recording: RecordedPass, found: DetailsModel) -> None:
+    def _put_grad(
+        self, looking: Looking, node: int, recording: RecordedPass, found: DetailsModel
+    ) -> None:
         """Put in what ``.grad`` is at the cursor of a pass that moves it."""
         run = recording.run
         assert run.grads is not None
@@ -328,7 +348,7 @@ class Live:
             missing = moment.grad is None
             if missing != (tensor.grad is None):
                 found["explained"] = None  # it is about the `.grad` that is there now
-            found["grad"] = None if missing else as_kept(moment).summarise()
+            found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
             state = recording.state(node)
             found["grad_note"]["grad"] = (
                 why.no_grad(self.graph, node, tensor, run, state) if missing else None

@@ -12,7 +12,7 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import predecessors, successors
-from ..graph.signs import sign_at
+from ..graph.signs import board_signs
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
@@ -30,8 +30,9 @@ from ..wire import (
 
 if TYPE_CHECKING:
     import networkx as nx
+    from torch.autograd.graph import Node
 
-FEW = 4
+FEW = 6
 """So many numbers of a gradient still fit into a picture."""
 
 _Key = TypeVar("_Key")
@@ -42,7 +43,7 @@ def graph_model(
     namespaces: Mapping[int, str] | None = None,
     modules: ModulesModel | None = None,
     values: Mapping[int, Values] | None = None,
-    signs: Sequence[str | None] | None = None,
+    behind: Sequence[Node] = (),
     *,
     boxes: Mapping[int, str] | None = None,
 ) -> GraphModel:
@@ -53,8 +54,7 @@ def graph_model(
         namespaces: The modules of its nodes as far as they are inferred.
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
-        signs: What the operations are called on a board, by node; None for what their names alone
-            say.
+        behind: The autograd nodes behind its first nodes, where there are any.
         boxes: The boxes of operations outside of modules, instead of their namespaces.
 
     Returns:
@@ -64,12 +64,14 @@ def graph_model(
     inferred = namespaces or {}
     spaces = {**inferred, **(boxes or {})}
     known = values or {}
+    signs, said = board_signs(graph, behind)
     nodes: list[NodeModel] = [
         {
             "id": node,
             "kind": data["kind"],
             "op": data["op"],
-            "sign": signs[node] if signs and node < len(signs) else sign_at(graph, node),
+            "sign": signs[node],
+            "said_by": said.get(node),
             "label": label(data),
             "name": data["name"],
             "shape": None if data["shape"] is None else list(data["shape"]),
@@ -202,7 +204,8 @@ def run_model(recording: RecordedPass) -> RunModel:
             {"node": node, **few} for node, few in few_of(dict(_added_up(graph, run))).items()
         ],
         "grads": [
-            {"node": one.node, **held[i], "before": before.get(i)} for i, one in enumerate(grown)
+            {**held[i], "node": one.node, "before": before.get(i), "changed": False, "now": None}
+            for i, one in enumerate(grown)
         ],
         "marks": recording.marks,
     }
@@ -219,9 +222,14 @@ def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
         if len(edges) == 1:
             source, key = edges[0]
             passed = run.steps[source].grad_inputs[key] if source in run.steps else None
-            if passed is None or passed.tensor is None or passed.tensor is came.tensor:
+            # Without its values, a gradient kept twice is the same only if it is the same record.
+            if passed is None or passed is came or _is_same(passed, came):
                 continue
         yield node, came
+
+
+def _is_same(one: Kept, other: Kept) -> bool:
+    return one.tensor is not None and one.tensor is other.tensor
 
 
 def _changed(run: Run) -> Iterator[Timeline]:
@@ -254,7 +262,7 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
 
 
 def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
-    """The values of those gradients that have at most four, and the norm of each."""
+    """The values of those gradients that have at most six, and the norm of each."""
     found = zip(gradients.items(), norms(list(gradients.values())), strict=True)
     return {
         key: {"values": _values(kept), "norm": None if norm is None else json_number(norm)}
@@ -263,7 +271,7 @@ def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
 
 
 def _values(kept: Kept) -> Values | None:
-    """The numbers of a gradient that has at most four."""
+    """The numbers of a gradient that has at most six."""
     if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > FEW:
         return None
     return plain_values(kept.tensor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -117,6 +117,10 @@ class Opened(Still):
         if found is None:
             return undetailed(self.drawn, node)
         return details_at(found, self.cursor if cursor is None else cursor)
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`."""
+        return self.details
 
     def changes(self, node: int) -> list[int]:
         """Where a stage of them begins."""

@@ -7,16 +7,20 @@ was there before and right afterwards, because ``zero_grad()`` may come next.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 
+from ..backward.grads import is_small
 from ..backward.kept import Kept
 from ..backward.observe import weakly
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import leaf_tensor
-from ..wire import GrownModel
+from ..graph.tensors import version_of
+from ..wire import GrownModel, RunModel
 from .model import FEW, few_of
 
 _MOST = 1_000  # leaves that are
@@ -29,6 +33,7 @@ class Stored:
         self._captured = captured
         self._before: dict[int, torch.Tensor] = {}
         self._after: dict[int, torch.Tensor] = {}
+        self._held: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}  # right after it
         self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
@@ -59,6 +64,12 @@ class Stored:
         """A pass has ended."""
         self._before, self._began = self._began, {}
         self._after = self._copied()
+        self._held = {
+            node: (weakref.ref(grad), version_of(grad))
+            for node in self._after
+            if (leaf := leaf_tensor(self._captured.nodes[node])) is not None
+            and (grad := leaf.grad) is not None
+        }
         _call(self._ended())
 
     def grown(self) -> list[GrownModel]:
@@ -69,10 +80,22 @@ class Stored:
                 for grads in (self._before, self._after)
             )
         return [
-            {"node": node, **now, "before": before.get(node)}
-            for node, now in after.items()
-            if before.get(node) != now
+            {**held, "node": node, "before": before.get(node), "changed": False, "now": None}
+            for node, held in after.items()
+            if before.get(node) != held
         ]
+
+    def touched(self) -> dict[int, torch.Tensor | None]:
+        """What those hold now whose ``.grad`` something has changed since the last pass ended."""
+        found: dict[int, torch.Tensor | None] = {}
+        for node, (held, version) in self._held.items():
+            leaf = leaf_tensor(self._captured.nodes[node])
+            grad = None if leaf is None else leaf.grad
+            if grad is None or grad is not held() or version_of(grad) != version:
+                found[node] = grad
+            elif is_small(grad) and not _is_same(grad, self._after[node]):
+                found[node] = grad  # by way of .data, which counts for no change
+        return found
 
     def _copied(self) -> dict[int, torch.Tensor]:
         """The ``.grad`` of each small leaf that has one, on its device: nothing waits for it."""
@@ -83,6 +106,48 @@ class Stored:
                 if leaf is not None and leaf.grad is not None:
                     found[node] = leaf.grad.detach().clone()
         return found
+
+
+class Since:
+    """What ``.grad`` holds that something has changed since a pass, in the numbers of a run."""
+
+    def __init__(self) -> None:
+        self._told: tuple[RunModel | None, dict[int, Any], RunModel | None]
+        self._told = None, {}, None
+
+    def told(self, model: RunModel, touched: Mapping[int, torch.Tensor | None]) -> RunModel:
+        """A run with what was changed in it.
+
+        Args:
+            model: The run.
+            touched: What each ``.grad`` is now that was changed, by node.
+
+        Returns:
+            ``model`` itself where nothing was; the same object as long as nothing else is.
+        """
+        if not touched:
+            return model
+        with unseen(), torch.no_grad():
+            now = few_of({node: Kept(grad) for node, grad in touched.items() if grad is not None})
+        key = {node: now.get(node) for node in touched}
+        if self._told[0] is not model or self._told[1] != key or self._told[2] is None:
+            grads: list[GrownModel] = [
+                {**one, "changed": True, "now": now.get(one["node"])}
+                if one["node"] in touched
+                else one
+                for one in model["grads"]
+            ]
+            self._told = model, key, {**model, "grads": grads}
+        assert self._told[2] is not None
+        return self._told[2]
+
+
+def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    with unseen(), torch.no_grad():
+        try:
+            return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+        except (RuntimeError, NotImplementedError):  # sparse and other layouts
+            return True
 
 
 def _call(told: Callable[[], None] | None) -> None:

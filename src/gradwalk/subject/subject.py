@@ -131,6 +131,13 @@ class Subject(Protocol):
         """
         ...
 
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`, to be asked of many nodes: what they have in common is read once.
+
+        It holds what it has read, and does not see what changes meanwhile: it is for one call.
+        """
+        ...
+
     def changes(self, node: int) -> list[int]:
         """The cursors at which the details of a node may become others, 0 the first."""
         ...

@@ -8,7 +8,7 @@ import torch
 
 from ..forward.annotate import Annotated
 from ..forward.values import value_of
-from ..graph.summary import plain_values, summarise
+from ..graph.summary import Summarise, plain_values, summarise
 from ..graph.words import short_value
 from ..wire import ValueModel, Values
 
@@ -16,24 +16,29 @@ _DRAWN = "Read when this graph was captured."
 _CHANGED = "It has been changed since{then}."
 
 
-def value_model(captured: Annotated, node: int, drawn: Values | None) -> ValueModel | None:
+def value_model(
+    captured: Annotated, node: int, drawn: Values | None, summarised: Summarise = summarise
+) -> ValueModel | None:
     """The value of an autograd node.
 
     Args:
         captured: The graph.
         node: The id of an autograd node.
         drawn: The numbers that the picture shows of it; None for none.
+        summarised: Summarises tensors.
 
     Returns:
         Plain JSON values; None where the value is not known.
     """
     known = value_of(captured, node)
     if known is not None:
-        return with_origin(_tensor(captured, node, known.value), known.origin, drawn)
+        return with_origin(_tensor(captured, node, known.value), known.origin, drawn, summarised)
     return None if drawn is None else with_origin(_tensor(captured, node, drawn), _DRAWN, drawn)
 
 
-def with_origin(tensor: torch.Tensor, origin: str, drawn: Values | None) -> ValueModel:
+def with_origin(
+    tensor: torch.Tensor, origin: str, drawn: Values | None, summarised: Summarise = summarise
+) -> ValueModel:
     """The summary of a tensor that is a node's value.
 
     Args:
@@ -41,11 +46,12 @@ def with_origin(tensor: torch.Tensor, origin: str, drawn: Values | None) -> Valu
         origin: A sentence: where it is known from.
         drawn: The numbers that the picture shows: of when the operation ran where it was watched,
             else of when the graph was captured.
+        summarised: Summarises tensors.
 
     Returns:
         Plain JSON values, with a note where the two are not the same.
     """
-    summary = summarise(tensor)
+    summary = summarised(tensor)
     if drawn is not None and summary["note"] is None and plain_values(tensor) != drawn:
         shown = short_value(drawn)
         then = "" if shown is None else f"; the picture shows {shown}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -140,6 +140,10 @@ class Written(Still):
             "module": None if namespace is None else namespace.replace("/", "."),
             "inferred": False,
         }
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`."""
+        return self.details
 
     def changes(self, node: int) -> list[int]:  # noqa: ARG002
         """They are always the same."""

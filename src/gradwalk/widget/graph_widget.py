@@ -367,6 +367,10 @@ class GraphWidget(SteppingWidget[Subject]):
         is_new = subject.notice() or subject.recorded is not self._recorded
         if is_new:
             self._show_pass(subject)
+        elif subject.recorded is not None:
+            run = self._parts.build("what flowed", lambda: subject.run, self.run)
+            if run is not self.run:  # a .grad is not what the pass left in it any more
+                self.set_trait("run", run)
         transport = self._parts.build("transport", subject.transport, self.transport)
         self.set_trait("transport", transport)
         return is_new

@@ -63,6 +63,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     direction = Direction("down").tag(sync=True)
     constants = traitlets.Bool(True).tag(sync=True)
     _fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
+    _anywidget_id = traitlets.Unicode().tag(sync=True)
 
     steps: Any
 
@@ -193,6 +194,23 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         declared_by = getattr(handler, "this_class", None)
         if declared_by is None or not issubclass(SteppingWidget, declared_by):
             self._observed = True
+
+    @traitlets.default("_anywidget_id")
+    def _class_id(self) -> str:
+        return f"{type(self).__module__}.{type(self).__name__}"
+
+    def add_traits(self, **traits: Any) -> None:
+        """Add traits to this widget alone (for traitlets).
+
+        anywidget does so for its id, which is declared here: each widget would get a class of its
+        own, which takes longer than capturing a graph.
+
+        Args:
+            **traits: By name. Those that the class has are left out.
+        """
+        new = {name: trait for name, trait in traits.items() if not self.has_trait(name)}
+        if new:
+            super().add_traits(**new)
 
     if hasattr(anywidget.AnyWidget, "_ipython_display_"):
 

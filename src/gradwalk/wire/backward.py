@@ -46,7 +46,7 @@ class SeedModel(TypedDict):
 
 
 class FewModel(TypedDict):
-    """A gradient in few numbers: its values if it has at most four, and its norm."""
+    """A gradient in few numbers: its values if it has at most six, and its norm."""
 
     values: Values | None
     norm: JsonNumber | None
@@ -58,6 +58,10 @@ class GrownModel(FewModel):
     node: AutogradNodeId
     before: FewModel | None
     """What it held before the pass; None when it was None."""
+    changed: bool
+    """Whether something else has changed it since, such as clipping or ``zero_grad()``."""
+    now: FewModel | None
+    """What it then holds now; None when it is None."""
 
 
 class ArrivedModel(TypedDict):
@@ -80,7 +84,7 @@ class RunModel(TypedDict):
     """What flowed in the backward pass whose steps are shown, in few numbers.
 
     ``edges``, ``values`` and ``norms`` are aligned: one entry per edge that carried a gradient.
-    ``values`` has the numbers of gradients of at most four, None of larger ones.
+    ``values`` has the numbers of gradients of at most six, None of larger ones.
     """
 
     run: Count
@@ -89,7 +93,7 @@ class RunModel(TypedDict):
     edges: list[GradientEdgePlace]
     """Places in ``edges`` of the graph."""
     values: list[Values | None]
-    """Numbers of gradients of at most four, None of larger ones."""
+    """Numbers of gradients of at most six, None of larger ones."""
     norms: list[JsonNumber | None]
     arrived: list[ArrivedModel]
     """Of nodes that several edges lead to, or at which a hook changed what had arrived."""

@@ -27,7 +27,10 @@ class NodeModel(TypedDict):
     """The class name torch gives the node, "MulBackward0"; "AccumulateGrad" for a leaf. Of a cut,
     how it was made, "x.detach()". User text."""
     sign: str | None
-    """What the operation is called on a board, "+", "x²", "conv2d 3×3"; None for what is none."""
+    """What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; None for what is
+    none."""
+    said_by: NodeId | None
+    """Of a constant that is one number and has no name, the operation whose sign says it."""
     label: str
     """What to write on the node: its name if it has one, else its op. User text."""
     name: str | None

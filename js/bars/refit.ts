@@ -1,0 +1,51 @@
+import type { Drawing } from "../interact/drawing";
+import { type Folder, MOST_AT_ONCE } from "../interact/folder";
+
+/** A place that is so many times as wide, or as narrow, is another place. */
+const MUCH = 1.3;
+/** Until nobody drags the edge of the page any more, ms. */
+const SETTLED_MS = 200;
+/** In a graph of more nodes than this it takes too long to find what fits again. */
+const MOST_NODES = 10 * MOST_AT_ONCE;
+
+/** Has a graph folded anew when its place has another width, as long as nobody has touched the folding or the camera. */
+export class Refit {
+  /** The width that the first picture was made for, px; 0 before the widget is on the page. */
+  private width = 0;
+  private timer = 0;
+
+  constructor(
+    private readonly drawing: Pick<Drawing, "isUntouched" | "isWhole">,
+    private readonly folder: Pick<Folder, "isUntouched" | "grouped">,
+    private readonly again: () => void,
+  ) {}
+
+  /** A first picture is made for a place of this width. */
+  madeFor(width: number): void {
+    this.width = width;
+  }
+
+  /** The place has this width now. A picture that was made before there was one is made at once, unless it is large. */
+  widthIs(width: number): void {
+    window.clearTimeout(this.timer);
+    const { width: before } = this;
+    if (width === 0) return;
+    if (before > 0 && Math.max(width / before, before / width) < MUCH) return;
+    const nodes = this.folder.grouped?.graph.nodes.length ?? 0;
+    if (before === 0 && nodes <= MOST_AT_ONCE) this.make(width);
+    else if (nodes <= MOST_NODES)
+      this.timer = window.setTimeout(() => this.make(width), SETTLED_MS);
+  }
+
+  stop(): void {
+    window.clearTimeout(this.timer);
+  }
+
+  private make(width: number): void {
+    const { drawing, folder } = this;
+    const isSeen = this.width > 0;
+    this.width = width;
+    if (!folder.isUntouched) return;
+    if (!isSeen || drawing.isUntouched || drawing.isWhole) this.again();
+  }
+}

@@ -1,0 +1,85 @@
+import { openPaths } from "../fold/folding";
+import { groupTitle } from "../scene/box_words";
+import { boxAround } from "../scene/find";
+import type { SceneNode } from "../scene/scene";
+import { isWhole } from "../scene/views";
+import type { Drawing } from "./drawing";
+import type { Folder } from "./folder";
+
+/** A box that was gone into. */
+interface Inside {
+  path: string;
+  /** The scale that it was seen at from outside; null where all of the picture was seen. */
+  scale: number | null;
+}
+
+interface WayEvents {
+  /** A box is about to be gone into. */
+  entering(): void;
+  /** One is in other boxes than before: their titles, the outermost first. */
+  moved(titles: readonly string[]): void;
+}
+
+/** The way into boxes and back out of them, with the camera. */
+export class Way {
+  private boxes: Inside[] = [];
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly folder: Folder,
+    private readonly events: WayEvents,
+  ) {}
+
+  get isInside(): boolean {
+    return this.boxes.length > 0;
+  }
+
+  /** Opens a closed box and goes into it; a block of a strip opens in a lens, beside all that was seen. */
+  enter(node: SceneNode): void {
+    const { drawing, folder, boxes } = this;
+    const { scene, view, stage } = drawing;
+    if (!node.group || !scene) return;
+    if (node.bar || node.gate) {
+      folder.open(node);
+      return;
+    }
+    const [path] = node.group.paths;
+    this.events.entering();
+    const scale = isWhole(scene, view, stage) ? null : view.k;
+    this.boxes = [...boxes, { path, scale }];
+    folder.open(node, "into");
+    this.tell();
+  }
+
+  /** Goes back out of all boxes but the first so many, which closes those; false if one is in no more of them. */
+  leave(depth = this.boxes.length - 1): boolean {
+    const { drawing, folder, boxes } = this;
+    const [left] = boxes.slice(Math.max(0, depth));
+    if (!left) return false;
+    this.boxes = boxes.slice(0, depth);
+    const around = this.boxes.at(-1)?.path ?? null;
+    folder.leave(left.path, (scene, members) => {
+      const frame = scene.frames.find(({ path }) => path === around);
+      const box = boxAround(scene, left.path, members);
+      if (frame) drawing.lookAt(frame, "into");
+      else if (left.scale === null || !box) drawing.fit();
+      else drawing.lookAt(box, left.scale);
+    });
+    this.tell();
+    return true;
+  }
+
+  /** Another picture is drawn: forgets the boxes that are not open in it. */
+  update(): void {
+    const { folding } = this.folder;
+    const open = folding && openPaths(folding);
+    const closed = this.boxes.findIndex(({ path }) => !open?.has(path));
+    if (closed < 0) return;
+    this.boxes = this.boxes.slice(0, closed);
+    this.tell();
+  }
+
+  private tell(): void {
+    this.events.moved(this.boxes.map(({ path }) => groupTitle(path)));
+  }
+}

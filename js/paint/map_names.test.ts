@@ -1,0 +1,62 @@
+import { expect, it } from "vitest";
+import { transformer } from "../demo/deep_models";
+import { MODELS } from "../demo/models";
+import { foldedScene } from "../fold/folded_scene";
+import { firstFolding, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
+import { boxOf } from "../scene/find";
+import { overlap } from "../scene/grid";
+import type { Scene } from "../scene/scene";
+import { sceneOf } from "../testing/scenes";
+import { estimate } from "../text/measure";
+import { headBox, headsIn } from "./frame_layer";
+import { mapScale } from "./level_of_detail";
+import { mapName } from "./map_names";
+
+const EVERYWHERE = { left: -1e6, top: -1e6, right: 1e6, bottom: 1e6 };
+const SCALES = [0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01];
+
+function* scenes(): Generator<Scene> {
+  const grouped = groupedGraph(transformer(3));
+  for (const depth of [1, 2, 3]) {
+    const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
+    yield foldedScene(grouped, folding, "left", estimate);
+  }
+  for (const make of Object.values(MODELS)) yield sceneOf(make());
+}
+
+it("writes no name that does not lie within its own box, at 11 px", () => {
+  let written = 0;
+  for (const scene of scenes()) {
+    for (const scale of SCALES.filter((one) => one < mapScale(scene))) {
+      for (const node of scene.nodes) {
+        const name = mapName(node, scale);
+        if (name === "") continue;
+        written++;
+        expect(node.shape.texts.some(({ text }) => text.startsWith(name[0]))).toBe(true);
+        expect((estimate(name, "title") * 11) / 13).toBeLessThanOrEqual(node.shape.width * scale);
+        expect(12).toBeLessThan(node.shape.height * scale);
+      }
+    }
+  }
+  expect(written).toBeGreaterThan(100);
+});
+
+it("leaves out a box's title that would lie on a node", () => {
+  for (const scene of scenes()) {
+    for (const scale of SCALES) {
+      for (const head of headsIn(scene, EVERYWHERE, scale)) {
+        const place = headBox(head, scale);
+        const covered = scene.nodes.filter((node) => overlap(boxOf(node), place));
+        expect(covered.map(({ id }) => `${head.path} lies on ${id} at ${scale}`)).toEqual([]);
+      }
+    }
+  }
+});
+
+it("reads boards from nearer than pictures of boxes, and names only what is not read", () => {
+  const board = sceneOf(MODELS["h = w * x + b"]());
+  const [boxes] = scenes();
+  expect(mapScale(board)).toBeLessThan(0.55);
+  expect(mapScale(boxes)).toBeGreaterThan(0.55);
+});

@@ -1,0 +1,32 @@
+import type { GraphModel } from "../wire";
+import type { Plan } from "./plan";
+
+/** A plan without the frames around a single operation: it is a plain node then, called by its module. */
+export function boardPlan(graph: GraphModel, plan: Plan): Plan {
+  const { nodes, frames } = plan;
+  if (nodes.some(({ group }) => group)) return plan;
+  const operations = new Int32Array(frames.length);
+  for (const { id, frame } of nodes) {
+    if (graph.nodes[id].kind !== "op") continue;
+    for (let f = frame; f >= 0; f = frames[f].parent) operations[f]++;
+  }
+  const kept = frames.flatMap((_, f) => (operations[f] > 1 ? [f] : []));
+  if (kept.length === frames.length) return plan;
+  const at = new Map(kept.map((f, i) => [f, i]));
+  /** The innermost frame around that stays, and the outermost within it that does not. */
+  const around = (frame: number) => {
+    let dropped = -1;
+    let f = frame;
+    for (; f >= 0 && !at.has(f); f = frames[f].parent) dropped = f;
+    return { frame: at.get(f) ?? -1, dropped };
+  };
+  return {
+    ...plan,
+    frames: kept.map((f) => ({ ...frames[f], parent: at.get(frames[f].parent) ?? -1 })),
+    nodes: nodes.map((node) => {
+      const { frame, dropped } = around(node.frame);
+      const isOne = dropped >= 0 && graph.nodes[node.id].kind === "op";
+      return { ...node, frame, ...(isOne && { module: frames[dropped].path }) };
+    }),
+  };
+}

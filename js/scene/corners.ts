@@ -1,0 +1,58 @@
+import { boxOf } from "./find";
+import { type Box, overlap } from "./grid";
+import type { Scene } from "./scene";
+import { type Size, seenBox, type View } from "./views";
+
+/** A corner of the window that a picture is seen through. */
+export interface Corner {
+  top: boolean;
+  right: boolean;
+}
+
+/** The corners where a key may stand, best first. */
+const CORNERS: readonly Corner[] = [
+  { top: false, right: false },
+  { top: true, right: true },
+  { top: true, right: false },
+  { top: false, right: true },
+];
+/** Nodes weigh more than lines, and these more than the border of an open box. */
+const NODE = 100;
+const LINE = 10;
+const INSET = 8;
+
+/** The corner where something of this size covers least of the picture. */
+export function emptiestCorner(
+  { nodes, edges, frames }: Pick<Scene, "nodes" | "edges" | "frames">,
+  view: View,
+  stage: Size,
+  { width, height }: Size,
+): Corner {
+  const costs = CORNERS.map(({ top, right }) => {
+    const left = right ? stage.width - INSET - width : INSET;
+    const above = top ? INSET : stage.height - INSET - height;
+    const place = { left, top: above, right: left + width, bottom: above + height };
+    const covers = (box: Box) => overlap(seenBox(view, box), place);
+    const met = {
+      nodes: nodes.filter((node) => covers(boxOf(node))).length,
+      lines: edges.filter(({ curve }) => piecesOf(curve).some(covers)).length,
+    };
+    return met.nodes * NODE + met.lines * LINE + frames.filter(covers).length;
+  });
+  return CORNERS[costs.indexOf(Math.min(...costs))];
+}
+
+/** Boxes around the pieces of a curve. */
+function piecesOf(curve: Float64Array): Box[] {
+  const boxes: Box[] = [];
+  for (let i = 0; i + 7 < curve.length; i += 6) {
+    const [ax, ay, bx, by] = [curve[i], curve[i + 1], curve[i + 6], curve[i + 7]];
+    boxes.push({
+      left: Math.min(ax, bx),
+      top: Math.min(ay, by),
+      right: Math.max(ax, bx) + 1,
+      bottom: Math.max(ay, by) + 1,
+    });
+  }
+  return boxes;
+}

@@ -1,0 +1,79 @@
+import type { Measure } from "../text/measure";
+import { shortCount } from "../text/number";
+import { formatShape } from "../text/shape";
+import type { GraphModel } from "../wire";
+import type { Text } from "./node_shape";
+import { parametersIn, sizeOf } from "./parameters";
+import type { Plan } from "./plan";
+
+/** What is known of an open group besides its name. */
+interface Facts {
+  /** Of what it hands on, if that is one tensor. */
+  shape: readonly number[] | null;
+  /** How many numbers its parameters hold. */
+  numbers: number;
+}
+
+/** Per open group of a plan, what is known of it. Linear in the nodes that lie in boxes, and in edges times their depth. */
+export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Plan): Facts[] {
+  const placeOf = (id: number) => nodeOf?.[id] ?? id;
+  const numbers = frames.map(() => 0);
+  const given = frames.map(() => new Set<number>());
+  const isParameter = parametersIn(graph);
+  for (const { id, group, frame } of nodes) {
+    if (frame < 0) continue;
+    for (const member of group?.members ?? [id])
+      if (isParameter(member)) numbers[frame] += sizeOf(graph.nodes[member].shape);
+  }
+  for (let f = frames.length - 1; f >= 0; f--)
+    if (frames[f].parent >= 0) numbers[frames[f].parent] += numbers[f];
+
+  /** A tensor is made in `frame`, and taken in `taker`, -1 for outside of all. */
+  const give = (made: number, frame: number, taker: number) => {
+    const around = new Set<number>();
+    for (let f = taker; f >= 0; f = frames[f].parent) around.add(f);
+    for (let f = frame; f >= 0 && !around.has(f); f = frames[f].parent) given[f].add(made);
+  };
+  for (const { source, target, edges: parts } of edges) {
+    const [to, from] = [nodes[target].frame, nodes[source].frame];
+    if (to < 0 || to === from) continue;
+    for (const e of parts) {
+      const { target: made, output_nr, kind } = graph.edges[e];
+      if (kind !== "gradient" || graph.nodes[made].kind !== "op") continue;
+      // What is folded into the line on the way is not what arrives at its end.
+      if (placeOf(made) === target) give(output_nr === 0 ? made : -1 - made, to, from);
+    }
+  }
+  for (const { node } of graph.roots) {
+    if (placeOf(node) >= 0) give(node, nodes[placeOf(node)].frame, -1);
+  }
+  return frames.map((_, f) => {
+    const [made] = given[f];
+    const isOne = given[f].size === 1 && made >= 0;
+    return { shape: isOne ? graph.nodes[made].shape : null, numbers: numbers[f] };
+  });
+}
+
+/** So much larger a title is drawn at most beside its facts. */
+const GROWN = 1.8;
+const GAP = 12;
+/** Between the facts and the border, and from its top to their baseline, px. */
+const RIGHT = 10;
+const BASELINE = 17.5;
+
+/** As much of the facts as fits beside a title, at the right; none where there is no room. */
+export function fittedFacts(
+  { shape, numbers }: Facts,
+  title: number,
+  width: number,
+  measure: Measure,
+): Text[] {
+  const count = numbers > 0 ? [`${shortCount(numbers)} params`] : [];
+  const all = shape ? [formatShape(shape), ...count] : count;
+  const room = width - GROWN * title - GAP;
+  const fitting = [all, count]
+    .map((facts) => facts.join(" · "))
+    .find((text) => text !== "" && measure(text, "cell") <= room);
+  if (fitting === undefined) return [];
+  return [{ text: fitting, style: "cell", x: width - RIGHT, y: BASELINE, anchor: "end" }];
+}

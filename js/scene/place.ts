@@ -1,0 +1,170 @@
+import { type Direction, isHorizontal } from "../layout/direction";
+import { pickHanging } from "../layout/hanging";
+import { layout } from "../layout/index";
+import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
+import { HEADER, titleWidth } from "./frame";
+import type { CardSize, NodeShape } from "./node_shape";
+import type { Plan } from "./plan";
+import { fitView, type Room, type Size } from "./views";
+
+/** Between cards, px: there is room for a number on an arrow. */
+const CARD_GAPS = {
+  full: { node: 36, rank: 64, dock: 48 },
+  near: { node: 16, rank: 20, dock: 24 },
+};
+
+/** Between two columns where a local derivative is written on each arrow, px. */
+const DERIVATIVE_GAP = 92;
+
+/** So much wider is the gap between two columns of cards for each crossing in it, px: bundles untangle. */
+const CROSS_GAP = 8;
+/** Between lines that run beside each other on a board, px. */
+const LINE_GAP = 10;
+
+/** Between the border of a frame and what lies in it, px. */
+const PADDING = 12;
+const BOARD_PADDING = 8;
+
+/** Between columns of small cards that would else be wrapped, px. */
+const DENSE = 12;
+/** The scale at which a board can still be read well. */
+const WELL_READ = 0.8;
+/** How many times the room's own proportions a board is wrapped for, and how much larger it must get by that. */
+const WRAPS = [1, 2.5, 5];
+const WORTH = 1.05;
+/** What is no longer than this share of the room is not wrapped. */
+const WRAPPED = 0.8;
+/** Below this its boxes are wrapped as well, and below that nothing docks. */
+const LEGIBLE = 0.75;
+const LEAST_READ = 0.6;
+
+interface PlaceOptions {
+  room?: Room | undefined;
+  cache?: ContentCache | undefined;
+}
+
+/** What a picture is made of, before any place is known. */
+interface Drawable {
+  plan: Plan;
+  shapes: readonly NodeShape[];
+  /** Per node of the plan, how often it is drawn. */
+  times: Int32Array;
+  direction: Direction;
+  card: CardSize | null;
+}
+
+/** Where everything in a picture goes, in the layout's coordinates; as cards of the given size, if any. */
+export function place(
+  graph: GraphModel,
+  drawable: Drawable,
+  measure: Measure,
+  options: PlaceOptions,
+): Placement {
+  const { plan, shapes, times, card } = drawable;
+  if (!card || plan.nodes.some(({ group }) => group))
+    return laidOut(drawable, [], measure, options);
+  const docks = docksOf(graph, plan, shapes, times);
+  const { room } = options;
+  if (!room) return laidOut(drawable, docks, measure, options);
+  const horizontal = isHorizontal(drawable.direction);
+  const scale = ({ width, height }: Placement) =>
+    fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
+  let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
+  // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
+  if (card === "full" || scale(best) >= WELL_READ) return best;
+  if (scale(best) < LEGIBLE && !room.derivatives) {
+    const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
+    best = laidOut(drawable, docks, measure, options, dense);
+    if (scale(best) >= LEGIBLE) return best;
+  }
+  const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
+  const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
+    for (const times of WRAPS) {
+      const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes };
+      const wrapped = laidOut(drawable, docked, measure, options, wrap);
+      if (scale(wrapped) > WORTH * scale(best)) best = wrapped;
+    }
+  };
+  attempt(docks, false);
+  if (scale(best) < LEGIBLE && plan.frames.length > 0) attempt(docks, true);
+  // What docks makes a row higher: the last thing to do without.
+  if (scale(best) < LEAST_READ && docks.length > 0) attempt([], true);
+  return best;
+}
+
+function laidOut(
+  { plan, shapes, times, direction, card }: Drawable,
+  docks: readonly Dock[],
+  measure: Measure,
+  { room, cache }: PlaceOptions,
+  wrap: Partial<LayoutOptions> = {},
+): Placement {
+  const horizontal = isHorizontal(direction);
+  const { frames } = plan;
+  const isWhole = plan.nodes.every(({ group }) => group === null);
+  const dockGap = card ? CARD_GAPS[card].dock : 0;
+  const stay = withoutDocked(plan, docks);
+  const nodes = stay.kept.map((v) => plan.nodes[v]);
+  const edges = stay.lines.map((e) => plan.edges[e]);
+  const hanging = pickHanging(hangingOf(docks, shapes, horizontal, dockGap), stay.kept);
+  const input = {
+    n: nodes.length,
+    source: edges.map(({ source }) => stay.at[source]),
+    target: edges.map(({ target }) => stay.at[target]),
+    width: stay.kept.map((v) => sizeOf(shapes[v], !horizontal)),
+    height: stay.kept.map((v) => sizeOf(shapes[v], horizontal)),
+    shared: Uint8Array.from(stay.kept, (v) => (times[v] > 1 ? 1 : 0)),
+    ...(docks.length > 0 && { hanging }),
+  };
+  const widest = edges.reduce(
+    (most, { argument }) => Math.max(most, argument === null ? 0 : measure(argument, "edge")),
+    0,
+  );
+  const gaps = {
+    nodeGap: card ? CARD_GAPS[card].node : horizontal ? 18 : 26,
+    rankGap: card
+      ? room?.derivatives
+        ? DERIVATIVE_GAP
+        : CARD_GAPS[card].rank
+      : horizontal
+        ? Math.max(52, Math.min(96, widest + 34))
+        : 50,
+    ...(card && isWhole && { crossGap: CROSS_GAP, edgeGap: LINE_GAP }),
+    ...(room && wrapIn(room, direction)),
+    ...wrap,
+  };
+  const whole = (placed: Layout) =>
+    withDocked(placed, plan, stay, docks, shapes, horizontal, dockGap);
+  // A picture without boxes may take all the effort there is: nothing will open in it.
+  if (frames.length === 0 && isWhole) return whole(layout(input, gaps));
+  const boxes = {
+    of: nodes.map((node) => node.frame),
+    parent: frames.map((frame) => frame.parent),
+    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
+  };
+  // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
+  const title = HEADER + 4;
+  const padding = card && isWhole ? BOARD_PADDING : PADDING;
+  const border = horizontal
+    ? { header: padding, padding, side: title - padding }
+    : { header: title, padding: direction === "down" ? padding : title };
+  return whole(layout({ ...input, boxes }, { ...gaps, ...border, ...(cache && { cache }) }));
+}
+
+/** The room that a node takes, px: its width or its height. */
+function sizeOf({ outerWidth, outerHeight }: NodeShape, isWidth: boolean): number {
+  return isWidth ? outerWidth : outerHeight;
+}
+
+/** How a picture is wrapped: in rows from top to bottom, or columns from left to right, as the data flows. */
+function wrapIn({ width, height }: Size, direction: Direction) {
+  const horizontal = isHorizontal(direction);
+  return {
+    aspect: horizontal ? height / width : width / height,
+    long: horizontal ? width : height,
+    reversed: direction === "left" || direction === "up",
+  };
+}

@@ -1,0 +1,77 @@
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { pointAt } from "./curve";
+import { Obstacles, TEXT_HEIGHT, TEXT_PAD } from "./obstacles";
+import type { Plan } from "./plan";
+import type { Place, Scene } from "./scene";
+
+/** What a line says that hands a tensor on past all that is done to it beside. */
+const IDENTITY = "identity";
+const SUM = /^Add(cmul|cdiv)?Backward0$/;
+/** So far back it is looked for what goes past, in lines. */
+const FURTHEST = 400;
+/** Where on the longest piece of a line the word may stand, best first. */
+const PLACES = [0.5, 0.4, 0.6, 0.3, 0.7];
+
+/**
+ * The residuals: places of edges from a sum straight to a tensor that it also gets by another way, past at least one
+ * box. What is looked at for each sum is bounded.
+ */
+export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): number[] {
+  if (!nodes.some(({ group }) => group)) return [];
+  const out: number[][] = nodes.map(() => []);
+  edges.forEach(({ source }, e) => {
+    out[source].push(e);
+  });
+  const tensorOf = (e: number) => `${graph.edges[e].target} ${graph.edges[e].output_nr}`;
+  const isSum = (v: number) =>
+    !nodes[v].group && !nodes[v].gate && SUM.test(graph.nodes[nodes[v].id].op);
+  /** Whether a way from these edges on, past a box, ends with the same tensor. */
+  const arrives = (first: readonly number[], tensor: string) => {
+    const next: [edge: number, pastBox: boolean][] = first.map((e) => [e, false]);
+    const seen = new Set(first.map((e) => 2 * e));
+    for (let i = 0; i < next.length && i < FURTHEST; i++) {
+      const [e, pastBox] = next[i];
+      if (pastBox && edges[e].edges.some((one) => tensorOf(one) === tensor)) return true;
+      const { target } = edges[e];
+      const isPast = pastBox || nodes[target].group !== null;
+      for (const following of out[target]) {
+        const state = 2 * following + (isPast ? 1 : 0);
+        if (!seen.has(state)) next.push([following, isPast]);
+        seen.add(state);
+      }
+    }
+    return false;
+  };
+  return edges.flatMap(({ source, edges: parts, folded, count }, e) => {
+    if (count > 1 || folded.length > 0 || out[source].length < 2 || !isSum(source)) return [];
+    if (graph.edges[parts[0]].kind !== "gradient") return [];
+    const others = out[source].filter((other) => other !== e);
+    return arrives(others, tensorOf(parts[parts.length - 1])) ? [e] : [];
+  });
+}
+
+/** Says of residuals what they are, where there is room on their lines. */
+export function nameSkips(scene: Scene, skips: readonly number[], measure: Measure): void {
+  if (skips.length === 0) return;
+  const obstacles = new Obstacles(scene);
+  const width = measure(IDENTITY, "edge") + 2 * TEXT_PAD;
+  for (const e of skips) {
+    const { curve, index } = scene.edges[e];
+    const pieces = (curve.length - 2) / 6;
+    const length = (piece: number) =>
+      Math.abs(curve[6 * piece + 6] - curve[6 * piece]) +
+      Math.abs(curve[6 * piece + 7] - curve[6 * piece + 1]);
+    let longest = 0;
+    for (let piece = 1; piece < pieces; piece++)
+      if (length(piece) > length(longest)) longest = piece;
+    const places = PLACES.map((share): Place => {
+      const [x, y] = pointAt(curve, (longest + share) / pieces);
+      return { x, y, width, height: TEXT_HEIGHT };
+    });
+    const place = places.find((one) => obstacles.isFree(one, index));
+    if (!place) continue;
+    obstacles.add(place);
+    scene.edges[e].label = { text: IDENTITY, ...place };
+  }
+}

@@ -1,0 +1,88 @@
+import type { Measure, Style } from "../text/measure";
+import { shortCount } from "../text/number";
+import type { NodeShape, Text } from "./node_shape";
+import type { NodeWords } from "./node_words";
+
+const PAD = 10;
+const FLAG = 17;
+const LEAST_WIDTH = 64;
+/** Between a tile's upper edge and the baseline of its name, from there to the next lines, and below the last, px. */
+const LINES = { name: 17, sizes: 14, number: 17, below: 9 };
+/** Height of the strip at the foot, px. */
+const UNDER = 20;
+const GAP = 7;
+
+type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "tile">;
+
+/** A closed box: its name, what it is best known by, room for a number; at its foot what it took in. */
+export function tileOf(words: NodeWords, measure: Measure): Box {
+  const { title, shape, uses, flag, tile } = words;
+  const { numbers = 0, under = null, isLayer = false } = tile ?? {};
+  const second: [string, Style][] = [];
+  if (shape !== null) second.push([shape, "cell"]);
+  if (uses !== null) second.push([uses, "name"]);
+  const secondWidth =
+    second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
+    GAP * Math.max(0, second.length - 1);
+  const rest = `${shortCount(numbers)} params`;
+  const widths = [
+    LEAST_WIDTH,
+    measure(title, "title") + 2 * PAD,
+    secondWidth + 2 * PAD,
+    numbers > 0 ? measure(rest, "cell") + 2 * PAD : 0,
+    under === null ? 0 : measure(under, "cell") + 2 * PAD,
+    flag === null ? 0 : measure(flag, "flag") + 2 * PAD + 12,
+  ];
+  const width = Math.ceil(Math.max(...widths) / 2) * 2;
+  const flagHeight = flag === null ? 0 : FLAG;
+  const foot = under === null ? 0 : UNDER;
+  const lines = LINES.name + LINES.sizes + (numbers > 0 ? LINES.number : 0);
+  const height = flagHeight + lines + LINES.below + foot;
+  const top = -height / 2 + flagHeight;
+  const texts: Text[] = [
+    { text: title, style: "title", x: 0, y: top + LINES.name, anchor: "middle" },
+  ];
+  let x = -secondWidth / 2;
+  for (const [text, style] of second) {
+    texts.push({ text, style, x, y: top + LINES.name + LINES.sizes, anchor: "start" });
+    x += measure(text, style) + GAP;
+  }
+  if (under !== null) {
+    const y = height / 2 - UNDER / 2 + 4;
+    texts.push({ text: under, style: "cell", x: 0, y, anchor: "middle", foot: true });
+  }
+  if (flag !== null)
+    texts.push({ text: flag, style: "flag", x: 0, y: -height / 2 + 12.5, anchor: "middle" });
+  const number = numbers > 0 ? top + lines : null;
+  return { width, height, flagHeight, texts, tile: { number, rest, under: foot, isLayer } };
+}
+
+/** Half the width of a sign in a circle, px. */
+const ROUND = 13;
+const BESIDE_ROUND = 15;
+
+/** An operation between tiles: its sign in a circle, below it what follows and belongs to it, "relu". */
+export function roundOf(sign: string, under: string | null, measure: Measure) {
+  const texts: Text[] = [{ text: sign, style: "card", x: 0, y: 5.5, anchor: "middle" }];
+  if (under !== null)
+    texts.push({
+      text: under,
+      style: "cell",
+      x: 0,
+      y: ROUND + BESIDE_ROUND,
+      anchor: "middle",
+      foot: true,
+    });
+  const below = under === null ? 0 : BESIDE_ROUND + 4;
+  return {
+    width: 2 * ROUND,
+    height: 2 * ROUND,
+    outerWidth: Math.max(2 * ROUND, under === null ? 0 : measure(under, "cell")),
+    outerHeight: 2 * (ROUND + below),
+    outline: 0,
+    flagHeight: 0,
+    texts,
+    stubs: [],
+    sign: "round",
+  } satisfies NodeShape;
+}

@@ -1,0 +1,204 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
+import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
+import { DIRECTIONS, type Direction } from "../layout/direction";
+import { residualNet, type Shortcut } from "../testing/residual";
+import { estimate, type Style } from "../text/measure";
+import type { GraphModel } from "../wire";
+import { emptiestCorner } from "./corners";
+import { boxOf } from "./find";
+import { overlap } from "./grid";
+import { makeScene } from "./make_scene";
+import type { Scene } from "./scene";
+import { fitView, seenBox } from "./views";
+
+const shortcuts = fc.array(fc.constantFrom<Shortcut>("identity", "view", "gate", "none"), {
+  minLength: 1,
+  maxLength: 5,
+});
+
+/** With the layers as tiles, or with whole blocks as tiles. */
+function tiles(graph: GraphModel, depth = 2, direction: Direction = "left"): Scene {
+  const grouped = groupedGraph(graph);
+  const { tree } = grouped;
+  const open = toDepth(tree, firstFolding(tree), depth).open;
+  const hasMore = (path: string) => tree.path.some((other) => other.startsWith(`${path}/`));
+  const folding = setPlumbing(
+    { ...firstFolding(tree), open: new Set([...open].filter(hasMore)) },
+    true,
+  );
+  return makeScene(graph, foldedPlan(grouped, folding), direction, estimate);
+}
+
+const labels = (scene: Scene) => scene.edges.flatMap(({ label }) => (label ? [label.text] : []));
+const wordsOf = (scene: Scene, title: string) =>
+  scene.nodes
+    .map(({ shape }) => shape.texts.map(({ text }) => text))
+    .find(([first]) => first === title);
+
+describe("a tile", () => {
+  it("says the window, its step and the channels, and below what it took in", () => {
+    const scene = tiles(residualNet(["identity"]));
+    expect(wordsOf(scene, "conv")).toEqual(["conv", "3×3 /2 · 8", "bn_conv · relu"]);
+    expect(wordsOf(scene, "conv2")).toEqual(["conv2", "3×3 /2 · 8", "bn_conv2"]);
+    const [tile] = scene.nodes.filter(({ shape }) => shape.texts[0]?.text === "conv");
+    expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584 params" });
+  });
+
+  it("has all its words within it, none on another, whatever is in it", () => {
+    fc.assert(
+      fc.property(
+        shortcuts,
+        fc.nat(2),
+        fc.constantFrom(...DIRECTIONS),
+        (kinds, depth, direction) => {
+          for (const { shape } of tiles(residualNet(kinds), depth, direction).nodes) {
+            const { tile, width, height } = shape;
+            if (!tile) continue;
+            const rows = shape.texts.map(({ text, style, y }) => ({
+              text,
+              style: style as Style,
+              y,
+            }));
+            if (tile.number !== null) rows.push({ text: tile.rest, style: "cell", y: tile.number });
+            rows.sort((a, b) => a.y - b.y);
+            rows.forEach(({ text, style, y }, i) => {
+              expect(estimate(text, style)).toBeLessThanOrEqual(width);
+              expect(Math.abs(y)).toBeLessThan(height / 2);
+              if (i > 0) expect(y - rows[i - 1].y).toBeGreaterThan(11);
+            });
+          }
+        },
+      ),
+      { numRuns: 20 },
+    );
+  });
+});
+
+describe("a sum between tiles", () => {
+  it("is a sign in a circle, with the activation that follows it", () => {
+    const graph = residualNet(["identity", "gate"]);
+    const scene = tiles(graph);
+    const round = scene.nodes.filter(({ shape }) => shape.sign === "round");
+    expect(round.map(({ shape }) => shape.texts.map(({ text }) => text)).sort()).toEqual([
+      ["+", "relu"],
+      ["×"],
+    ]);
+    // Whoever looks for the activation finds it there.
+    const [sum] = round.filter(({ also }) => also);
+    for (const id of sum.also ?? []) {
+      expect(graph.nodes[id].sign).toBe("relu");
+      expect(scene.drawn[id]).toEqual([sum.index]);
+    }
+  });
+
+  it("takes in nothing that others use, or that is shown on purpose", () => {
+    const graph = residualNet(["identity", "identity"]);
+    const relu = graph.nodes.findIndex(({ sign }) => sign === "relu");
+    const grouped = groupedGraph(graph);
+    const { tree } = grouped;
+    const folding = setPlumbing(toDepth(tree, firstFolding(tree), 2), true);
+    const kept = { ...folding, unfolded: new Set([relu]) };
+    const shown = (plan: ReturnType<typeof foldedPlan>) =>
+      plan.nodes.some(({ id, group }) => id === relu && group === null);
+    expect(shown(foldedPlan(grouped, folding))).toBe(false);
+    expect(shown(foldedPlan(grouped, kept))).toBe(true);
+    // A second consumer of the sum.
+    const sum = graph.edges.find(({ source }) => source === relu)?.target ?? -1;
+    const more = { ...graph.edges[0], source: 0, target: sum };
+    const shared = groupedGraph({ ...graph, edges: [...graph.edges, more] });
+    expect(shown(foldedPlan(shared, folding))).toBe(true);
+  });
+});
+
+describe("a residual", () => {
+  it("is named once for each sum that gets a tensor itself and what was made of it", () => {
+    fc.assert(
+      fc.property(shortcuts, (kinds) => {
+        const named = labels(tiles(residualNet(kinds))).filter((text) => text === "identity");
+        expect(named.length).toBeLessThanOrEqual(
+          kinds.filter((kind) => kind === "identity").length,
+        );
+        if (!kinds.includes("identity")) expect(named).toEqual([]);
+      }),
+      { numRuns: 20 },
+    );
+    expect(labels(tiles(residualNet(["identity", "identity", "gate", "view"])))).toEqual([
+      "identity",
+      "identity",
+    ]);
+  });
+
+  it("has a name that lies on its own line, and on nothing else", () => {
+    const scene = tiles(residualNet(["identity", "identity", "identity"]));
+    for (const { label } of scene.edges) {
+      if (!label) continue;
+      const { x, y, width, height } = label;
+      const place = {
+        left: x - width / 2,
+        top: y - height / 2,
+        right: x + width / 2,
+        bottom: y + height / 2,
+      };
+      expect(scene.nodes.filter((node) => overlap(boxOf(node), place))).toEqual([]);
+    }
+  });
+
+  it("is not named where no tile is passed", () => {
+    expect(labels(tiles(residualNet(["identity"]), 0))).toEqual([]);
+  });
+});
+
+describe("lines between tiles", () => {
+  it("count the tensors on them, not how often one is used", () => {
+    const scene = tiles(residualNet(["identity", "identity"]), 1);
+    const merged = scene.edges.filter((edge) => (edge.merged?.count ?? 1) > 1);
+    expect(merged.length).toBeGreaterThan(0);
+    for (const edge of merged) {
+      expect(edge.merged?.tensors).toBe(1);
+      expect(edge.merged?.signs).toEqual([]);
+    }
+  });
+});
+
+describe("an open group", () => {
+  it("says what it hands on and how many numbers its parameters hold", () => {
+    const graph = residualNet(["identity", "identity"]);
+    const scene = tiles(graph);
+    const size = (shape: readonly number[] | null) => (shape ?? []).reduce((a, b) => a * b, 1);
+    for (const { path, facts } of scene.frames) {
+      const inside = graph.nodes.filter(({ kind, name }) =>
+        kind === "leaf" ? name?.startsWith(`${path.replaceAll("/", ".")}.`) : false,
+      );
+      const numbers = inside.reduce((sum, { shape }) => sum + size(shape), 0);
+      const count = numbers < 1000 ? `${numbers}` : `${(numbers / 1000).toPrecision(3)} K`;
+      if (facts.length === 0) continue; // no room
+      expect(facts[0].text).toMatch(new RegExp(`^(\\(2, 8, 4, 4\\) · )?${count} params$`));
+    }
+    expect(scene.frames.some(({ facts }) => facts[0]?.text.startsWith("(2, 8, 4, 4)"))).toBe(true);
+  });
+});
+
+it("the key of the colours stands where it covers no node, if there is such a corner", () => {
+  fc.assert(
+    fc.property(shortcuts, fc.nat(300), fc.nat(200), (kinds, dx, dy) => {
+      const scene = tiles(residualNet(kinds));
+      const stage = { width: 900, height: 500 };
+      const fit = fitView(scene, stage);
+      const view = { ...fit, x: fit.x + dx, y: fit.y + dy };
+      const key = { width: 200, height: 30 };
+      const placeAt = (top: boolean, right: boolean) => {
+        const left = right ? stage.width - 8 - key.width : 8;
+        const above = top ? 8 : stage.height - 8 - key.height;
+        return { left, top: above, right: left + key.width, bottom: above + key.height };
+      };
+      const covers = (top: boolean, right: boolean) =>
+        scene.nodes.some((node) => overlap(seenBox(view, boxOf(node)), placeAt(top, right)));
+      const { top, right } = emptiestCorner(scene, view, stage, key);
+      const isFree = [true, false].some((a) => [true, false].some((b) => !covers(a, b)));
+      if (isFree) expect(covers(top, right)).toBe(false);
+    }),
+    { numRuns: 30 },
+  );
+});
