@@ -2,20 +2,23 @@ import type { AnyModel, RenderProps } from "@anywidget/types";
 import { faultBox, messageOf } from "./dom/fault";
 import { rootElement } from "./looks/sheet";
 import {
+  type AnswerMessage,
   type AskMessage,
   plain,
+  type RevealMessage,
   type StartMessage,
   type Traits,
   type TransportModel,
   type Travelled,
+  type TurnMessage,
 } from "./wire";
 
 export type { Traits };
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction" | "constants" | "cursor";
+export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits";
 
-export type Message = StartMessage | AskMessage;
+export type Message = StartMessage | AskMessage | TurnMessage | AnswerMessage | RevealMessage;
 
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {

@@ -18,6 +18,7 @@ const ROOMS = [
   "export",
   "bars",
   "panel",
+  "laboratory",
   "compare",
   "view",
   "page",

@@ -12,7 +12,7 @@ import { createToolbar } from "./bars/toolbar";
 import { createTransportBar } from "./bars/transport_bar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
-import type { Channel } from "./channel";
+import type { Channel, Traits } from "./channel";
 import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { Remembered } from "./dom/remembered";
@@ -24,6 +24,9 @@ import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { Way } from "./interact/way";
+import { Laboratory } from "./laboratory/laboratory";
+import { Living, updateWords } from "./laboratory/living";
+import { WhatIf } from "./laboratory/what_if";
 import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
@@ -50,6 +53,9 @@ export function createView(
 ): () => void {
   const shell = new Shell(channel);
   const { root, cleanup } = shell;
+  const living = new Living(channel);
+  /** Whether an update is about to be taken: once all of its traits have come. */
+  let isTaking = false;
   /** All of it, its autograd nodes alone, and what of it is drawn. */
   let graph: GraphModel | null = null;
   let autograd: GraphModel | null = null;
@@ -62,21 +68,49 @@ export function createView(
   const measure = browserMeasure();
   const drawing = new Drawing(
     {
-      select,
+      select: (id, module) => {
+        if (!laboratory.takesClick(id)) select(id, module);
+      },
       zoomed: (scale) => toolbar.setScale(scale),
+      moved: () => {
+        whatIf.place();
+        laboratory.place();
+      },
       escape: () =>
-        giveUp() || searchBox.clear() || shell.leaveFull() || (!isChosen() && way.leave()),
+        giveUp() ||
+        whatIf.leave() ||
+        searchBox.clear() ||
+        shell.leaveFull() ||
+        (!isChosen() && way.leave()),
       pressed: (press) => pressToFold(folder, way, press),
       isInside: () => way.isInside,
       keyed: (key, node) => keyToFold(folder, way, key, node),
     },
     measure,
   );
+  const laboratory = new Laboratory(drawing, channel);
   const progress = createProgress(() => drawing.focus());
+  const whatIf: WhatIf = new WhatIf(
+    channel,
+    drawing,
+    measure,
+    {
+      picked() {
+        if (channel.get("selected") !== null || modules.current) select(null);
+        else showDetails();
+      },
+      goTo(node) {
+        select(node);
+        folder.reveal(node, true);
+      },
+    },
+    cleanup,
+  );
   const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
     changed: showFolding,
     shown(scene) {
       arrangement.suit(scene);
+      whatIf.draw();
       toolbar.setFlow(scene?.nodes.some(({ shape }) => shape.card) ? scene.direction : null);
     },
     working: (work) => showWork(progress, work, giveUp),
@@ -149,11 +183,13 @@ export function createView(
       close() {
         if (showsHelp) toggleHelp();
         else if (channel.get("selected") === null && !modules.current) choices.follows = false;
+        whatIf.close();
         select(null);
         drawing.focus();
       },
     },
     help.element,
+    whatIf,
   );
   const findings = createFindingsList(
     (node) => {
@@ -213,12 +249,14 @@ export function createView(
   }
 
   function showFolding(): void {
+    laboratory.place();
     way.update();
     viewBar.update();
     const drawn = drawing.scene?.nodes.length ?? 0;
-    toolbar.setDrawn(drawn > 0 && drawn < (shown?.nodes.length ?? 0) ? drawn : null);
+    toolbar.setDrawn(drawn > 0 && drawn < (autograd?.nodes.length ?? 0) ? drawn : null);
     placeKey();
     if (graph) showLegend();
+    whatIf.draw();
     showDetails();
     toolbar.tighten();
   }
@@ -256,16 +294,17 @@ export function createView(
 
   const redraw = shell.guarded(() => {
     shell.showPythonFault();
-    const given = channel.get("graph");
+    const { graph: given, was } = living.take();
     const constants = channel.get("constants");
-    if (given !== graph) {
-      modules.select(null);
+    const isOther = given !== graph;
+    if (isOther && !was) modules.select(null);
+    if (isOther && was === undefined)
       refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
-    }
     const { torchNames } = viewBar;
     if (drawnOf.isNew(given, torchNames))
       drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
     graph = given;
+    whatIf.read(given);
     autograd = drawable[0];
     shown = drawable[constants ? 1 : 0];
     const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
@@ -279,7 +318,9 @@ export function createView(
     const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
     help.setDirection(asked, graph.static);
     const source = { given: channel.raw("graph"), constants, torchNames };
-    folder.show(shown, direction, graph, source, room);
+    if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
+    else folder.show(shown, direction, graph, source, room);
+    laboratory.update(graph);
     stepper.read(autograd);
     const nodes = counted(autograd.nodes.length, "node");
     size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
@@ -310,7 +351,9 @@ export function createView(
   function showBar(): void {
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
-    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen);
+    const { update } = living;
+    const live = update && updateWords(update);
+    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen, live);
   }
 
   /** Follows the stepper: the picture at once, and the node that runs stays in view. */
@@ -332,6 +375,26 @@ export function createView(
   }
 
   const showSteps = shell.guarded(() => stepper.read(autograd));
+
+  /** Does something when a trait changes; of an update, which changes many, once when all of them are there. */
+  function on(trait: keyof Traits, changed: () => void): void {
+    shell.on(trait, () => (living.isBehind ? takeUpdate() : changed()));
+  }
+
+  function takeUpdate(): void {
+    if (isTaking) return;
+    isTaking = true;
+    queueMicrotask(() => {
+      isTaking = false;
+      if (!root.isConnected && !living.isBehind) return;
+      redraw();
+      mark();
+      stepper.answered();
+      drawing.mark({ selected: channel.get("selected") });
+      showDetails();
+      viewBar.update();
+    });
+  }
 
   function showLegend(): void {
     if (!shown || !autograd) return;
@@ -358,7 +421,7 @@ export function createView(
     const selected = channel.get("selected");
     const running =
       progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
-    const isAsked = selected !== null || current !== null || showsHelp;
+    const isAsked = selected !== null || current !== null || showsHelp || whatIf.isOpen;
     const follows = choices.follows && running !== null && !arrangement.isNarrow;
     const shownNode = selected ?? (showsHelp ? null : running);
     panel.update(graph, shownNode, channel.get("details"), progress, current);
@@ -369,6 +432,7 @@ export function createView(
     const selected = channel.get("selected");
     if (selected !== null) modules.select(null);
     drawing.mark({ selected });
+    whatIf.select(selected);
     showDetails();
     if (selected !== null) folder.reveal(selected);
   });
@@ -382,33 +446,46 @@ export function createView(
   cleanup.add(() => folder.destroy());
   cleanup.add(() => stepper.destroy());
   cleanup.add(() => panel.destroy());
-  shell.on("graph", () => {
+  on("graph", () => {
     redraw();
     mark();
     showSelected();
   });
-  shell.on("direction", redraw);
-  shell.on("constants", redraw);
-  shell.on("state", () => {
+  on("_values", () => {
+    redraw();
+    mark();
+  });
+  on("_update", takeUpdate);
+  for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
+    on(trait, () => laboratory.update(graph));
+  on("direction", redraw);
+  on("constants", redraw);
+  on("state", () => {
     stepper.answered();
     mark();
   });
-  shell.on("steps", showSteps);
-  shell.on("run", showSteps);
-  shell.on("cursor", () => stepper.follow());
-  shell.on("transport", () => {
+  on("steps", showSteps);
+  on("run", showSteps);
+  on("cursor", () => stepper.follow());
+  on("transport", () => {
     stepper.answered();
     showStepping(stepper.state);
   });
-  shell.on("selected", showSelected);
-  shell.on("details", showDetails);
-  shell.on("_memory", () => {
+  on("selected", showSelected);
+  on("details", showDetails);
+  for (const trait of ["edits", "what_if", "_shares"] as const)
+    on(trait, () => {
+      if (trait === "edits") whatIf.edited();
+      else whatIf.update();
+      showDetails();
+    });
+  on("_memory", () => {
     viewBar.update();
     showDetails();
   });
-  shell.on("_dtypes", () => viewBar.update());
-  shell.on("findings", showFindings);
-  shell.on("_fault", () => {
+  on("_dtypes", () => viewBar.update());
+  on("findings", showFindings);
+  on("_fault", () => {
     stepper.answered();
     viewBar.answered();
     shell.showPythonFault();

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradwalk.comparison.alignment import CONTINUED, align, longest_rising, uncrossed
+from gradwalk.matching.alignment import CONTINUED, align, longest_rising, uncrossed
 
 
 def worth(chosen, scores, left, right):

@@ -13,7 +13,7 @@ from test_matching import EDITS, built, network
 
 from gradwalk import capture
 from gradwalk.comparison.difference import difference
-from gradwalk.comparison.matching import match
+from gradwalk.matching.match import match
 
 
 def three():

@@ -214,12 +214,15 @@ def test_an_error_of_backward_is_the_same_with_the_widget():
     assert failure(False) == failure(True)
 
 
-def test_importing_imports_neither_widgets_nor_networkx():
+@pytest.mark.parametrize("accelerator", [None, "cuda"])
+def test_importing_imports_neither_widgets_nor_networkx(accelerator):
     slow = ["networkx", "anywidget", "ipywidgets", "IPython", "traitlets"]
     found = fresh(
         f"""
         import sys
         import torch
+        if {accelerator!r}:
+            torch.accelerator.current_accelerator = lambda *_: torch.device({accelerator!r})
         before = set(sys.modules)
         import gradwalk
         print([name for name in {slow} if name in set(sys.modules) - before])

@@ -22,11 +22,14 @@ LAYERS = (
     "derivatives",
     "modules",
     "program",
+    "matching",
     "reasons",
     "findings",
     "subject",
+    "laboratory",
     "files",
     "widget",
+    "interact",
     "comparison",
     "__init__",
     "__main__",
@@ -112,7 +115,14 @@ def names_defined(tree: ast.AST) -> Iterator[str]:
             yield node.attr
 
 
-OF_OTHERS = {"_getframe", "_instances", "_closed", "_get_file_writer", "_handle_displayed"}
+OF_OTHERS = {
+    "_getframe",
+    "_instances",
+    "_closed",
+    "_get_file_writer",
+    "_handle_displayed",
+    "_kwarg",
+}
 """Private names of Python, ipywidgets and TensorBoard that gradwalk reads."""
 
 

@@ -13,7 +13,7 @@ from programs import PROGRAMS, leaf, outputs_of
 from torch import nn
 
 from gradwalk import capture
-from gradwalk.comparison.matching import match
+from gradwalk.matching.match import match
 
 
 def built(program, *arguments, named=True, **options):

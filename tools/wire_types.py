@@ -35,6 +35,8 @@ MODELS = (
     "comparison",
     "details",
     "diagnosis",
+    "what_if",
+    "laboratory",
     "traits",
     "saved_graph",
 )

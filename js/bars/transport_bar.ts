@@ -1,5 +1,6 @@
 import { button, element, icon, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
+import { isOver } from "../steps/recording";
 import type { Stepper, Stepping } from "../steps/stepping";
 import { position, positionText } from "../steps/words";
 import { oneLine } from "../text/shorten";
@@ -11,12 +12,16 @@ interface TransportBar {
   element: HTMLElement;
   /** What is to be noted, to stand over the picture: nothing moves when there is something. */
   notes: HTMLElement;
-  /** `seen` is what there is to say of passes in a sentence; null before any. */
+  /**
+   * `seen` is what there is to say of passes in a sentence; null before any. `live` is what the last update changed,
+   * which is said until somebody steps.
+   */
   update(
     stepping: Stepping,
     transport: TransportModel | null,
     graph: GraphModel | null,
     seen?: string | null,
+    live?: readonly [name: string, words: string][] | null,
   ): void;
 }
 
@@ -130,7 +135,7 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
   return {
     element: bar,
     notes,
-    update(stepping, transport, graph, seen = null) {
+    update(stepping, transport, graph, seen = null, live = null) {
       const { progress, playing, starting } = stepping;
       const total = progress?.recording.steps.length ?? 0;
       const cursor = progress?.cursor ?? 0;
@@ -151,7 +156,13 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
       ]);
       showPlaying(play, playing, total > 0 && cursor >= total);
       text.setAttribute("aria-live", playing ? "off" : "polite");
-      const at = progress && total > 0 ? position(progress, graph) : null;
+      const isResting = progress === null || total === 0 || isOver(progress);
+      const at =
+        live && isResting
+          ? { before: "live", running: null, changes: [...live], isOver: total > 0 }
+          : progress && total > 0
+            ? position(progress, graph)
+            : null;
       before.textContent = at?.before ?? (starting ? "Running backward…" : "");
       done.hidden = !at?.isOver;
       runningNode = at?.running?.node ?? null;

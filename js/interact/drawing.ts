@@ -29,7 +29,7 @@ import type { GraphModel } from "../wire";
 import { Camera, isFocused, type Pointed } from "./camera";
 import { describeDrawn } from "./describe_box";
 import type { DrawingEvents } from "./drawing_events";
-import { glide } from "./flip";
+import { glide, leaving, vanish } from "./flip";
 import { type Hit, hitAt } from "./hit";
 import { Keyboard } from "./keyboard";
 import { followView, nodeView } from "./node_view";
@@ -156,6 +156,49 @@ export class Drawing {
     this.camera.go(heldView(before.view, hold), false);
     this.paint();
     glide(this.canvas, before, scene, this.camera.view);
+  }
+
+  /**
+   * Draws what another graph became of this one; `was` has, per node, which it was. What is held stays where it is
+   * seen, and what was seen whole stays so.
+   */
+  become(
+    graph: GraphModel,
+    scene: Scene,
+    hold: Hold | null,
+    was: readonly (number | null)[],
+  ): void {
+    const before = this.scene && { scene: this.scene, view: this.camera.view };
+    if (!before || !hold || !this.framed) {
+      this.show(graph, scene);
+      return;
+    }
+    const { focused } = this.marks;
+    const id = focused === null ? -1 : was.indexOf(before.scene.nodes[focused]?.id ?? -1);
+    const ghosts = leaving(this.canvas, before.scene, was);
+    const wasWhole = isWhole(before.scene, before.view, this.size);
+    this.graph = graph;
+    this.scene = scene;
+    this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id]?.[0] ?? null };
+    this.keyboard.forget();
+    this.tooltip.hide();
+    this.painting.clear();
+    this.camera.resize(scene, this.size);
+    const held = heldView(before.view, hold);
+    const isLost = wasWhole && !isWhole(scene, held, this.size);
+    this.camera.go(isLost ? fitView(scene, this.size) : held, false);
+    this.paint();
+    glide(this.canvas, before, scene, this.camera.view, was);
+    vanish(this.overlay, ghosts, before.view, this.camera.view);
+  }
+
+  /** Draws the same picture with other numbers: nothing moves. */
+  renew(graph: GraphModel, scene: Scene): void {
+    this.graph = graph;
+    if (scene === this.scene) return;
+    this.scene = scene;
+    this.painting.clear();
+    this.paint();
   }
 
   /** Changes some marks and repaints. */

@@ -12,17 +12,27 @@ interface Before {
   view: View;
 }
 
-/** Lets the nodes of a new picture glide from where they were in the one before; what is new, or on a canvas, fades in. */
-export function glide(stage: Element, before: Before, scene: Scene, view: View): void {
+/**
+ * Lets the nodes of a new picture glide from where they were in the one before; what is new, or on a canvas, fades in.
+ * `was` has, per node, which it was in a graph before this one; null where it is the same graph.
+ */
+export function glide(
+  stage: Element,
+  before: Before,
+  scene: Scene,
+  view: View,
+  was: readonly (number | null)[] | null = null,
+): void {
   const items = scene.nodes.length + scene.frames.length;
   if (items > MOST_MOVING || prefersLessMotion()) return;
   const old = (id: number, copy: number) => {
-    const was = before.scene.drawn[id];
-    const node = before.scene.nodes[was?.[Math.min(copy, was.length - 1)] ?? -1];
+    const then = was === null ? id : was[id];
+    const drawn = before.scene.drawn[then ?? -1];
+    const node = before.scene.nodes[drawn?.[Math.min(copy, drawn.length - 1)] ?? -1];
     if (!node) return null;
     const x = (before.view.k * node.x + before.view.x - view.x) / view.k;
     const y = (before.view.k * node.y + before.view.y - view.y) / view.k;
-    return { x, y, same: node.id === id && !node.group };
+    return { x, y, same: node.id === then && !node.group };
   };
   for (const element of stage.querySelectorAll<SVGGElement>(".gw-node")) {
     const node = scene.nodes[Number(element.dataset.index)];
@@ -45,4 +55,43 @@ export function glide(stage: Element, before: Before, scene: Scene, view: View):
       duration: MOVE_MS * 1.5,
       easing: "ease-out",
     });
+}
+
+/** Elements of nodes that have no partner in the next picture, to be shown to `vanish` in it. */
+export function leaving(
+  stage: Element,
+  scene: Scene,
+  was: readonly (number | null)[],
+): SVGGElement[] {
+  if (scene.nodes.length > MOST_MOVING || prefersLessMotion()) return [];
+  const kept = new Set(was);
+  return Array.from(stage.querySelectorAll<SVGGElement>(".gw-node")).flatMap((element) => {
+    const node = scene.nodes[Number(element.dataset.index)];
+    if (!node || node.group || kept.has(node.id)) return [];
+    const ghost = element.cloneNode(true) as SVGGElement;
+    ghost.removeAttribute("data-index");
+    ghost.classList.replace("gw-node", "gw-ghost");
+    return [ghost];
+  });
+}
+
+/** Fades elements out where they were seen, and takes them away. */
+export function vanish(
+  layer: SVGGElement,
+  ghosts: readonly SVGGElement[],
+  then: View,
+  now: View,
+): void {
+  for (const ghost of ghosts) {
+    if (typeof ghost.animate !== "function") return;
+    const k = then.k / now.k;
+    const [x, y] = [(then.x - now.x) / now.k, (then.y - now.y) / now.k];
+    const holder = document.createElementNS("http://www.w3.org/2000/svg", "g");
+    holder.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
+    holder.append(ghost);
+    layer.append(holder);
+    const fading = ghost.animate([{ opacity: 1 }, { opacity: 0 }], { duration: MOVE_MS });
+    fading.onfinish = () => holder.remove();
+    fading.oncancel = () => holder.remove();
+  }
 }

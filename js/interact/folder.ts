@@ -15,6 +15,7 @@ import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { boxAround } from "../scene/find";
+import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";
 import { type Hold, isWhole, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
@@ -22,7 +23,7 @@ import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
-import { holdMiddle, topOf } from "./hold";
+import { holdMiddle, holdMost, topOf } from "./hold";
 
 /** Pictures of at most so many nodes are made at once, without a worker. */
 export const MOST_AT_ONCE = 1500;
@@ -65,6 +66,8 @@ interface Shown {
 
 type HoldIn = (after: Scene) => Hold | null;
 
+/** Per node of a graph, which it was in the graph before. */
+export type Was = readonly (number | null)[];
 /** What is done when a picture is there. */
 type Then = (scene: Scene) => void;
 
@@ -153,6 +156,32 @@ export class Folder {
     // The page has had enough to do with the graph itself.
     this.working({ nodes, doing: "layout", blocks: false });
     this.timer = window.setTimeout(start);
+  }
+
+  /**
+   * Draws what became of the graph, in the same direction and folded as it is; `was` is null where only its numbers
+   * are others: then nothing is laid out.
+   */
+  follow(graph: GraphModel, origin: GraphModel, source: GraphSource, was: Was | null): void {
+    const { wanted, drawn, drawing } = this;
+    if (!wanted || !drawing.scene || this.work || wanted !== drawn) {
+      this.forget();
+      this.show(graph, wanted?.direction ?? "left", origin, source, wanted?.room);
+      return;
+    }
+    if (was === null) {
+      const grouped = { ...wanted.grouped, graph };
+      this.wanted = this.drawn = { ...wanted, grouped, origin, source };
+      drawing.renew(graph, renewed(drawing.scene, graph, this.measure));
+      return;
+    }
+    this.cache = new Map();
+    const now = new Map(was.map((old, id) => [old, id]));
+    const unfolded = [...wanted.folding.unfolded].flatMap((old) => now.get(old) ?? []);
+    const folding = { ...wanted.folding, unfolded: new Set(unfolded) };
+    const next = { ...wanted, grouped: groupedGraph(graph), origin, source, folding };
+    const before = drawing.scene;
+    this.draw(next, (after) => holdMost(before, after, was), undefined, was);
   }
 
   /** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
@@ -293,14 +322,14 @@ export class Folder {
   }
 
   /** Draws at once what is small; else when it is made, unless something else was asked for by then. */
-  private draw(next: Shown, hold: HoldIn, then?: Then): void {
+  private draw(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
     const { grouped, folding, direction, room } = next;
     window.clearTimeout(this.timer);
     this.wanted = next;
     const nodes = visibleCount(grouped, folding);
     if (nodes <= MOST_AT_ONCE && grouped.graph.nodes.length <= LARGE_GRAPH) {
       this.maker.forget();
-      this.drawHere(next, hold, then);
+      this.drawHere(next, hold, then, was);
       return;
     }
     this.working({ nodes, doing: "layout", blocks: false });
@@ -317,23 +346,31 @@ export class Folder {
     });
   }
 
-  private drawHere(next: Shown, hold: HoldIn, then?: Then): void {
+  private drawHere(next: Shown, hold: HoldIn, then?: Then, was: Was | null = null): void {
     const { grouped, folding, direction, room } = next;
     const { cache, measure } = this;
     try {
       const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
-      this.place(next, scene, hold, then);
+      this.place(next, scene, hold, then, was);
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private place(next: Shown, scene: Scene, hold: HoldIn, then?: Then): void {
+  private place(
+    next: Shown,
+    scene: Scene,
+    hold: HoldIn,
+    then?: Then,
+    was: Was | null = null,
+  ): void {
     const { drawing, drawn, goal } = this;
-    const isFirst = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
+    const isOther = drawn?.grouped !== next.grouped || drawn.direction !== next.direction;
+    const isFirst = isOther && was === null;
     // Before it is drawn: another size would have it drawn twice.
     if (isFirst) this.events.shown(scene);
-    if (isFirst) drawing.show(next.grouped.graph, scene);
+    if (was !== null) drawing.become(next.grouped.graph, scene, hold(scene), was);
+    else if (isFirst) drawing.show(next.grouped.graph, scene);
     else drawing.replace(scene, hold(scene));
     this.wanted = next;
     this.drawn = next;

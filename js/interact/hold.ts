@@ -27,3 +27,25 @@ export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
   }
   return best;
 }
+
+/** Holds as many nodes as can be where they are: what most of those that were there before moved by. */
+export function holdMost(
+  before: Scene,
+  after: Scene,
+  was: readonly (number | null)[],
+): Hold | null {
+  const times = new Map<string, number>();
+  let best: Hold | null = null;
+  let most = 0;
+  for (const { id, x, y, group } of after.nodes) {
+    const old = before.nodes[before.drawn[was[id] ?? -1]?.[0] ?? -1];
+    if (!old || group || old.group) continue;
+    const moved = `${Math.round(x - old.x)} ${Math.round(y - old.y)}`;
+    const count = (times.get(moved) ?? 0) + 1;
+    times.set(moved, count);
+    if (count <= most) continue;
+    most = count;
+    best = { from: [old.x, old.y], to: [x, y] };
+  }
+  return best;
+}

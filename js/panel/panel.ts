@@ -50,6 +50,11 @@ export class Panel {
     private readonly events: PanelEvents,
     /** What is shown while nothing is selected, below how much there is. */
     private readonly help: HTMLElement = element("div"),
+    /** What can be asked of gradients; below the details of a node, and alone while none is selected. */
+    private readonly whatIf: {
+      readonly element: HTMLElement;
+      readonly isOpen: boolean;
+    } | null = null,
   ) {
     const close = button(
       { label: "Close the details panel", icon: ICONS.close, class: "gw-button gw-panel-close" },
@@ -79,6 +84,11 @@ export class Panel {
       const chip = element("span", "gw-chip", "module");
       this.bar.replaceChildren(chip);
       this.fill(module.paths.join(), moduleView(graph, module, this.opened, this.events.goTo));
+      return;
+    }
+    if (selected === null && this.whatIf?.isOpen) {
+      this.bar.replaceChildren(element("span", "gw-node-number", "Gradients changed on their way"));
+      this.fill("what if", [this.whatIf.element]);
       return;
     }
     this.bar.replaceChildren(
@@ -130,6 +140,7 @@ export class Panel {
       cells(graph.nodes[details.id], details, progress),
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
+      this.whatIf?.element ?? null,
       of("formula", "Derivative") ?? formulaSection(details, opened, go),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),

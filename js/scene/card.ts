@@ -98,7 +98,8 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
   const first = lines.length > 1 ? 38 : 46;
   lines.forEach((line, i) => {
-    texts.push(text(line, style, -width / 4, top + header + first + i * LINE, "middle"));
+    const at = top + header + first + i * LINE;
+    texts.push({ ...text(line, style, -width / 4, at, "middle"), ...holds(words, width / 2 - 8) });
   });
   return {
     width,
@@ -148,7 +149,8 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
         : head(name, "label", right, top + 17.5, "end"),
     );
   lines.forEach((line, i) => {
-    texts.push(text(line, style, right, top + header + 15.5 + i * LINE, "end"));
+    const at = top + header + 15.5 + i * LINE;
+    texts.push({ ...text(line, style, right, at, "end"), ...holds(words, width - 2 * pad) });
   });
   return {
     width,
@@ -193,7 +195,10 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
     flagHeight: words.flag === null ? 0 : header,
     texts: [
       head(words.title, named, -width / 2 + pad, top + header / 2 + below),
-      head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+      {
+        ...head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
+        ...holds(words, width - measure(words.title, named) - 3 * pad),
+      },
       text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
     ],
     card: {
@@ -255,9 +260,10 @@ function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidt
   );
   const height = (isNamed ? quiet[1] : quiet[1] * 0.6) + more;
   const last = isNamed ? height / 2 - (isFull ? 18 : 10) : (isFull ? 8 : 4.5) + more / 2;
-  const numbers = lines.map((line, i) =>
-    text(line, style, 0, last - (lines.length - 1 - i) * LINE, "middle"),
-  );
+  const numbers = lines.map((line, i) => ({
+    ...text(line, style, 0, last - (lines.length - 1 - i) * LINE, "middle"),
+    ...(isNamed && holds(words, width - pad)),
+  }));
   const texts = isNamed
     ? [text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"), ...numbers]
     : numbers;
@@ -273,6 +279,11 @@ function shownLines(words: NodeWords, style: Style): [readonly string[], Style] 
 
 function widest(lines: readonly string[], style: Style, measure: Measure): number {
   return Math.max(...lines.map((line) => measure(line, style)));
+}
+
+/** How much room there is for another number in place of the one that is known. */
+function holds({ value, rows }: NodeWords, room: number): Pick<Text, "room"> {
+  return (value === null || value === undefined) && !rows ? {} : { room };
 }
 
 /** What stands for the value: the number, else the shape. */

@@ -11,6 +11,8 @@ export interface Text {
   /** Whether it stands in the header of a card, or at the foot of a closed box. */
   head?: boolean;
   foot?: boolean;
+  /** Of the number that a node holds, how wide another one may be; left out of all other texts. */
+  room?: number;
 }
 
 /** A dashed line from the box to a hollow mark, with its words. Relative to the centre of the node. */

@@ -556,11 +556,168 @@ export interface MemoryModel {
   unknown: Count;
 }
 
+/** A change to a gradient on its way. The trait `edits` is a list of these. */
+export interface EditModel {
+  kind: "cut" | "scale" | "replace";
+  /**
+   * [consumer, input_nr], with the ids of the graph; or the name of a tensor, for all edges that
+   * flow to it, as one. User text.
+   */
+  edge: number[] | string;
+  /** The factor; the numbers that replace the gradient; null of a cut. */
+  value: Values | null;
+}
+
+/** What an edit does. */
+export interface EditedModel {
+  /** Where it is, "out → h". User text. */
+  label: string;
+  /** What flows there; null for nothing. */
+  was: FewModel | null;
+  now: FewModel | null;
+}
+
+/** The gradient of a leaf without and with the edits. */
+export interface LeafChangeModel {
+  node: AutogradNodeId;
+  /** User text. */
+  name: string | null;
+  before: FewModel | null;
+  after: FewModel | null;
+  /** After minus before; null where they are the same. */
+  difference: FewModel | null;
+  /** The part of it that is left, as a norm over a norm; null of nothing. */
+  rest: number | null;
+}
+
+/** What the edits do. */
+export interface WhatIfModel {
+  /** A sentence where it could not be worked out; the rest is then empty. */
+  failed: string | null;
+  edits: EditedModel[];
+  /** The first of them, those that change before all others. */
+  leaves: LeafChangeModel[];
+  leaf_count: Count;
+  /** The nodes below an edit, which ran again or got another gradient. */
+  reached: AutogradNodeId[];
+  /** How many of the graph's nodes ran again. */
+  ran: Count;
+  /** The change of the program that does it for real. User text. */
+  code: string;
+  notes: string[];
+}
+
+/** How much of a node's gradient came along one edge, in the backward pass that is shown. */
+export interface ShareModel {
+  consumer: AutogradNodeId;
+  input_nr: Count;
+  /** What passed it on. User text. */
+  label: string;
+  /** Along the gradient's own direction: those of a node add up to 1. */
+  share: number;
+}
+
+/** A number that became another. */
+export interface ChangeModel {
+  /** User text. */
+  name: string;
+  was: JsonNumber;
+  now: JsonNumber;
+}
+
+/** What became of the graph that was shown before. */
+export interface UpdateModel {
+  /** How many updates there were. */
+  number: Count;
+  /**
+   * Per node, which it was in the graph before; null of a new one. null as a whole where the
+   * structure is equal, so that nothing moves.
+   */
+  before: (number | null)[] | null;
+  /** What changed of the structure. User text. */
+  words: string;
+  /** Leaves and outputs that hold another number. */
+  changes: ChangeModel[];
+}
+
+/** A leaf whose number can be set in the picture, like with a slider. */
+export interface KnobModel {
+  node: AutogradNodeId;
+  /** User text. */
+  name: string;
+  min: number;
+  max: number;
+  step: number;
+}
+
+/** What a finite difference says of the gradient of a leaf. */
+export interface DifferenceModel {
+  node: AutogradNodeId;
+  /** "Δloss/Δw". User text. */
+  quotient: string;
+  value: JsonNumber;
+  /** Whether it says the same as the gradient. */
+  agrees: boolean;
+}
+
+/** What the reader is asked at one node. */
+export interface QuestionModel {
+  node: AutogradNodeId;
+  /** What the node is called. User text. */
+  name: string;
+  state: "open" | "wrong" | "right" | "revealed";
+  /** After a wrong answer, what may help. User text. */
+  hint: string | null;
+  /** The number, once it is right or revealed. */
+  answer: string | null;
+}
+
+/** What the reader is asked. */
+export interface QuizModel {
+  what: "grad" | "value" | "order";
+  questions: QuestionModel[];
+}
+
+/** How the reader fares; a question answered wrongly first, and then rightly, is right. */
+export interface ScoreModel {
+  right: Count;
+  /** Answers that were wrong. */
+  wrong: Count;
+  revealed: Count;
+  of: Count;
+}
+
 /** What takes a while on a large graph; null or left out while it is not known. */
 export interface AskedTraits {
   _memory?: MemoryModel | null;
   _dtypes?: DtypesModel | null;
   findings?: FindingModel[] | null;
+}
+
+/** What is asked of a graph's gradients; left out where nobody can. */
+export interface LaboratoryTraits {
+  /** What is changed about gradients on their way, in order. Either side sets it. */
+  edits?: EditModel[];
+  /** What comes of that; null without edits. */
+  what_if?: WhatIfModel | null;
+  /** Of the selected node's gradient, the largest first; none where it has no parts. */
+  _shares?: ShareModel[];
+}
+
+/** What a graph has that follows what happens; null or left out of one that does not. */
+export interface LiveTraits {
+  /** What became of the graph that was shown before. */
+  _update?: UpdateModel | null;
+  /** What the nodes of `graph` hold now, instead of what stands in it; null when that is so. */
+  _values?: (Values | null)[] | null;
+  /** The leaves whose numbers can be set in the picture. */
+  _knobs?: KnobModel[] | null;
+  /** What finite differences say of leaves, once that was asked. */
+  _differences?: DifferenceModel[] | null;
+  /** What the reader is asked now. */
+  _quiz?: QuizModel | null;
+  /** How the reader fares in it. */
+  score?: ScoreModel | null;
 }
 
 /** Those of a graph and of a comparison alike. */
@@ -577,7 +734,7 @@ export interface SharedTraits {
 }
 
 /** Those of a graph. */
-export interface Traits extends SharedTraits, AskedTraits {
+export interface Traits extends SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits {
   graph: GraphModel;
   /** Of the selected node; while none is, of the node that runs. */
   details: DetailsModel | null;
@@ -609,6 +766,26 @@ export interface StartMessage {
 /** Asks for what is not told unasked, because it takes a while on a large graph. */
 export interface AskMessage {
   kind: "memory" | "diagnose";
+}
+
+/** The reader set the number of a leaf in the picture. */
+export interface TurnMessage {
+  kind: "turn";
+  node: AutogradNodeId;
+  value: number;
+}
+
+/** The reader answered at a node: with what was typed, or null for a click on it. */
+export interface AnswerMessage {
+  kind: "answer";
+  node: AutogradNodeId;
+  text: string | null;
+}
+
+/** The reader gave up at a node, or the whole quiz: null. */
+export interface RevealMessage {
+  kind: "reveal";
+  node: AutogradNodeId | null;
 }
 
 /** One output of a saved node. */

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .files.save import save
     from .files.tensorboard import to_tensorboard
     from .forward.watch import watch
+    from .interact.interact import interact
+    from .laboratory.contributions import Contribution, contributions
+    from .laboratory.what_if import WhatIf, what_if
     from .reasons.explain import explain_grad
     from .subject.capture import capture
     from .subject.diagnose import diagnose
@@ -23,35 +26,45 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompareWidget",
+    "Contribution",
     "GraphWidget",
     "Recording",
+    "WhatIf",
     "capture",
     "compare",
+    "contributions",
     "diagnose",
     "explain_grad",
+    "interact",
     "load",
     "make_dot",
     "record",
     "save",
     "to_tensorboard",
     "watch",
+    "what_if",
 ]
 
 # Imported when first used: a training script that only records needs no widget.
 _PLACES = {
     "CompareWidget": "comparison.compare_widget",
+    "Contribution": "laboratory.contributions",
     "GraphWidget": "widget.graph_widget",
     "Recording": "backward.recording",
+    "WhatIf": "laboratory.what_if",
     "capture": "subject.capture",
     "compare": "comparison.compare",
+    "contributions": "laboratory.contributions",
     "diagnose": "subject.diagnose",
     "explain_grad": "reasons.explain",
+    "interact": "interact.interact",
     "load": "widget.load",
     "make_dot": "files.dot",
     "record": "backward.recording",
     "save": "files.save",
     "to_tensorboard": "files.tensorboard",
     "watch": "forward.watch",
+    "what_if": "laboratory.what_if",
 }
 
 

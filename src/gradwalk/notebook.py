@@ -33,7 +33,6 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
     Returns:
         Name -> value: the frame's locals, then its globals, then the notebook's namespace.
     """
-    running = shell()
     snapshot = frame.f_locals
     variables = dict(snapshot)
     if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
@@ -42,6 +41,12 @@ def caller_variables(frame: FrameType) -> dict[str, Any]:
         # function itself holds it, from a call of locals().
         if sys.getrefcount(snapshot) <= _FRAME_AND_WE:
             snapshot.clear()
+    return with_outer(variables, frame)
+
+
+def with_outer(variables: dict[str, Any], frame: FrameType) -> dict[str, Any]:
+    """A frame's own variables, and after them its module's and the notebook's."""
+    running = shell()
     for outer in (frame.f_globals, running.user_ns if running is not None else {}):
         for name, value in list(outer.items()):
             variables.setdefault(name, value)
@@ -119,19 +124,32 @@ class Soon:
             Whether it will be, or just was: a loop that has ended, and a program that has none,
             call nothing.
         """
-        if self._loop is None or not self._loop.is_running():
+        waited = self._waiting
+        if not self.wait():
             return False
         now = time.monotonic()
+        if not waited:
+            self._last = now
+        elif now - self._last > self._longest:
+            self._last = now
+            self._call()
+        return True
+
+    def wait(self) -> bool:
+        """Have it called when the program rests, and not before.
+
+        Returns:
+            Whether it will be.
+        """
+        if self._loop is None or not self._loop.is_running():
+            return False
         if not self._waiting:
-            self._waiting, self._last = True, now
+            self._waiting = True
             try:
                 self._loop.call_soon_threadsafe(_rest, weakref.ref(self))
             except RuntimeError:  # it has been closed meanwhile
                 self._waiting = False
                 return False
-        elif now - self._last > self._longest:
-            self._last = now
-            self._call()
         return True
 
     def _call(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,10 +55,7 @@ def run_backward(
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
         grads = Grads(captured, tensors)
         outputs = [_output(captured, *root) for root in captured.roots]
-        seeds = [
-            _ones(output) if seed is None else seed
-            for output, seed in zip(outputs, given, strict=True)
-        ]
+        seeds = _seeds(outputs, given)
     roots: Any = outputs  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
@@ -99,8 +97,12 @@ def _on_devices(captured: Capture) -> bool:
     """Whether a node of the graph may run elsewhere than on the CPU."""
     if torch.accelerator.current_accelerator() is None:
         return any(leaf.device.type != "cpu" for _, leaf in captured.leaves())
-    devices = {device for _, device in captured.graph.nodes(data="device")}
-    return not devices <= {None, "cpu"}
+    # Asked of the nodes: the graph, and networkx, are not made for that.
+    for node in captured.nodes:
+        with contextlib.suppress(RuntimeError):  # an output without one shape
+            if any(each.device.type != "cpu" for each in outputs_metadata(node)):
+                return True
+    return False
 
 
 def read_gradient(captured: Capture, gradient: Any) -> list[torch.Tensor | None]:
@@ -177,6 +179,30 @@ def _described(
         return "the output", None, "unknown"
     found = outputs[output_nr]
     return found["name"] or "the output", found["shape"], found["dtype"]
+
+
+def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
+    """What a pass starts from, one per output; where none was given, what torch then takes.
+
+    Args:
+        captured: The graph.
+        gradient: As for `read_gradient`.
+
+    Raises:
+        TypeError: As `read_gradient`.
+        ValueError: Likewise.
+    """
+    given = read_gradient(captured, gradient)
+    with unseen():
+        return _seeds([_output(captured, *root) for root in captured.roots], given)
+
+
+def _seeds(
+    outputs: list[torch.Tensor | GradientEdge], given: list[torch.Tensor | None]
+) -> list[torch.Tensor]:
+    return [
+        _ones(output) if seed is None else seed for output, seed in zip(outputs, given, strict=True)
+    ]
 
 
 def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torch.Tensor | None:

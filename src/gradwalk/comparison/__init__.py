@@ -1,1 +1,1 @@
-"""Several graphs side by side: which node is which, and stepping through all of them."""
+"""Several graphs side by side, and stepping through all of them."""

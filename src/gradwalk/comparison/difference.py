@@ -8,8 +8,8 @@ from typing import Any
 
 import networkx as nx
 
-from .alignment import uncrossed
-from .matching import match
+from ..matching.alignment import uncrossed
+from ..matching.match import match
 
 Members = dict[str, int | None]
 """Label -> a node's number in that graph, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .alignment import longest_rising
+from ..matching.alignment import longest_rising
 
 
 @dataclass(frozen=True)

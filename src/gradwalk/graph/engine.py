@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+_T = TypeVar("_T")
 
 NO_TASK = -1
 
@@ -34,3 +36,27 @@ def carry(key: str, value: Any) -> None:
 def carried(key: str) -> Any:
     """What `carry` has put there; None for nothing."""
     return torch._C._get_obj_in_tls(key) if torch._C._is_key_in_tls(key) else None
+
+
+def within_a_pass(work: Callable[[], _T]) -> _T:
+    """Run something where the engine runs the hooks of a pass that keeps saved tensors.
+
+    What backward calls may ask for the number of its pass: a checkpointed part of a program is
+    computed again once for each, and held until the pass has ended.
+
+    Args:
+        work: What to run. Grad mode is off meanwhile.
+
+    Returns:
+        What it returns.
+
+    Raises:
+        Exception: What it raises.
+    """
+    found: list[_T] = []
+    with torch.inference_mode(False), torch.enable_grad():
+        start = torch.zeros((), requires_grad=True).clone()
+    node: Any = start.grad_fn
+    node.register_prehook(lambda _: found.append(work()))
+    torch.autograd.backward(start, retain_graph=True)
+    return found[0]

@@ -221,6 +221,9 @@ def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
     summary["values"] = _listed(shown)
 
 
+_PLAIN = {torch.float32, torch.float64, torch.int64}
+
+
 def plain_values(tensor: torch.Tensor) -> Values | None:
     """Every number of a tensor, as `summarise` gives them; None where they cannot be read.
 
@@ -238,6 +241,8 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
 
 
 def _listed(tensor: torch.Tensor) -> Values:
+    if tensor.dim() == 0 and tensor.dtype in _PLAIN:  # the same at a third of the time
+        return _nested(tensor.item())
     return _nested(_readable(tensor).cpu().tolist())
 
 

@@ -96,6 +96,11 @@ class Live:
         self._since = Since()
 
     @property
+    def autograd(self) -> Annotated | None:
+        """The graph itself."""
+        return self.captured
+
+    @property
     def graph(self) -> nx.MultiDiGraph:
         """The autograd nodes alone."""
         return self.captured.graph

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from ..backward.grads import Grads
+from ..backward.recorded_pass import RecordedPass
 from ..findings.finding import Finding
 from ..findings.judge import Limits
+from ..forward.annotate import Annotated
 from ..graph.names import Names
 from ..wire import (
     DetailsModel,
@@ -47,10 +49,17 @@ class Subject(Protocol):
         grads: The ``.grad`` of the tensors that the pass owns, step by step; None when it owns
             none.
         fault: A sentence when watching went wrong, or None.
+        autograd: The graph with its autograd nodes, through which backward can run; None of what
+            has none.
+        recording: The pass with its tensors; None before any, and of what has none.
     """
 
     @property
-    def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102  described above, as all of these
+    def autograd(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
+    @property
+    def recording(self) -> RecordedPass | None: ...  # noqa: D102
+    @property
+    def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102
     @property
     def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
     @property
@@ -194,6 +203,8 @@ class Still:
     runs_backward = False
     grads: Grads | None = None
     fault: str | None = None
+    autograd: Annotated | None = None
+    recording: RecordedPass | None = None
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""

@@ -23,29 +23,28 @@ from ..graph.capture import MOST_NODES, read_most
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
 from ..subject.diagnose import judged, read_optimizers
-from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import Shown, are_small, read_constants
 from ..subject.subject import Subject
 from ..wire import (
     DetailsModel,
-    DtypesModel,
     FindingModel,
-    GraphModel,
     MemoryModel,
     RunModel,
+    ShareModel,
     StateModel,
     StepModel,
     TransportModel,
 )
-from .stepping import SteppingWidget
-from .traits import TRAVELS, Direction, OfPass, OfTensors
+from .quizzing import QuizzingWidget
+from .surgery import Surgery
+from .traits import TRAVELS, Direction, OfPass, OfTensors, masked
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(SteppingWidget[Subject]):
+class GraphWidget(Surgery, QuizzingWidget):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -69,6 +68,11 @@ class GraphWidget(SteppingWidget[Subject]):
             chooses the one that shows most.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
+        edits: What is changed about gradients on their way, in order: dicts with ``kind`` ("cut",
+            "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor) and
+            ``value``. Set it, or cut in the picture.
+        what_if: What would come of them, as `gradwalk.what_if` tells it (see
+            `gradwalk.wire.WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `gradwalk.wire.FindingModel`), once it was asked. Read-only.
 
@@ -101,15 +105,13 @@ class GraphWidget(SteppingWidget[Subject]):
     _esm = traitlets.Unicode(bundle("widget.js")).tag(sync=True)
     _css = traitlets.Unicode(bundle("widget.css")).tag(sync=True)
 
-    graph: GraphModel = traitlets.Dict(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     details: DetailsModel | None = OfTensors(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     state: StateModel = OfPass(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    steps: list[StepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    run: RunModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
+    run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
 
     _made_as = "graph", "GraphWidget(loss)"
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
@@ -158,15 +160,13 @@ class GraphWidget(SteppingWidget[Subject]):
             found = names_among(notebook.caller_variables(sys._getframe(1)))
         else:
             found = read_names(names, "GraphWidget")
-        subject = read_subject(
-            outputs,
-            found,
-            "GraphWidget",
-            named=names is not None,
-            infer=constants or None,
-            max_bytes=max_bytes,
-            max_nodes=max_nodes,
-        )
+        self._read_as = {
+            "infer": constants or None,
+            "max_bytes": max_bytes,
+            "max_nodes": max_nodes,
+        }
+        named = names is not None
+        subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
         if constants is None:
             constants = are_small([subject])
         self._show(subject, direction=direction or subject.direction, constants=constants)
@@ -185,8 +185,7 @@ class GraphWidget(SteppingWidget[Subject]):
 
     def _follow(self, subject: Subject) -> None:
         subject.follow(self._pass_ended)
-        self.set_trait("graph", subject.model)
-        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self._begin_picture(subject)
         self.set_trait("state", subject.state())
         self.set_trait("transport", subject.transport())
         self.set_trait("steps", subject.steps)
@@ -227,7 +226,11 @@ class GraphWidget(SteppingWidget[Subject]):
             Exception: What backward itself raises, with a note where it happened. Every ``.grad``
                 is then as it was before.
         """
-        subject = self._open()
+        self._refuse_closed()
+        # After an update without a pass since, the graph is shown once, with what flowed.
+        subject = self._open() if self._passed else self._behind
+        assert subject is not None
+        self._passed = True
         with self._own_pass():
             subject.backward(
                 gradient=gradient,
@@ -364,9 +367,10 @@ class GraphWidget(SteppingWidget[Subject]):
             super()._answer(asked)
 
     def _show_passes(self, subject: Subject) -> bool:
-        is_new = subject.notice() or subject.recorded is not self._recorded
+        is_other = self._draw(subject)
+        is_new = subject.notice() or subject.recorded is not self._recorded or is_other
         if is_new:
-            self._show_pass(subject)
+            self._show_pass(subject, is_other=is_other)
         elif subject.recorded is not None:
             run = self._parts.build("what flowed", lambda: subject.run, self.run)
             if run is not self.run:  # a .grad is not what the pass left in it any more
@@ -375,14 +379,14 @@ class GraphWidget(SteppingWidget[Subject]):
         self.set_trait("transport", transport)
         return is_new
 
-    def _show_pass(self, subject: Subject) -> None:
-        """Show what is new: a pass that has ended, whether or not we go to it."""
+    def _show_pass(self, subject: Subject, *, is_other: bool = False) -> None:
+        """Show what is new: a pass that has ended, whether or not we go to it; another graph."""
         build = self._parts.build
         self.set_trait("state", build("what has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
         if self._memory is not None:
             self.set_trait("_memory", build("the memory held", subject.memory, None))
-        if subject.recorded is not None and subject.recorded is not self._recorded:
+        if is_other or (subject.recorded is not None and subject.recorded is not self._recorded):
             self.set_trait("steps", subject.steps)
             self.cursor = subject.cursor
             self.set_trait("run", build("what flowed", lambda: subject.run, None))
@@ -393,10 +397,33 @@ class GraphWidget(SteppingWidget[Subject]):
             node = self.selected
             if node is None and 0 < self.cursor < len(self.steps):
                 node = self.steps[self.cursor - 1]["node"]  # the panel follows what runs
-            return None if node is None else subject.details(node)
+            return None if node is None else self._masked_details(subject, subject.details(node))
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
+        none: list[ShareModel] = []
+        told = self._parts.build(
+            "the shares of its gradient", lambda: self._shares_of(subject, self.selected), none
+        )
+        self.set_trait("_shares", told if self._quiz is None else none)  # nothing is told away
+
+    def _experimented(self) -> Subject:
+        return self._open()
+
+    def _replace(self, subject: Subject) -> None:
+        self._experiment = None  # it holds the graph that was shown before
+        super()._replace(subject)
+
+    def _draw(self, subject: Subject) -> bool:
+        is_new = super()._draw(subject)
+        if is_new and self.edits and self._update is not None:
+            before = self._update["before"]
+            if before is None or before == [*range(len(before))]:
+                self._on_edits(None)  # the same edges are there
+            else:
+                self.edits = []
+        return is_new
 
     def _forget(self) -> None:
         self._recorded = None
+        self._forget_edits()
         self.set_trait("details", None)

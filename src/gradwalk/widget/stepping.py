@@ -18,7 +18,7 @@ from ..graph.guarded import Guarded, could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
 from ..wire.characters import well_formed
-from .traits import Cursor, Direction
+from .traits import Cursor, Direction, Selected
 
 
 class Travelled(Protocol):
@@ -43,6 +43,8 @@ class Travelled(Protocol):
 
 _T = TypeVar("_T", bound=Travelled)
 
+_OURS = f"{__name__.partition('.')[0]}."
+
 
 class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     """A widget that steps through backward. Base of `GraphWidget` and `CompareWidget`.
@@ -58,7 +60,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         constants: Whether operands that need no grad are drawn, and where gradient was cut.
     """
 
-    selected = traitlets.Any(None, allow_none=True).tag(sync=True)
+    selected = Selected(None, allow_none=True).tag(sync=True)
     cursor = Cursor(0).tag(sync=True)
     direction = Direction("down").tag(sync=True)
     constants = traitlets.Bool(True).tag(sync=True)
@@ -70,6 +72,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
     _made_as: tuple[str, str]
     """What it shows, and how to make one: "graph", "GraphWidget(loss)"."""
 
+    _said: str | None = None  # what somebody who works with the widget has to say is wrong
     _unshown = False  # whether a pass has ended that is not shown yet
     _observed = False  # whether anyone ever asked to be told when a trait changes
 
@@ -192,7 +195,9 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         """
         super().observe(handler, names=names, type=type)
         declared_by = getattr(handler, "this_class", None)
-        if declared_by is None or not issubclass(SteppingWidget, declared_by):
+        if declared_by is None or not (
+            issubclass(SteppingWidget, declared_by) or declared_by.__module__.startswith(_OURS)
+        ):
             self._observed = True
 
     @traitlets.default("_anywidget_id")
@@ -377,15 +382,24 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
         Raises:
             ValueError: It is closed.
         """
+        self._refuse_closed()
+        if self._unshown:
+            self._refresh(describe=False)
+        assert self._behind is not None
+        return self._behind
+
+    def _refuse_closed(self) -> None:
+        """Raise once it is closed.
+
+        Raises:
+            ValueError: It is so.
+        """
         if self._behind is None:
             of, example = self._made_as
             raise ValueError(
                 f"This {type(self).__name__} is closed and has let go of its {of}. Make a new one, "
                 f"for example {example}."
             )
-        if self._unshown:
-            self._refresh(describe=False)
-        return self._behind
 
     def __repr__(self) -> str:
         if self._behind is None:
@@ -413,7 +427,7 @@ class SteppingWidget(anywidget.AnyWidget, Generic[_T]):
                     is_new = self._show_passes(behind)
                     if self._describes_now(describe or is_new):
                         self._describe(behind)
-                        self.set_trait("_fault", behind.fault or self._parts.first)
+                        self.set_trait("_fault", self._said or behind.fault or self._parts.first)
             except BaseException:
                 self._unshown = True
                 raise

@@ -22,6 +22,21 @@ TRAVELS = {"sync": True, "to_json": _encoded, "from_json": _decoded}
 """The tags of a trait that grows with the graph: it travels as bytes, None as None."""
 
 
+def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
+    """The same of one of which a quiz may hide a part.
+
+    Args:
+        trait: Its name.
+        encoded: Whether it travels as bytes.
+    """
+
+    def told(value: Any, obj: Any) -> Any:
+        seen = obj._masked(trait, value)
+        return _encoded(seen, obj) if encoded else seen
+
+    return {"sync": True, "to_json": told, **({"from_json": _decoded} if encoded else {})}
+
+
 class OfPass(traitlets.Any):
     """What a backward pass was seen to do; its owner looks for one that ended without telling."""
 
@@ -56,6 +71,12 @@ class Cursor(traitlets.Any):
         if obj._unshown:
             obj._refresh(describe=False)
         super().set(obj, value)
+
+
+class Selected(Cursor):
+    """What is selected of the graph that is shown; its owner checks it."""
+
+    allow_none = True
 
 
 class Direction(traitlets.Any):

@@ -9,7 +9,9 @@ from .comparison import LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
-from .values import DirectionChoice
+from .laboratory import DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
+from .values import AutogradNodeId, DirectionChoice, Values
+from .what_if import EditModel, ShareModel, WhatIfModel
 
 
 class AskedTraits(TypedDict, total=False):
@@ -18,6 +20,34 @@ class AskedTraits(TypedDict, total=False):
     _memory: MemoryModel | None
     _dtypes: DtypesModel | None
     findings: list[FindingModel] | None
+
+
+class LaboratoryTraits(TypedDict, total=False):
+    """What is asked of a graph's gradients; left out where nobody can."""
+
+    edits: list[EditModel]
+    """What is changed about gradients on their way, in order. Either side sets it."""
+    what_if: WhatIfModel | None
+    """What comes of that; None without edits."""
+    _shares: list[ShareModel]
+    """Of the selected node's gradient, the largest first; none where it has no parts."""
+
+
+class LiveTraits(TypedDict, total=False):
+    """What a graph has that follows what happens; None or left out of one that does not."""
+
+    _update: UpdateModel | None
+    """What became of the graph that was shown before."""
+    _values: list[Values | None] | None
+    """What the nodes of ``graph`` hold now, instead of what stands in it; None when that is so."""
+    _knobs: list[KnobModel] | None
+    """The leaves whose numbers can be set in the picture."""
+    _differences: list[DifferenceModel] | None
+    """What finite differences say of leaves, once that was asked."""
+    _quiz: QuizModel | None
+    """What the reader is asked now."""
+    score: ScoreModel | None
+    """How the reader fares in it."""
 
 
 class SharedTraits(TypedDict):
@@ -34,7 +64,7 @@ class SharedTraits(TypedDict):
     """How many steps of the recorded backward have run in what is shown."""
 
 
-class Traits(SharedTraits, AskedTraits):
+class Traits(SharedTraits, AskedTraits, LaboratoryTraits, LiveTraits):
     """Those of a graph."""
 
     graph: GraphModel
@@ -71,3 +101,26 @@ class AskMessage(TypedDict):
     """Asks for what is not told unasked, because it takes a while on a large graph."""
 
     kind: Literal["memory", "diagnose"]
+
+
+class TurnMessage(TypedDict):
+    """The reader set the number of a leaf in the picture."""
+
+    kind: Literal["turn"]
+    node: AutogradNodeId
+    value: float
+
+
+class AnswerMessage(TypedDict):
+    """The reader answered at a node: with what was typed, or None for a click on it."""
+
+    kind: Literal["answer"]
+    node: AutogradNodeId
+    text: str | None
+
+
+class RevealMessage(TypedDict):
+    """The reader gave up at a node, or the whole quiz: None."""
+
+    kind: Literal["reveal"]
+    node: AutogradNodeId | None

@@ -57,7 +57,7 @@ def match(left: nx.MultiDiGraph, right: nx.MultiDiGraph) -> Matching:
     """Match the nodes of two graphs by operation, argument position, names and shapes.
 
     Only nodes of the same ``kind`` and ``op`` are matched, each at most once; with a
-    static graph, those that `gradwalk.comparison.families` calls the same. The two graphs laid
+    static graph, those that `gradwalk.matching.families` calls the same. The two graphs laid
     on top of each other, matched nodes as one, have no cycle. ``match(b, a)`` is the inverse of
     ``match(a, b)``, and a graph matched with itself gives the identity.
 

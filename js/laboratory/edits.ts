@@ -1,0 +1,136 @@
+import { edgesOf } from "../scene/members";
+import type { Scene, SceneEdge } from "../scene/scene";
+import type { EditModel, GraphModel } from "../wire";
+
+/** [consumer, input_nr] of an edge along which gradients flow, as Python names it. */
+export type EdgeId = readonly [number, number];
+
+/** The edits of one graph, where they are drawn, and what a click makes of them. No edit is ever changed in place. */
+export class Edges {
+  private readonly places = new Map<string, number>();
+
+  constructor(readonly graph: GraphModel) {
+    graph.edges.forEach(({ kind, source, input_nr }, place) => {
+      if (kind === "gradient" && input_nr !== null) this.places.set(`${source} ${input_nr}`, place);
+    });
+  }
+
+  /** Its place in the graph's edges; null where there is none. */
+  placeOf([consumer, inputNr]: EdgeId): number | null {
+    return this.places.get(`${consumer} ${inputNr}`) ?? null;
+  }
+
+  /** What is drawn for it; null where it is hidden. */
+  drawn(scene: Scene, edge: EdgeId): SceneEdge | null {
+    const place = this.placeOf(edge);
+    if (place === null) return null;
+    return scene.edges[scene.edgeOf ? scene.edgeOf[place] : place] ?? null;
+  }
+
+  /** The one edge that a drawn line stands for; null for a line of several, or one along which nothing flows. */
+  behind(drawn: SceneEdge): EdgeId | null {
+    if (drawn.quiet || (drawn.merged?.count ?? 1) > 1) return null;
+    return this.idAt(edgesOf(drawn)[0]);
+  }
+
+  /** The edges along which the gradient of a node arrives. */
+  into(node: number): EdgeId[] {
+    return this.graph.edges.flatMap(({ kind, target }, place) =>
+      kind === "gradient" && target === node ? [this.idAt(place) ?? []].filter(isEdge) : [],
+    );
+  }
+
+  /** "out → h", with the argument where one operation takes it twice. */
+  label(edge: EdgeId): string {
+    const place = this.placeOf(edge);
+    if (place === null) return "an edge";
+    const { source, target, argument } = this.graph.edges[place];
+    const twice = this.into(target).filter(([consumer]) => consumer === source).length > 1;
+    const as = twice ? ` (${argument ?? `input ${edge[1]}`})` : "";
+    return `${this.graph.nodes[source].label} → ${this.graph.nodes[target].label}${as}`;
+  }
+
+  private idAt(place: number): EdgeId | null {
+    const { kind, source, input_nr } = this.graph.edges[place];
+    return kind === "gradient" && input_nr !== null ? [source, input_nr] : null;
+  }
+}
+
+function isEdge(found: EdgeId | never[]): found is EdgeId {
+  return found.length === 2;
+}
+
+export function isAt(edit: EditModel, [consumer, inputNr]: EdgeId): boolean {
+  return typeof edit.edge !== "string" && edit.edge[0] === consumer && edit.edge[1] === inputNr;
+}
+
+/** What is done to an edge; null for nothing. The last edit of it counts. */
+export function editAt(edits: readonly EditModel[], edge: EdgeId): EditModel | null {
+  return edits.filter((edit) => isAt(edit, edge)).at(-1) ?? null;
+}
+
+/** The same with the edge cut, or whole again if it was. */
+export function toggleCut(edits: readonly EditModel[], edge: EdgeId): EditModel[] {
+  const others = without(edits, edge);
+  if (editAt(edits, edge)?.kind === "cut") return others;
+  return [...others, { kind: "cut", edge: [...edge], value: null }];
+}
+
+/** The same with the edge's gradient times a factor; 1 is what it is anyway. */
+export function setFactor(
+  edits: readonly EditModel[],
+  edge: EdgeId,
+  factor: number | null,
+): EditModel[] {
+  const others = without(edits, edge);
+  if (factor === null || factor === 1) return others;
+  return [...others, { kind: "scale", edge: [...edge], value: factor }];
+}
+
+/** The same without what was done to the edge. */
+export function without(edits: readonly EditModel[], edge: EdgeId): EditModel[] {
+  return edits.filter((edit) => !isAt(edit, edge));
+}
+
+/** A factor as a person writes it, "0.5", "1e-3", "1/3", "−2"; null for what is none. */
+export function readFactor(text: string): number | null {
+  const plain = text.replaceAll("\u2212", "-").replaceAll("×", "").trim();
+  if (plain === "") return null;
+  const [over, under, ...more] = plain.split("/").map(Number);
+  const value = under === undefined ? over : over / under;
+  return more.length === 0 && Number.isFinite(value) ? value : null;
+}
+
+/** The edges from an output down to a node and along one more, the shortest way: as places in the graph's edges. */
+export function wayTo(graph: GraphModel, edge: EdgeId, edges: Edges): number[] {
+  const last = edges.placeOf(edge);
+  if (last === null) return [];
+  const roots = new Set(graph.roots.map(({ node }) => node));
+  const into = new Map<number, number[]>();
+  graph.edges.forEach(({ kind, target }, place) => {
+    if (kind !== "gradient") return;
+    const known = into.get(target);
+    if (known) known.push(place);
+    else into.set(target, [place]);
+  });
+  const taken = new Map<number, number>();
+  const waiting = [edge[0]];
+  for (const node of waiting) {
+    if (roots.has(node)) {
+      const way: number[] = [];
+      for (let at = node; at !== edge[0]; ) {
+        const place = taken.get(at) as number;
+        way.push(place);
+        at = graph.edges[place].target;
+      }
+      return [...way, last];
+    }
+    for (const place of into.get(node) ?? []) {
+      const { source } = graph.edges[place];
+      if (source === edge[0] || taken.has(source)) continue;
+      taken.set(source, place);
+      waiting.push(source);
+    }
+  }
+  return [last];
+}

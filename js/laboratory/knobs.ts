@@ -1,0 +1,159 @@
+import type { Channel } from "../channel";
+import { element, KEEP_KEYS } from "../dom/element";
+import { boardNumber } from "../text/gradient";
+import { oneLine } from "../text/shorten";
+import type { DifferenceModel, GraphModel, KnobModel } from "../wire";
+import { type Pin, underSpot, valueSpot } from "./pins";
+
+/** So many px of a drag go through a whole range. */
+const WHOLE = 240;
+/** What a large key press moves, in steps. */
+const LARGE = 10;
+
+/** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
+export class Knobs {
+  private readonly made = new Map<string, Knob>();
+
+  constructor(private readonly send: Channel["send"]) {}
+
+  /** One for each leaf that can be set. */
+  pins(knobs: readonly KnobModel[], graph: GraphModel): Pin[] {
+    return knobs.map((model) => {
+      const knob = this.made.get(model.name) ?? new Knob((value) => this.turn(model.name, value));
+      this.made.set(model.name, knob);
+      knob.update(model, Number(graph.nodes[model.node]?.value ?? Number.NaN));
+      return { node: model.node, element: knob.element, spot: valueSpot };
+    });
+  }
+
+  private turn(name: string, value: number): void {
+    const knob = this.made.get(name);
+    if (!knob || knob.isBusy) return;
+    knob.isBusy = true;
+    this.send({ kind: "turn", node: knob.node, value }, () => knob.done());
+  }
+}
+
+class Knob {
+  readonly element = element("div", {
+    class: "gw-knob",
+    role: "slider",
+    tabindex: 0,
+    title: "Drag to another number; or use the arrow keys",
+    ...KEEP_KEYS,
+  });
+  /** Whether Python is busy with the number before. */
+  isBusy = false;
+  node = -1;
+  private model: KnobModel | null = null;
+  private value = 0;
+  /** What is wanted until Python has taken it, and what was sent last. */
+  private wanted: number | null = null;
+  private sent: number | null = null;
+  private start: { x: number; value: number } | null = null;
+
+  constructor(private readonly turn: (value: number) => void) {
+    const { element } = this;
+    element.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      event.stopPropagation();
+      event.preventDefault();
+      element.focus({ preventScroll: true });
+      element.setPointerCapture?.(event.pointerId);
+      this.start = { x: event.clientX, value: this.value };
+      element.classList.add("is-held");
+    });
+    element.addEventListener("pointermove", (event) => {
+      const { start, model } = this;
+      if (!start || !model) return;
+      this.ask(start.value + ((event.clientX - start.x) / WHOLE) * (model.max - model.min));
+    });
+    const end = () => {
+      this.start = null;
+      element.classList.remove("is-held");
+    };
+    element.addEventListener("pointerup", end);
+    element.addEventListener("pointercancel", end);
+    element.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  update(model: KnobModel, value: number): void {
+    this.model = model;
+    this.node = model.node;
+    this.value = this.wanted ?? value;
+    const { element } = this;
+    element.setAttribute("aria-label", oneLine(model.name));
+    element.setAttribute("aria-valuemin", String(model.min));
+    element.setAttribute("aria-valuemax", String(model.max));
+    element.setAttribute("aria-valuenow", String(value));
+    element.setAttribute("aria-valuetext", boardNumber(value));
+    const share = (value - model.min) / (model.max - model.min);
+    element.style.setProperty("--gw-at", `${100 * Math.min(1, Math.max(0, share))}%`);
+  }
+
+  /** Python has taken a number: the last one that was asked for meanwhile follows. */
+  done(): void {
+    const { wanted, sent } = this;
+    this.isBusy = false;
+    this.wanted = null;
+    if (wanted !== null && wanted !== sent) this.deliver(wanted);
+  }
+
+  private ask(value: number): void {
+    const { model } = this;
+    if (!model) return;
+    const steps = Math.round((value - model.min) / model.step);
+    const snapped = Number((model.min + steps * model.step).toPrecision(12));
+    const next = Math.min(model.max, Math.max(model.min, snapped));
+    if (next === this.value) return;
+    this.value = next;
+    if (this.isBusy) this.wanted = next;
+    else this.deliver(next);
+  }
+
+  private deliver(value: number): void {
+    this.wanted = this.sent = value;
+    this.turn(value);
+  }
+
+  private press(event: KeyboardEvent): void {
+    const { model, value } = this;
+    if (!model || event.ctrlKey || event.metaKey || event.altKey) return;
+    const moves: Record<string, number> = {
+      ...{ ArrowRight: value + model.step, ArrowUp: value + model.step },
+      ...{ ArrowLeft: value - model.step, ArrowDown: value - model.step },
+      ...{ PageUp: value + LARGE * model.step, PageDown: value - LARGE * model.step },
+      ...{ Home: model.min, End: model.max },
+    };
+    if (!Object.hasOwn(moves, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.ask(moves[event.key]);
+  }
+}
+
+/** What finite differences say, under the leaves. */
+export function differencePins(differences: readonly DifferenceModel[]): Pin[] {
+  return differences.map(({ node, quotient, value, agrees }) => ({
+    node,
+    spot: underSpot,
+    element: element(
+      "div",
+      {
+        class: agrees ? "gw-difference" : "gw-difference is-off",
+        title: agrees
+          ? "The finite difference says the same as the gradient"
+          : "The finite difference says something else than the gradient",
+      },
+      element("span", { "aria-hidden": "true" }, agrees ? "✓" : "≠"),
+      element("span", "gw-quotient", oneLine(quotient)),
+      element("b", {}, typeof value === "number" ? fourDigits(value) : value),
+    ),
+  }));
+}
+
+function fourDigits(value: number): string {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return boardNumber(value);
+  return value.toFixed(4).replace("-", "\u2212");
+}

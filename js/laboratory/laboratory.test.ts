@@ -1,0 +1,120 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { localChannel, type Message } from "../channel";
+import { MODELS } from "../demo/models";
+import { fakeBrowser, nextFrame } from "../testing/browser";
+import { freshTraits } from "../testing/traits";
+import { createView } from "../view";
+import type { QuestionModel } from "../wire";
+
+let remove = () => {};
+
+beforeEach(() => {
+  fakeBrowser(1800, 900);
+});
+
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+async function view() {
+  const host = document.body.appendChild(document.createElement("div"));
+  const sent: Message[] = [];
+  const waiting: (() => void)[] = [];
+  const channel = localChannel(
+    freshTraits(MODELS["h = w * x + b"](), { direction: "left" }),
+    (message, done) => {
+      sent.push(message);
+      waiting.push(done);
+    },
+  );
+  remove = createView(host, channel);
+  await nextFrame();
+  const one = <E extends Element = HTMLElement>(selector: string) =>
+    host.querySelector<E>(selector) as E;
+  const key = (target: Element, name: string) =>
+    target.dispatchEvent(
+      new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }),
+    );
+  return { host, channel, sent, waiting, one, key };
+}
+
+const question = (node: number, change: Partial<QuestionModel> = {}): QuestionModel => ({
+  ...{ node, name: "w", state: "open", hint: null, answer: null },
+  ...change,
+});
+const score = { right: 0, wrong: 0, revealed: 0, of: 2 };
+
+it("sets a number with the keys, one at a time", async () => {
+  const { channel, sent, waiting, one, key } = await view();
+  channel.change("_values", [1, 1, 2, 1, 1]);
+  channel.change("_knobs", [{ node: 2, name: "w", min: -5, max: 5, step: 0.5 }]);
+  const knob = one('[role="slider"][aria-label="w"]');
+  expect(knob.getAttribute("aria-valuenow")).toBe("2");
+  key(knob, "ArrowRight");
+  key(knob, "ArrowRight");
+  // While Python is busy with the first only the last one waits.
+  expect(sent).toEqual([{ kind: "turn", node: 2, value: 2.5 }]);
+  waiting[0]();
+  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, value: 3 });
+  waiting[1]();
+  expect(sent).toHaveLength(2);
+  key(knob, "End");
+  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, value: 5 });
+});
+
+it("asks at a node, hints, and goes on to the next question", async () => {
+  const { channel, sent, one, key, host } = await view();
+  const ask = (...questions: QuestionModel[]) => {
+    channel.change("_quiz", { what: "grad", questions });
+    channel.change("score", { ...score });
+  };
+  ask(question(2), question(3, { name: "x" }));
+  const field = one<HTMLInputElement>('input[aria-label="grad of w"]');
+  field.focus();
+  field.value = "24";
+  key(field, "Enter");
+  expect(sent.at(-1)).toEqual({ kind: "answer", node: 2, text: "24" });
+  ask(question(2, { state: "wrong", hint: "Look at the sign." }), question(3, { name: "x" }));
+  expect(one(".gw-hint").textContent).toContain("Look at the sign.");
+  // What was typed and the keyboard stay where they are.
+  expect(document.activeElement).toBe(field);
+  expect(field.value).toBe("24");
+  ask(question(2, { state: "right", answer: "\u221224" }), question(3, { name: "x" }));
+  await nextFrame();
+  expect(document.activeElement).toBe(one('input[aria-label="grad of x"]'));
+  channel.change("_quiz", null);
+  channel.change("score", null);
+  expect(host.querySelectorAll(".gw-guess")).toHaveLength(0);
+  expect(one(".gw-quiz").hidden).toBe(true);
+});
+
+it("takes clicks for answers where the order is asked, and keys as well", async () => {
+  const { channel, sent, one, key } = await view();
+  channel.change("_quiz", { what: "order", questions: [question(0), question(1)] });
+  channel.change("score", score);
+  one('.gw-node[data-node="1"] .gw-box').dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  expect(sent.at(-1)).toEqual({ kind: "answer", node: 1, text: null });
+  expect(channel.get("selected")).toBeNull();
+  const canvas = one(".gw-canvas");
+  canvas.focus();
+  key(canvas, "Home");
+  key(canvas, "Enter");
+  expect(sent.at(-1)).toMatchObject({ kind: "answer", text: null });
+  const done = { state: "right", answer: "1" } as const;
+  channel.change("_quiz", { what: "order", questions: [question(0, done), question(1, done)] });
+  key(canvas, "Enter");
+  expect(channel.get("selected")).not.toBeNull();
+});
+
+it("says what finite differences say", async () => {
+  const { channel, host } = await view();
+  channel.change("_differences", [
+    { node: 2, quotient: "Δh/Δw", value: -12, agrees: true },
+    { node: 3, quotient: "Δh/Δx", value: 1e-9, agrees: false },
+  ]);
+  const told = Array.from(host.querySelectorAll(".gw-difference"), (one) => one.textContent);
+  expect(told).toEqual(["✓Δh/Δw\u221212.0000", "≠Δh/Δx1e\u22129"]);
+});

@@ -1,0 +1,48 @@
+import type { Channel } from "../channel";
+import type { Drawing } from "../interact/drawing";
+import type { GraphModel } from "../wire";
+import { differencePins, Knobs } from "./knobs";
+import { Pins } from "./pins";
+import { Quiz } from "./quiz";
+
+/** What can be done at the nodes themselves: numbers that can be set, finite differences, a quiz. */
+export class Laboratory {
+  private readonly pins = new Pins();
+  private readonly knobs: Knobs;
+  private readonly quiz: Quiz;
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly channel: Pick<Channel, "get" | "send">,
+  ) {
+    const send: Channel["send"] = (...sent) => channel.send(...sent);
+    this.knobs = new Knobs(send);
+    this.quiz = new Quiz(send);
+    drawing.element.append(this.pins.element, this.quiz.element);
+  }
+
+  /** Shows what there is to be done in the graph now. */
+  update(graph: GraphModel | null): void {
+    const { channel, quiz } = this;
+    if (!graph) return;
+    quiz.update(channel.get("_quiz") ?? null, channel.get("score") ?? null);
+    const asked = quiz.pins();
+    const isAsking = asked.length > 0;
+    this.pins.show([
+      ...(isAsking ? [] : this.knobs.pins(channel.get("_knobs") ?? [], graph)),
+      ...differencePins(channel.get("_differences") ?? []),
+      ...asked,
+    ]);
+    this.place();
+  }
+
+  /** Puts it where the nodes are seen. */
+  place(): void {
+    this.pins.place(this.drawing.scene, this.drawing.view);
+  }
+
+  /** Whether a click on a node is an answer. */
+  takesClick(node: number | null): boolean {
+    return this.quiz.click(node);
+  }
+}

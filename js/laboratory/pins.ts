@@ -1,0 +1,78 @@
+import { element } from "../dom/element";
+import type { Scene, SceneNode } from "../scene/scene";
+import type { View } from "../scene/views";
+
+/** Where on a node something is pinned; x, y is its upper left corner, relative to the node's centre, px of the scene. */
+export interface Spot {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** An element that stands at a node and is seen as large as it. */
+export interface Pin {
+  node: number;
+  element: HTMLElement;
+  spot(node: SceneNode): Spot;
+}
+
+/** Where nodes are drawn smaller, nothing can be done with what is pinned to them. */
+const LEAST_SCALE = 0.4;
+
+/** Elements that stand over the picture, each at its node. */
+export class Pins {
+  readonly element = element("div", "gw-pins");
+  private pins: readonly Pin[] = [];
+
+  /** Shows these instead of those before. One that stays keeps the keyboard. */
+  show(pins: readonly Pin[]): void {
+    this.pins = pins;
+    const wanted = new Set<Element>(pins.map((pin) => pin.element));
+    for (const old of [...this.element.children]) if (!wanted.has(old)) old.remove();
+    for (const pin of pins)
+      if (pin.element.parentNode !== this.element) this.element.append(pin.element);
+  }
+
+  /** Puts them where their nodes are seen. */
+  place(scene: Scene | null, { k, x, y }: View): void {
+    for (const { element, node: id, spot } of this.pins) {
+      const node = scene?.nodes[scene.drawn[id]?.[0] ?? -1];
+      element.hidden = !node || node.group !== undefined || k < LEAST_SCALE;
+      if (!node) continue;
+      const at = spot(node);
+      const left = k * (node.x + at.x) + x;
+      const top = k * (node.y + at.y) + y;
+      element.style.transform = `translate(${left}px, ${top}px) scale(${k})`;
+      element.style.width = `${at.width}px`;
+      element.style.minHeight = `${at.height}px`;
+    }
+  }
+}
+
+/** Below the header of a leaf that adds up, or of a box that is no card, there is no cell. */
+const BELOW = { width: 92, height: 24 };
+
+/** Where the value of a node stands in its card; below a box that is none. */
+export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
+  if (!card) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
+  const top = -height / 2;
+  if (card.rows.length > 0) return { x: 0, y: top, width: width / 2, height: card.header };
+  if (card.size === "near") return { x: -width / 2, y: top + card.header, width, height: 22 };
+  const { header } = card;
+  return { x: -width / 2, y: top + header, width: width / 2, height: card.grad?.height ?? 62 };
+}
+
+/** The same of its gradient. */
+export function gradSpot({ shape: { card, height } }: SceneNode): Spot {
+  const grad = card?.grad;
+  if (!grad) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
+  const { width, height: high } = grad;
+  return { x: grad.x - width / 2, y: grad.y - high / 2, width, height: high };
+}
+
+/** Just under a node. */
+export function underSpot({ shape: { width, height } }: SceneNode): Spot {
+  const wide = Math.max(width, 116);
+  return { x: -wide / 2, y: height / 2 - 1, width: wide, height: 16 };
+}

@@ -1,0 +1,195 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { localChannel, type Traits } from "../channel";
+import { fakeDetails } from "../demo/fake_details";
+import { MODELS } from "../demo/models";
+import { fakeBrowser, nextFrame } from "../testing/browser";
+import { freshTraits } from "../testing/traits";
+import { createView } from "../view";
+import type { WhatIfModel } from "../wire";
+import { changeText, percentText, shareText } from "./words";
+
+let remove = () => {};
+
+beforeEach(() => {
+  fakeBrowser();
+});
+
+afterEach(() => {
+  remove();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+const EVIL = "<img src=x onerror=alert(1)>";
+
+const ANSWER: WhatIfModel = {
+  failed: null,
+  edits: [
+    { label: EVIL, was: { values: -2, norm: 2 }, now: null },
+    { label: "b", was: { values: 1, norm: 1 }, now: { values: 0.5, norm: 0.5 } },
+  ],
+  leaves: [
+    {
+      node: 2,
+      name: EVIL,
+      before: { values: 4, norm: 4 },
+      after: { values: 1, norm: 1 },
+      difference: { values: -3, norm: 3 },
+      rest: 0.25,
+    },
+    {
+      node: 3,
+      name: "b",
+      before: { values: 1, norm: 1 },
+      after: { values: 1, norm: 1 },
+      difference: null,
+      rest: null,
+    },
+  ],
+  leaf_count: 5,
+  reached: [1],
+  ran: 1,
+  code: "h = h.detach()\n",
+  notes: ["A sentence."],
+};
+
+async function view(change: Partial<Traits> = {}, asks = true) {
+  const host = document.body.appendChild(document.createElement("div"));
+  const graph = MODELS["h = w * x + b"]();
+  const channel = localChannel(
+    freshTraits(graph, {
+      ...(asks ? { edits: [], what_if: null, _shares: [] } : {}),
+      constants: true,
+      ...change,
+    }),
+  );
+  remove = createView(host, channel);
+  await nextFrame();
+  const all = (selector: string) => [...host.querySelectorAll<HTMLElement>(selector)];
+  const one = (selector: string) => host.querySelector<HTMLElement>(selector) as HTMLElement;
+  return { host, graph, channel, all, one };
+}
+
+describe("what if", () => {
+  it("lists edits, leaves and code, as text", async () => {
+    const { host, all, one } = await view({
+      edits: [
+        { kind: "cut", edge: [0, 0], value: null },
+        { kind: "scale", edge: [0, 1], value: 0.5 },
+      ],
+      what_if: ANSWER,
+    });
+    expect(host.querySelector("img")).toBeNull();
+    expect(all(".gw-edit-list li")).toHaveLength(2);
+    expect(one(".gw-edit-list li").textContent).toContain("−2 → nothing");
+    expect(all(".gw-leaf-changes tbody tr").map((row) => row.className)).toEqual([
+      "is-changed",
+      "",
+    ]);
+    expect(one(".gw-leaf-changes tbody").textContent).toContain("41−3");
+    expect(one(".gw-what-if").textContent).toContain("and 3 more leaves");
+    expect(one(".gw-code").textContent).toBe("h = h.detach()");
+    expect(one(".gw-what-if").textContent).toContain("A sentence.");
+    expect(all(".gw-edit-badge")).toHaveLength(2);
+    expect(all(".gw-edited.is-cut")).toHaveLength(1);
+    expect(all(".gw-leaf-change")).toHaveLength(1);
+  });
+
+  it("undoes one edit, or all of them", async () => {
+    const edits: Traits["edits"] = [
+      { kind: "cut", edge: [0, 0], value: null },
+      { kind: "scale", edge: [0, 1], value: 0.5 },
+    ];
+    const { channel, all, one } = await view({ edits, what_if: ANSWER });
+    (all(".gw-edit-list button")[0] as HTMLButtonElement).click();
+    expect(channel.get("edits")).toEqual([edits[1]]);
+    channel.change("edits", edits);
+    one(".gw-edits-head button").click();
+    expect(channel.get("edits")).toEqual([]);
+  });
+
+  it("cuts and scales an edge that is clicked, by its tools", async () => {
+    const { host, channel, one, graph } = await view();
+    const line = one(".gw-edge:not(.is-quiet) .gw-line");
+    const [x, y] = (line.getAttribute("d") ?? "").slice(1).split("C")[0].split(",").map(Number);
+    const layer = one(".gw-layer").getAttribute("transform") ?? "";
+    const [left, top, k] = (layer.match(/-?[\d.]+/g) ?? []).map(Number);
+    const at = { clientX: left + k * x, clientY: top + k * y, bubbles: true };
+    host.querySelector(".gw-svg")?.dispatchEvent(new MouseEvent("click", at));
+    expect(one(".gw-edge-bar").hidden).toBe(false);
+    (one(".gw-edge-bar button") as HTMLButtonElement).click();
+    const [edit] = channel.get("edits") ?? [];
+    expect(edit.kind).toBe("cut");
+    const place = graph.edges.findIndex(
+      ({ source, input_nr }) => source === edit.edge[0] && input_nr === edit.edge[1],
+    );
+    expect(graph.edges[place].kind).toBe("gradient");
+    expect(one('.gw-edge-bar button[aria-pressed="true"]')).not.toBeNull();
+    const factor = one(".gw-edge-bar .gw-factor") as HTMLInputElement;
+    factor.value = "1/4";
+    factor.dispatchEvent(new Event("change"));
+    expect(channel.get("edits")).toEqual([{ ...edit, kind: "scale", value: 0.25 }]);
+    const again = one(".gw-edge-bar .gw-factor") as HTMLInputElement;
+    again.value = "much";
+    again.dispatchEvent(new Event("change"));
+    expect(again.getAttribute("aria-invalid")).toBe("true");
+    expect(channel.get("edits")).toHaveLength(1);
+  });
+
+  it("offers the edges into the selected node, and lights the way of a share", async () => {
+    const { channel, all, one, graph } = await view();
+    const [first] = graph.edges.filter(({ kind }) => kind === "gradient");
+    channel.change("details", fakeDetails(graph, first.target, channel.get("state"), null));
+    channel.set("selected", first.target);
+    await nextFrame();
+    const rows = graph.edges.filter((e) => e.kind === "gradient" && e.target === first.target);
+    expect(all(".gw-edge-list li")).toHaveLength(rows.length);
+    channel.change("_shares", [
+      { consumer: first.source, input_nr: first.input_nr ?? 0, label: "out", share: 0.8357 },
+    ]);
+    expect(one(".gw-share").textContent).toBe("84 % of this gradient comes through out.");
+    one(".gw-share").click();
+    expect(all(".gw-way").length).toBeGreaterThan(0);
+    one(".gw-share").click();
+    expect(all(".gw-way")).toHaveLength(0);
+  });
+
+  it("says why it cannot be told, and that it waits", async () => {
+    const edits: Traits["edits"] = [{ kind: "cut", edge: [0, 0], value: null }];
+    const { channel, one } = await view({ edits });
+    expect(one(".gw-what-if").textContent).toContain("Waiting for Python");
+    channel.change("what_if", { ...ANSWER, failed: "It was freed.", edits: [], leaves: [] });
+    expect(one(".gw-what-if").textContent).toContain("It was freed.");
+  });
+
+  it("closes with the panel, and opens with the next edit", async () => {
+    const edits: Traits["edits"] = [{ kind: "cut", edge: [0, 0], value: null }];
+    const { channel, one } = await view({ edits, what_if: ANSWER });
+    expect(one(".gw-panel").hidden).toBe(false);
+    one(".gw-panel-close").click();
+    expect(one(".gw-panel").hidden).toBe(true);
+    channel.change("edits", [...edits, { kind: "cut", edge: [0, 1], value: null }]);
+    expect(one(".gw-panel").hidden).toBe(false);
+  });
+
+  it("is not there where nobody could answer", async () => {
+    const { all } = await view({ selected: 0 }, false);
+    expect(all(".gw-what-if, .gw-edge-list")).toHaveLength(0);
+  });
+});
+
+describe("its words", () => {
+  const leaf = ANSWER.leaves[0];
+  it("tell how much", () => {
+    expect(changeText(leaf)).toBe("−3");
+    expect(percentText(leaf)).toBe("−75 %");
+    expect(percentText({ ...leaf, rest: 2 })).toBe("+100 %");
+    expect(percentText({ ...leaf, rest: null })).toBeNull();
+    const share = { consumer: 0, input_nr: 0, label: "h", share: -0.2 };
+    expect(shareText(share)).toBe("h takes 20 % of this gradient back.");
+    expect(shareText({ ...share, share: 0.001 })).toBe(
+      "Less than 1 % of this gradient comes through h.",
+    );
+  });
+});

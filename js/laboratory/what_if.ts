@@ -1,0 +1,190 @@
+import type { Channel } from "../channel";
+import { type Cleanup, element, svgElement } from "../dom/element";
+import type { Drawing } from "../interact/drawing";
+import { halfway } from "../scene/curve";
+import type { Measure } from "../text/measure";
+import type { EditModel, GraphModel, ShareModel } from "../wire";
+import { type EdgeId, Edges } from "./edits";
+import { marksOver } from "./marks";
+import { edgeAt } from "./pick";
+import { edgeTools, whatIfView } from "./what_if_view";
+
+/** What it tells those around it. */
+interface WhatIfEvents {
+  /** An edge was selected instead of whatever was, or none any more. */
+  picked(): void;
+  goTo(node: number): void;
+}
+
+/** Changing gradients on their way: edges that are picked in the picture, what is done to them, and what comes of it. */
+export class WhatIf {
+  /** Stands in the panel. */
+  readonly element = element("div");
+  private readonly layer = svgElement("g", "gw-what-if-marks");
+  private readonly tools = element("div", { class: "gw-edge-bar", hidden: true });
+  private edges: Edges | null = null;
+  private edge: EdgeId | null = null;
+  private lit: ShareModel | null = null;
+  private selected: number | null = null;
+  /** Whether the reader closed the panel; the next edit opens it again. */
+  private isClosed = false;
+
+  constructor(
+    private readonly channel: Channel,
+    private readonly drawing: Drawing,
+    private readonly measure: Measure,
+    private readonly events: WhatIfEvents,
+    cleanup: Cleanup,
+  ) {
+    drawing.overlay.append(this.layer);
+    drawing.element.append(this.tools);
+    // Before the drawing takes a click beside all nodes for one on the ground.
+    cleanup.listen<MouseEvent>(
+      drawing.canvas,
+      "click",
+      (event) => {
+        if (this.pickAt(event)) event.stopPropagation();
+      },
+      { capture: true },
+    );
+  }
+
+  /** Whether there is anything to say of it while nothing is selected. */
+  get isOpen(): boolean {
+    return this.isOffered && !this.isClosed && (this.edge !== null || this.edits.length > 0);
+  }
+
+  private get isOffered(): boolean {
+    return this.edges !== null && this.channel.get("edits") !== undefined;
+  }
+
+  private get edits(): readonly EditModel[] {
+    return this.channel.get("edits") ?? [];
+  }
+
+  /** Another graph is shown. */
+  read(graph: GraphModel): void {
+    if (this.edges?.graph === graph) return;
+    this.edges = graph.static ? null : new Edges(graph);
+    this.edge = this.lit = null;
+    this.update();
+  }
+
+  /** A node was selected, or none. */
+  select(node: number | null): void {
+    if (node === this.selected) return;
+    this.selected = node;
+    this.lit = null;
+    if (node !== null) this.edge = null;
+    this.update();
+  }
+
+  /** Gives up the edge that is picked; false if there was none. */
+  leave(): boolean {
+    if (this.edge === null) return false;
+    this.edge = null;
+    this.update();
+    this.events.picked();
+    return true;
+  }
+
+  /** Its part of the panel is closed. */
+  close(): void {
+    this.isClosed = true;
+    this.leave();
+  }
+
+  /** The edits are others. */
+  edited(): void {
+    this.isClosed = false;
+    this.update();
+  }
+
+  /** Brings all of it up to date. */
+  update(): void {
+    const { edges, edits, edge, selected, lit } = this;
+    if (!edges || !this.isOffered) {
+      this.element.replaceChildren();
+      this.layer.replaceChildren();
+      this.tools.hidden = true;
+      return;
+    }
+    const answer = this.channel.get("what_if") ?? null;
+    const shares = selected === null ? [] : (this.channel.get("_shares") ?? []);
+    const offered = edge ? [edge] : selected === null ? [] : edges.into(selected);
+    const actions = {
+      edit: (list: EditModel[]) => this.channel.set("edits", list),
+      light: (share: ShareModel | null) => {
+        this.lit = share;
+        this.update();
+      },
+      goTo: this.events.goTo,
+    };
+    const shown = { edges, offered, edits, answer, shares, lit };
+    keepingFocus(this.element, () =>
+      this.element.replaceChildren(
+        ...(offered.length + edits.length > 0 ? [whatIfView(shown, actions)] : []),
+      ),
+    );
+    keepingFocus(this.tools, () =>
+      this.tools.replaceChildren(...(edge ? [edgeTools(edge, shown, actions, "picked")] : [])),
+    );
+    this.draw();
+  }
+
+  /** Draws its marks anew: the picture is another. */
+  draw(): void {
+    const { scene } = this.drawing;
+    if (!scene || !this.edges || !this.isOffered) return;
+    const answer = this.channel.get("what_if") ?? null;
+    const { edges, edits, edge: selected, lit } = this;
+    const marked = { edges, edits, answer, selected, lit };
+    this.layer.replaceChildren(...marksOver(scene, marked, this.measure));
+    this.place();
+  }
+
+  /** Puts the tools beside the edge that is picked. */
+  place(): void {
+    const { scene, view, stage } = this.drawing;
+    const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
+    this.tools.hidden = !drawn;
+    if (!drawn) return;
+    const [x, y] = halfway(drawn.curve);
+    const [left, top] = [view.x + view.k * x, view.y + view.k * y];
+    const above = top > 70 ? top - 52 : top + 40;
+    const inside = Math.max(80, Math.min(stage.width - 80, left));
+    this.tools.style.transform = `translate(${Math.round(inside)}px, ${Math.round(above)}px)`;
+  }
+
+  private pickAt(event: MouseEvent): boolean {
+    const { scene, view, canvas } = this.drawing;
+    if (!scene || !this.isOffered || event.button !== 0) return false;
+    const on = event.target as Element;
+    if (on.closest(".gw-node, .gw-frame-head, .gw-edge-folded, .gw-edge-bar")) return false;
+    const { left, top } = canvas.getBoundingClientRect();
+    const x = (event.clientX - left - view.x) / view.k;
+    const y = (event.clientY - top - view.y) / view.k;
+    const drawn = edgeAt(scene, x, y, view.k);
+    const edge = drawn && this.edges?.behind(drawn);
+    if (!edge) {
+      this.edge = null;
+      this.update();
+      return false;
+    }
+    this.edge = edge;
+    this.isClosed = false;
+    this.update();
+    this.events.picked();
+    return true;
+  }
+}
+
+/** Replaces what is in an element; the keyboard stays on the part with the same key. */
+function keepingFocus(host: HTMLElement, replace: () => void): void {
+  const active = (host.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
+  const key = active && host.contains(active) ? active.dataset.focus : undefined;
+  replace();
+  if (key === undefined) return;
+  for (const part of host.querySelectorAll<HTMLElement>("[data-focus]"))
+    if (part.dataset.focus === key) part.focus({ preventScroll: true });
+}

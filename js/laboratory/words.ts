@@ -1,0 +1,34 @@
+import { boardNumber, fewText } from "../text/gradient";
+import { oneLine } from "../text/shorten";
+import type { FewModel, LeafChangeModel, ShareModel } from "../wire";
+
+/** A gradient in short; "None" where there is none. */
+export function gradText(few: FewModel | null): string {
+  return few ? fewText(few) : "None";
+}
+
+/** What became of a leaf's gradient: "+0.7689", "same", "‖0.2‖". */
+export function changeText({ difference }: LeafChangeModel): string {
+  if (!difference) return "same";
+  const { values } = difference;
+  if (typeof values === "number") return `${values > 0 ? "+" : ""}${boardNumber(values)}`;
+  return gradText(difference);
+}
+
+/** How much less or more it is, in percent of its size: "−84 %"; null where that says nothing. */
+export function percentText({ rest, difference }: LeafChangeModel): string | null {
+  if (rest === null || !difference) return null;
+  const percent = Math.round((rest - 1) * 100);
+  if (percent === 0 || percent > 999) return null;
+  return `${percent > 0 ? "+" : "\u2212"}${Math.abs(percent)} %`;
+}
+
+/** "84 % of this gradient comes through out." */
+export function shareText({ label, share }: ShareModel): string {
+  const percent = Math.abs(share) * 100;
+  const many = percent > 0 && percent < 1 ? "Less than 1" : String(Math.round(percent));
+  const from = oneLine(label);
+  return share < 0
+    ? `${from} takes ${many.toLowerCase()} % of this gradient back.`
+    : `${many} % of this gradient comes through ${from}.`;
+}

@@ -1,0 +1,1 @@
+"""A function of the reader's own, run anew with each change of its arguments."""

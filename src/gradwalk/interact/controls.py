@@ -1,0 +1,131 @@
+"""Controls for the arguments of a function, by ipywidgets' own rules, and for small tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ipywidgets
+import torch
+import traitlets
+from ipywidgets import interactive
+
+MOST_NUMBERS = 16
+"""A tensor of more has too many controls to be set by hand."""
+
+_CHOICES = (
+    ipywidgets.Dropdown,
+    ipywidgets.RadioButtons,
+    ipywidgets.Select,
+    ipywidgets.SelectionSlider,
+    ipywidgets.ToggleButtons,
+)
+_WHOLE = (ipywidgets.IntSlider, ipywidgets.IntText, ipywidgets.BoundedIntText)
+
+
+class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[misc]
+    """One control for each number of a tensor.
+
+    Attributes:
+        value: The numbers, nested like the tensor's dimensions. Set it, or move a control.
+    """
+
+    value = traitlets.Any()
+
+    def __init__(self, name: str, tensor: torch.Tensor) -> None:
+        """Make the controls.
+
+        Args:
+            name: What the tensor is called.
+            tensor: Its numbers are where the controls begin.
+
+        Raises:
+            ValueError: It has no numbers, or more than 16.
+        """
+        if not 1 <= tensor.numel() <= MOST_NUMBERS or tensor.is_complex():
+            kind = "complex numbers" if tensor.is_complex() else "numbers"
+            raise ValueError(
+                f"interact() was given {name}, a tensor of shape {tuple(tensor.shape)} with "
+                f"{tensor.numel():,} {kind}. Controls are made for up to {MOST_NUMBERS} real ones: "
+                f"give a smaller tensor, or {name}=fixed({name}) to leave it as it is."
+            )
+        self.like = tensor.detach().clone()
+        numbers = self.like.flatten().tolist()
+        places = [list(map(int, at)) for at in torch.ones(tensor.shape).nonzero()]
+        children = []
+        for at, number in zip(places, numbers, strict=True):
+            control = interactive.widget_from_abbrev(float(number))
+            control.description = name + (str(at) if at else "")
+            children.append(control)
+        super().__init__(children=children)
+        self.value = self.like.tolist()
+        for control in children:
+            control.observe(self._moved, names="value")
+
+    def _moved(self, _: Any) -> None:
+        numbers = torch.tensor([control.value for control in self.children], dtype=torch.float64)
+        self.value = numbers.reshape(self.like.shape).tolist()
+
+    @traitlets.validate("value")
+    def _check_value(self, proposal: Any) -> Any:
+        numbers = torch.as_tensor(proposal["value"], dtype=torch.float64)
+        if numbers.shape != self.like.shape:
+            raise ValueError(
+                f"The value was given as shape {tuple(numbers.shape)}, and the tensor has shape "
+                f"{tuple(self.like.shape)}. Give as many numbers, nested like its dimensions."
+            )
+        return numbers.tolist()
+
+    @traitlets.observe("value")
+    def _follow(self, _: Any) -> None:
+        numbers = torch.tensor(self.value, dtype=torch.float64).flatten().tolist()
+        with self.hold_trait_notifications():
+            for control, number in zip(self.children, numbers, strict=True):
+                put(control, number)
+
+
+def put(control: Any, number: float) -> None:
+    """Set a control of one number, and widen its range where it does not reach so far."""
+    if hasattr(control, "max") and number > control.max:
+        control.max = number
+    if hasattr(control, "min") and number < control.min:
+        control.min = number
+    control.value = number
+
+
+def is_whole(control: Any) -> bool:
+    """Whether a control holds whole numbers alone."""
+    return isinstance(control, _WHOLE)
+
+
+def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch.Tensor | None:
+    """The leaf tensor that an argument reaches the function as.
+
+    Args:
+        control: What the value is from.
+        value: The value.
+        dtype: Of the leaf; None for the tensor's own, or torch's default one.
+
+    Returns:
+        None for what reaches the function as it is: a bool, a text, a fixed value, a whole number
+        that was chosen from a list, as of a number of layers.
+    """
+    if isinstance(control, TensorControl):
+        like = control.like
+        own = like.dtype if like.is_floating_point() else torch.get_default_dtype()
+        made = torch.tensor(value, dtype=dtype or own, device=like.device)
+        return made.requires_grad_()
+    if isinstance(control, ipywidgets.fixed) or isinstance(value, bool):
+        return None
+    if isinstance(value, float) or (isinstance(value, int) and not isinstance(control, _CHOICES)):
+        own = dtype or torch.get_default_dtype()
+        return torch.tensor(float(value), dtype=own).requires_grad_()
+    return None
+
+
+def with_tensors(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of interact(), with controls for tensors."""
+    return {
+        name: TensorControl(name, value) if isinstance(value, torch.Tensor) else value
+        for name, value in arguments.items()
+    }

@@ -1,0 +1,449 @@
+"""`interact`: sliders for the arguments of a function, and its autograd graph, which follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ipywidgets
+import torch
+from IPython.display import clear_output
+
+from ..graph.names import names_among
+from ..graph.reading import first_line
+from ..notebook import shell
+from ..subject.read import read_subject
+from ..subject.shown import are_small
+from ..subject.subject import Subject
+from ..widget.graph_widget import GraphWidget
+from ..wire import DifferenceModel, KnobModel
+from .calling import called, kind_of, tensors_in
+from .controls import TensorControl, is_whole, leaf_of, put, with_tensors
+from .differences import Difference, central_difference, in_double
+
+LR = 0.05
+"""The learning rate that stands in the box at first."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step against the gradient.
+
+    Attributes:
+        before: The loss before it.
+        after: The loss after it.
+        moved: What each of the numbers was, and is.
+    """
+
+    before: float
+    after: float
+    moved: dict[str, tuple[Any, Any]]
+
+
+class Interact(ipywidgets.interactive):  # type: ignore[misc]
+    """The controls of a function's arguments, and its graph; what `interact` returns.
+
+    Attributes:
+        graph: The `GraphWidget`, which shows the last call that worked.
+        controls: The controls by the name of their argument.
+        error: A sentence when the last call did not work, or None.
+        result: What the function returned the last time that it worked.
+        leaves: The leaf tensors that it was called with then, by name.
+    """
+
+    def __init__(self, function: Callable[..., Any], **arguments: Any) -> None:
+        """Make the controls and call the function; see `interact`."""
+        self.graph: GraphWidget | None = None
+        self.error: str | None = None
+        self.leaves: dict[str, torch.Tensor] = {}
+        self._function = function
+        self._called = getattr(function, "__name__", "the function")
+        self._waits = False  # while several controls are set at once
+        self._kind: str | None = None
+        self._ranged = {name for name, given in arguments.items() if not _is_plain(given)}
+        super().__init__(function, {"manual": False}, **with_tensors(arguments))
+        if self.graph is None:  # releases before 8 call nothing by themselves
+            self.update()
+        self._fill()
+
+    @property
+    def controls(self) -> dict[str, Any]:
+        """The controls by the name of their argument, without what is fixed."""
+        return {
+            widget._kwarg: widget
+            for widget in self.kwargs_widgets
+            if not isinstance(widget, ipywidgets.fixed)
+        }
+
+    def update(self, *_: Any) -> None:
+        """Call the function with what the controls hold, run backward, and show both.
+
+        What goes wrong is a sentence in the picture, which stays as it was; before there is any
+        picture it is raised.
+        """
+        if self._waits:
+            return
+        error: Exception | None = None
+        with self.out:
+            if shell() is not None:  # else it would write into a terminal
+                clear_output(wait=True)  # type: ignore[no-untyped-call]
+            try:
+                self._run()
+            except Exception as raised:  # the reader's own function may raise anything
+                error = raised
+        if error is None:
+            return
+        if self.graph is None:
+            raise error
+        self._say(self._sentence(error))
+
+    def _run(self) -> None:
+        self._undo()
+        values = {widget._kwarg: widget.get_interact_value() for widget in self.kwargs_widgets}
+        leaves, arguments = self._read(values)
+        state = torch.get_rng_state()
+        result, variables = called(self._function, arguments)
+        kind = kind_of(result)
+        if not tensors_in(result):
+            raise ValueError(
+                f"{self._called} returned {kind}, and nothing in it requires grad, so there is no "
+                "graph to show. Return the tensor that you would call backward() on, computed "
+                f"from {_listed(leaves) or 'a number among the arguments'}."
+            )
+        names = names_among({**variables, **leaves})
+        subject = read_subject((result,), names, self._called)
+        self._show(subject)
+        self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
+        before, self._kind = self._kind, kind
+        self._say(
+            None
+            if before in (None, kind)
+            else f"{self._called} returned {kind} now, and {before} the time before."
+        )
+        assert self.graph is not None
+        with self.graph._change():
+            self._backward(subject)
+            self.graph._offer(self._knobs(), self._turned)
+
+    def _backward(self, subject: Subject) -> None:
+        """Run backward, unless there is nothing to start from: then a sentence says so."""
+        assert self.graph is not None
+        blocked = subject.transport()["blocked"]
+        if blocked is not None:
+            self._say(blocked)
+            return
+        self.graph.backward()
+
+    def _undo(self) -> None:
+        """Put every ``.grad`` back that the last pass changed: those of a model would add up."""
+        if self.graph is not None and self.graph.transport["owned"]:
+            self.graph._open().travel(0)
+
+    def _read(
+        self, values: dict[str, Any], dtype: torch.dtype | None = None
+    ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """The leaf tensors among the arguments, and all arguments with them."""
+        found = {
+            widget._kwarg: leaf_of(widget, values[widget._kwarg], dtype)
+            for widget in self.kwargs_widgets
+        }
+        leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
+        return leaves, {**values, **leaves}
+
+    def _show(self, subject: Subject) -> None:
+        if self.graph is None:
+            self.graph = GraphWidget._of(
+                subject, direction=subject.direction, constants=are_small([subject])
+            )
+        else:
+            self.graph._replace(subject)
+
+    def _say(self, sentence: str | None) -> None:
+        self.error = sentence
+        if self.graph is not None:
+            self.graph._say(sentence)
+
+    def _sentence(self, error: Exception) -> str:
+        if str(error).startswith(f"{self._called} returned"):
+            return f"{error} The picture shows the last call that worked."
+        said = f"{type(error).__name__}: {first_line(error)}"
+        at = ", ".join(f"{name} = {value!r}" for name, value in self._numbers().items())
+        return (
+            f"{self._called} did not work with {at or 'these arguments'}: {said.rstrip('.')}. "
+            "The picture shows the last call that worked."
+        )
+
+    def _numbers(self) -> dict[str, Any]:
+        return {name: control.value for name, control in self.controls.items()}
+
+    def _knobs(self) -> list[KnobModel]:
+        """The leaves of one number, which can be set in the picture."""
+        assert self.graph is not None
+        found: list[KnobModel] = []
+        for node in self.graph.graph["nodes"]:
+            control = self.controls.get(node["name"] or "")
+            name = node["name"]
+            if node["kind"] != "leaf" or name not in self.leaves or control is None:
+                continue
+            if isinstance(control, TensorControl):
+                if len(control.children) > 1:
+                    continue
+                control = control.children[0]
+            low, high = getattr(control, "min", None), getattr(control, "max", None)
+            number = float(control.value)
+            low = number - max(1.0, abs(number)) if low is None else low
+            high = number + max(1.0, abs(number)) if high is None else high
+            step = getattr(control, "step", None) or (1 if is_whole(control) else 0.1)
+            found.append({"node": node["id"], "name": name, "min": low, "max": high, "step": step})
+        return found
+
+    def _turned(self, node: int, value: float) -> None:
+        """The reader set a number in the picture."""
+        assert self.graph is not None
+        control = self.controls[self.graph.graph["nodes"][node]["name"] or ""]
+        if isinstance(control, TensorControl):
+            control = control.children[0]
+        low, high = getattr(control, "min", value), getattr(control, "max", value)
+        value = min(max(value, low), high)
+        control.value = round(value) if is_whole(control) else value
+
+    def check(self) -> dict[str, Any]:
+        """Compare every gradient with a finite difference, in the picture as well.
+
+        The function is called twice for each number, in double precision and with the random state
+        of the call that is shown: it must be able to compute in double precision.
+
+        Returns:
+            Name of an argument -> a `Difference` with ``.gradient``, ``.difference`` and
+            ``.agrees``; of a tensor of several numbers a list of them.
+
+        Raises:
+            ValueError: The function returns no single number, or failed in double precision.
+
+        Example::
+
+            >>> box = interact(lambda w: (w * 2 - 1) ** 2, w=(-5.0, 5.0))
+            >>> found = box.check()["w"]
+            >>> found.agrees, round(found.difference, 4)
+            (True, -4.0)
+        """
+        assert self.graph is not None
+        flat: dict[str, float] = {}
+        for name, leaf in self.leaves.items():
+            numbers = leaf.detach().flatten().tolist()
+            flat.update({f"{name}[{i}]": number for i, number in enumerate(numbers)})
+        with in_double():
+            slopes = {place: central_difference(self._total, flat, place) for place in flat}
+        found: dict[str, Any] = {}
+        for name, leaf in self.leaves.items():
+            grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+            pairs = [
+                Difference(number, slopes[f"{name}[{i}]"])
+                for i, number in enumerate(grad.flatten().tolist())
+            ]
+            found[name] = pairs if leaf.dim() > 0 else pairs[0]
+        self.graph._tell_differences(self._differences(found))
+        return found
+
+    def _total(self, at: Mapping[str, float]) -> float:
+        """What the function gives with some numbers, in double precision."""
+        torch.set_rng_state(self._state)
+        arguments = dict(self.kwargs)
+        for name, leaf in self.leaves.items():
+            numbers = [at[f"{name}[{i}]"] for i in range(leaf.numel())]
+            made = torch.tensor(numbers, dtype=torch.float64).reshape(leaf.shape)
+            arguments[name] = made.requires_grad_()
+        try:
+            with torch.enable_grad():
+                tensors = tensors_in(self._function(**arguments))
+        except Exception as error:
+            raise ValueError(
+                f"{self._called} cannot be checked: in double precision it raised "
+                f"{type(error).__name__}: {first_line(error).rstrip('.')}. Finite differences need "
+                "it: a model takes part with model.double()."
+            ) from error
+        if any(tensor.numel() != 1 for tensor in tensors):
+            raise ValueError(
+                f"{self._called} returns {kind_of(self.result)}, and a finite difference is that "
+                "of one number. Return a sum or a mean."
+            )
+        return float(sum(tensor.item() for tensor in tensors))
+
+    def _differences(self, found: dict[str, Any]) -> list[DifferenceModel]:
+        assert self.graph is not None
+        model = self.graph.graph
+        roots = [root["name"] or self._called for root in model["roots"]]
+        of = roots[0] if len(roots) == 1 else self._called
+        leaves = {node["name"]: node["id"] for node in model["nodes"] if node["kind"] == "leaf"}
+        return [
+            {
+                "node": leaves[name],
+                "quotient": f"Δ{of}/Δ{name}",
+                "value": pair.difference,
+                "agrees": pair.agrees,
+            }
+            for name, pair in found.items()
+            if name in leaves and isinstance(pair, Difference)
+        ]
+
+    def step(self, lr: float = LR, names: Iterable[str] | None = None) -> Step:
+        """Take a step of gradient descent: ``w ← w - lr · w.grad``, and call the function anew.
+
+        Args:
+            lr: The learning rate.
+            names: Which arguments move. None for those that were given as a range, a control or a
+                tensor; a plain number is taken for data, unless there is nothing else. What is set
+                in whole numbers stays.
+
+        Returns:
+            The loss before and after, and what moved.
+
+        Raises:
+            ValueError: A name is none of a number's, or the function returns no single number.
+
+        Example::
+
+            >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
+            >>> box.controls["w"].value = 3.0
+            >>> box.step(0.25)
+            Step(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
+        """
+        moving = [name for name in self.leaves if not is_whole(self.controls[name])]
+        ranged = [name for name in moving if name in self._ranged]
+        chosen = (ranged or moving) if names is None else list(names)
+        for name in chosen:
+            if name not in moving:
+                raise ValueError(
+                    f"step() was given {name!r}, which is no number that can move. Those that can: "
+                    f"{_listed(moving) or 'none'}."
+                )
+        before = self._loss()
+        moved: dict[str, tuple[Any, Any]] = {}
+        self._waits = True
+        try:
+            for name in chosen:
+                leaf, control = self.leaves[name], self.controls[name]
+                if leaf.grad is None:
+                    continue
+                now: Any = (leaf.detach() - lr * leaf.grad).tolist()
+                moved[name] = control.value, now
+                if isinstance(control, TensorControl):
+                    control.value = now
+                else:
+                    put(control, now)
+        finally:
+            self._waits = False
+        self.update()
+        return Step(before, self._loss(), moved)
+
+    def _loss(self) -> float:
+        tensors = tensors_in(self.result)
+        if any(tensor.numel() != 1 for tensor in tensors):
+            raise ValueError(
+                f"{self._called} returns {kind_of(self.result)}, so there is no loss to step down. "
+                "Return one number."
+            )
+        return float(sum(tensor.item() for tensor in tensors))
+
+    def _fill(self) -> None:
+        """Put the picture under the controls, and under it what can be done with them."""
+        self._lr = ipywidgets.FloatText(value=LR, description="lr")
+        self._lr.layout.width = "160px"
+        step = ipywidgets.Button(description="Step", tooltip="w ← w − lr · w.grad")
+        check = ipywidgets.Button(
+            description="Check", tooltip="Compare each gradient with a finite difference"
+        )
+        self._told = ipywidgets.Label()
+        step.on_click(lambda _: self._do(self._step_told))
+        check.on_click(lambda _: self._do(self._check_told))
+        row = ipywidgets.HBox([self._lr, step, check, self._told])
+        self.children = [*self.controls.values(), self.graph, row, self.out]
+
+    def _do(self, what: Callable[[], str]) -> None:
+        try:
+            self._told.value = what()
+        except Exception as error:  # a button has nobody to raise to
+            self._told.value = str(error)
+
+    def _step_told(self) -> str:
+        found = self.step(self._lr.value)
+        moved = [
+            f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in found.moved.items()
+        ]
+        return "   ".join([*moved, f"loss {found.before:.4g} → {found.after:.4g}"])
+
+    def _check_told(self) -> str:
+        pairs = [
+            each
+            for found in self.check().values()
+            for each in (found if isinstance(found, list) else [found])
+        ]
+        wrong = sum(not pair.agrees for pair in pairs)
+        said = "agree" if not wrong else f"agree, but {wrong}"
+        return f"{len(pairs)} gradients and finite differences {said}"
+
+    def close(self) -> None:
+        """Close the picture, the controls, and what stands beside them. Twice is fine."""
+        for child in self.children:
+            for inner in getattr(child, "children", ()):
+                inner.close()
+            child.close()
+        super().close()
+
+
+def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
+    """Controls for the arguments of a function, above its autograd graph, which follows them.
+
+    With every change the function is called anew, backward runs, and the picture shows both; where
+    the function takes another branch the graph is another, and the picture says what changed.
+
+    Args:
+        function: Returns the tensor to call backward on, or several. Numbers reach it as leaf
+            tensors that require grad.
+        **arguments: As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max, step)``,
+            a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of ipywidgets; also
+            a tensor of up to 16 numbers, with a control for each. What is chosen from a list
+            reaches the function as a leaf if it is a float, else as it is.
+
+    Returns:
+        A box with the controls and the picture: ``.graph`` is the `GraphWidget`, ``.controls`` has
+        the controls by name, ``.check()`` compares gradients with finite differences and
+        ``.step(lr)`` takes a step of gradient descent. Where a later call fails, ``.error`` says
+        why, in the picture too, which shows the last call that worked.
+
+    Raises:
+        ValueError: An argument has no control, a tensor has more than 16 numbers, or the function
+            returned nothing that requires grad.
+        Exception: What the function raises when it is called first.
+
+    Example::
+
+        >>> def neuron(w, x):
+        ...     pred = w * x
+        ...     return (pred - 1) ** 2
+        >>> box = interact(neuron, w=(-5.0, 5.0), x=2.0)
+        >>> box.controls["w"].value = 3.0
+        >>> box.leaves["w"].grad
+        tensor(20.)
+        >>> box.graph
+        GraphWidget(5 nodes, 4 edges, 2 leaves)
+    """
+    if not callable(function):
+        raise TypeError(
+            f"interact() was given {function!r}, of type {type(function).__name__}. Give it the "
+            "function to call, and its arguments by name: interact(neuron, w=(-5.0, 5.0))."
+        )
+    return Interact(function, **arguments)
+
+
+def _is_plain(given: Any) -> bool:
+    return isinstance(given, (bool, int, float, ipywidgets.fixed))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)

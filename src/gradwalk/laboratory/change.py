@@ -1,0 +1,125 @@
+"""What is changed about gradients: at an edge, or at a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from ..graph.capture import Place
+
+Kind = Literal["cut", "scale", "replace"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change.
+
+    Attributes:
+        kind: "cut", "scale" or "replace".
+        edge: (consumer, input_nr) of the one edge that is changed; None when all edges into
+            ``place`` are, as one: what is changed is then their sum.
+        place: (node, output_nr) of the tensor that the gradient is of.
+        value: The factor; the tensor or the function that replaces; None of a cut.
+        label: What to call it: "out → h".
+    """
+
+    kind: Kind
+    edge: Place | None
+    place: Place
+    value: Any
+    label: str
+
+    def __call__(self, grad: torch.Tensor | None) -> torch.Tensor | None:
+        """The gradient that flows instead of one.
+
+        Raises:
+            TypeError: A function gave no tensor, or one of another dtype or device.
+            ValueError: It gave one of another shape.
+        """
+        if self.kind == "cut":
+            return None
+        if self.kind == "scale":
+            return None if grad is None else grad * self.value
+        if isinstance(self.value, torch.Tensor):
+            return self.value
+        if grad is None:
+            return None
+        found = self.value(grad)
+        return grad if found is None else fitting(found, grad, self.label)
+
+
+def fitting(found: Any, like: Any, label: str) -> torch.Tensor:
+    """A replacement, checked against what it replaces.
+
+    Args:
+        found: The replacement.
+        like: Something of the right shape, dtype and device.
+        label: What to call the edge.
+
+    Raises:
+        TypeError: It is no tensor, or of another dtype or device.
+        ValueError: It is of another shape.
+    """
+    if not isinstance(found, torch.Tensor):
+        raise TypeError(
+            f"replace gave {found!r}, of type {type(found).__name__}, for the gradient at {label}. "
+            "Give a tensor, or a function of the gradient that returns one."
+        )
+    if tuple(found.shape) != tuple(like.shape):
+        raise ValueError(
+            f"replace gave a tensor of shape {tuple(found.shape)} for the gradient at {label}, "
+            f"which has shape {tuple(like.shape)}. It needs one number for each of them."
+        )
+    if found.dtype != like.dtype or found.device != like.device:
+        raise TypeError(
+            f"replace gave a tensor of {found.dtype} on {found.device} for the gradient at {label},"
+            f" which is of {like.dtype} on {like.device}. Convert it with .to(grad)."
+        )
+    return found
+
+
+@dataclass
+class Edits:
+    """Changes to make in one pass, in order.
+
+    Attributes:
+        listed: The changes.
+        cut_edges: The edges through which nothing flows.
+        cut_places: The tensors that nothing flows to.
+    """
+
+    listed: Sequence[Edit] = ()
+    cut_edges: set[Place] = field(init=False)
+    cut_places: set[Place] = field(init=False)
+
+    def __post_init__(self) -> None:
+        cuts = [each for each in self.listed if each.kind == "cut"]
+        self.cut_edges = {each.edge for each in cuts if each.edge is not None}
+        self.cut_places = {each.place for each in cuts if each.edge is None}
+        self._on_edge: dict[Place, list[Edit]] = {}
+        self._at_place: dict[Place, list[Edit]] = {}
+        for each in self.listed:
+            if each.edge is not None:
+                self._on_edge.setdefault(each.edge, []).append(each)
+            else:
+                self._at_place.setdefault(each.place, []).append(each)
+
+    def on_edge(self, edge: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
+        """What flows through an edge instead of a gradient."""
+        return _changed(self._on_edge.get(edge, ()), grad)
+
+    def at_place(self, place: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
+        """What arrives at a tensor instead of a gradient."""
+        return _changed(self._at_place.get(place, ()), grad)
+
+
+def _changed(
+    edits: Sequence[Callable[[torch.Tensor | None], torch.Tensor | None]],
+    grad: torch.Tensor | None,
+) -> torch.Tensor | None:
+    for edit in edits:
+        grad = edit(grad)
+    return grad

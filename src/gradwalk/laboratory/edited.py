@@ -1,0 +1,165 @@
+"""What edits do, as plain values for a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..backward.kept import Kept
+from ..forward.annotations import Annotation
+from ..subject.model import few_of
+from ..wire import EditModel, FewModel, LeafChangeModel, WhatIfModel
+from .change import Edit
+from .experiment import Experiment, Outcome
+from .places import place_name
+from .program_change import program_change
+from .replay import Gradient
+
+MOST_LEAVES = 100
+"""Leaves that are listed; of more, those that change first."""
+
+_KINDS = ("cut", "scale", "replace")
+
+
+def read_edit(given: Any) -> EditModel:
+    """One of the trait ``edits``, checked as far as it can be without the graph.
+
+    Args:
+        given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``.
+
+    Raises:
+        TypeError: It is none.
+        ValueError: Its kind is unknown.
+    """
+    example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5}"
+    if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
+        raise TypeError(f"edits was given {given!r}. Give a list of dicts such as {example}.")
+    kind, edge, value = given["kind"], given["edge"], given.get("value")
+    if kind not in _KINDS:
+        raise ValueError(
+            f"edits was given the kind {kind!r}; it is one of {', '.join(map(repr, _KINDS))}."
+        )
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    return {"kind": kind, "edge": edge if isinstance(edge, str) else list(edge), "value": value}
+
+
+def edit_of(experiment: Experiment, model: EditModel) -> Edit:
+    """The change that is meant.
+
+    Raises:
+        TypeError: Something is of the wrong kind.
+        ValueError: The place is not in the graph, or the numbers do not fit.
+    """
+    kind, value = model["kind"], model["value"]
+    edge = model["edge"] if isinstance(model["edge"], str) else tuple(model["edge"])
+    if kind == "replace":
+        found = experiment.read("cut", edge)
+        like = experiment.like(found.place)
+        value = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+        if value.dim() == 0:
+            value = value.expand(tuple(like.shape))
+    return experiment.read(kind, edge, value)
+
+
+def what_if_model(
+    experiment: Experiment, edits: Sequence[Edit], annotations: Mapping[int, Annotation]
+) -> WhatIfModel:
+    """What some edits do.
+
+    Args:
+        experiment: The graph.
+        edits: What is changed.
+        annotations: What `gradwalk.watch` saw of its nodes.
+
+    Raises:
+        RuntimeError: A node cannot run again.
+    """
+    outcome = experiment.what_if(edits)
+    leaves = _leaves(experiment, outcome)
+    return {
+        "failed": None,
+        "edits": [
+            {"label": edit.label, "was": was, "now": now}
+            for edit, (was, now) in zip(edits, _at_edits(edits, outcome), strict=True)
+        ],
+        "leaves": leaves[:MOST_LEAVES],
+        "leaf_count": len(leaves),
+        "reached": sorted(outcome.reached),
+        "ran": outcome.ran,
+        "code": program_change(annotations, experiment, list(edits)),
+        "notes": experiment.notes(edits),
+    }
+
+
+def without_answer(sentence: str) -> WhatIfModel:
+    """That it could not be worked out, and why."""
+    return {
+        "failed": sentence,
+        "edits": [],
+        "leaves": [],
+        "leaf_count": 0,
+        "reached": [],
+        "ran": 0,
+        "code": "",
+        "notes": [],
+    }
+
+
+def _few(gradients: Mapping[Any, Gradient]) -> dict[Any, FewModel]:
+    there = {key: Kept(grad) for key, grad in gradients.items() if grad is not None}
+    return few_of(there)
+
+
+def _at_edits(
+    edits: Sequence[Edit], outcome: Outcome
+) -> list[tuple[FewModel | None, FewModel | None]]:
+    """What flows at each edit, without it and with it."""
+    was = _few({i: outcome.flowing.get(i) for i in range(len(edits))})
+    now = _few({i: outcome.flowed.get(i) for i in range(len(edits))})
+    return [(was.get(i), now.get(i)) for i in range(len(edits))]
+
+
+def _leaves(experiment: Experiment, outcome: Outcome) -> list[LeafChangeModel]:
+    differences = {
+        place: difference
+        for place, before in outcome.before.items()
+        if (difference := _difference(before, outcome.after[place])) is not None
+    }
+    # Taking norms of all leaves is most of what an edit costs: of those before, once.
+    missing = {at: grad for at, grad in outcome.before.items() if at not in experiment.told}
+    told = _few(missing)
+    experiment.told |= {place: told.get(place) for place in missing}
+    was, less = experiment.told, _few(differences)
+    now = _few({place: outcome.after[place] for place in differences})
+    found: list[LeafChangeModel] = [
+        {
+            "node": place[0],
+            "name": place_name(experiment.replay, place),
+            "before": was[place],
+            "after": now.get(place) if place in differences else was[place],
+            "difference": less.get(place),
+            "rest": _rest(was[place], now.get(place)) if place in differences else None,
+        }
+        for place in outcome.before
+    ]
+    return sorted(found, key=lambda leaf: leaf["difference"] is None)
+
+
+def _difference(before: Gradient, after: Gradient) -> Gradient:
+    """After minus before; None where nothing changed."""
+    if before is None or after is None:
+        return after if before is None else -before
+    if before is after or torch.equal(before, after):
+        return None
+    return after - before
+
+
+def _rest(before: FewModel | None, after: FewModel | None) -> float | None:
+    norm = None if before is None else before["norm"]
+    left = 0.0 if after is None else after["norm"]
+    if not isinstance(norm, (int, float)) or not isinstance(left, (int, float)) or not norm:
+        return None
+    return left / norm

@@ -1,0 +1,142 @@
+"""`what_if`: the gradients that there would be if one were cut, scaled or replaced on the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import notebook
+from ..forward.operand_constants import watched
+from ..graph.capture import Place, capture_nodes
+from ..graph.modes import grad_mode_kept, unseen
+from ..graph.names import Names, names_among
+from ..graph.outputs import Output, read_outputs
+from .experiment import Experiment, Outcome, read_edits
+from .places import place_name
+from .program_change import program_change
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Gradients as they are, and as they would be. `what_if` makes it.
+
+    Attributes:
+        before: Each leaf's name, or its id where it has none, and its gradient, None for none.
+        after: The same with the changes.
+        code: The change of the program that does it for real.
+        notes: What there is to say about the numbers, in sentences.
+        ran: How many nodes ran again below the changes.
+    """
+
+    before: dict[str | int, torch.Tensor | None]
+    after: dict[str | int, torch.Tensor | None]
+    code: str
+    notes: list[str]
+    ran: int
+
+    @property
+    def difference(self) -> dict[str | int, torch.Tensor | None]:
+        """``after - before`` of each; None where neither has a gradient."""
+        return {key: _less(self.after[key], self.before[key]) for key in self.before}
+
+    def __repr__(self) -> str:
+        changed = sum(
+            1 for each in self.difference.values() if each is not None and bool(each.any())
+        )
+        return f"<WhatIf: {changed} of {len(self.before)} gradients would be others>"
+
+
+def what_if(
+    *outputs: Any,
+    cut: Any = (),
+    scale: Mapping[Any, Any] | None = None,
+    replace: Mapping[Any, Any] | None = None,
+    gradient: Any = None,
+    inputs: Any = None,
+) -> WhatIf:
+    """The gradients that there would be if something were changed on the way of backward.
+
+    The forward pass does not run again, no ``.grad`` changes, no hook runs, nothing is freed.
+
+    An edge is ``(consumer id, input_nr)``, with the ids of `gradwalk.capture` of the same outputs;
+    or a tensor, or a tensor's name, for all edges that flow to it, as one.
+
+    Args:
+        *outputs: As for `gradwalk.capture`.
+        cut: The edges through which no gradient flows, as after ``detach()``.
+        scale: ``{edge: factor}``.
+        replace: ``{edge: tensor or function of the gradient}``, as ``Tensor.register_hook`` takes
+            it.
+        gradient: What to start from, as for ``Tensor.backward``; a list for several outputs.
+        inputs: The tensors to tell of, or their names; None for every leaf.
+
+    Returns:
+        The gradients before and after.
+
+    Raises:
+        TypeError: An argument is of the wrong kind.
+        ValueError: A name or an edge is not in the graph, or a shape does not fit.
+        RuntimeError: A node cannot run again: its saved tensors were freed, it is compiled code
+            that overwrites what it saved, a custom Function that can run only once.
+
+    Example::
+
+        >>> w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
+        >>> h = w * x
+        >>> out = h + h.tanh()
+        >>> found = what_if(out, cut=[(0, 0)])
+        >>> found.before["w"], found.after["w"]
+        (tensor(0.7100), tensor(0.2100))
+        >>> what_if(out, scale={"h": 10}).after["w"]
+        tensor(7.0999)
+    """
+    names = names_among(notebook.caller_variables(sys._getframe(1)))
+    return _what_if(
+        read_outputs(outputs, "what_if"), names, (cut, scale, replace), gradient, inputs
+    )
+
+
+@grad_mode_kept
+def _what_if(
+    outputs: list[Output], names: Names, asked: tuple[Any, Any, Any], gradient: Any, inputs: Any
+) -> WhatIf:
+    with unseen(), torch.no_grad():
+        captured = capture_nodes(outputs, names)
+        experiment = Experiment(captured, gradient, inputs)
+        edits = read_edits(experiment, *asked)
+        outcome = experiment.what_if(edits)
+        return WhatIf(
+            **_by_name(experiment, outcome),
+            code=program_change(watched(captured), experiment, edits),
+            notes=experiment.notes(edits),
+            ran=outcome.ran,
+        )
+
+
+def _by_name(experiment: Experiment, outcome: Outcome) -> dict[str, Any]:
+    keys = keys_of(experiment, list(outcome.before))
+    return {
+        "before": {keys[place]: grad for place, grad in outcome.before.items()},
+        "after": {keys[place]: grad for place, grad in outcome.after.items()},
+    }
+
+
+def keys_of(experiment: Experiment, places: Sequence[Place]) -> dict[Place, str | int]:
+    """What to call each place: its name, or the id of its node where it has none of its own."""
+    keys: dict[Place, str | int] = {}
+    taken: set[str | int] = set()
+    for place in places:
+        name = place_name(experiment.replay, place)
+        keys[place] = key = place[0] if name is None or name in taken else name
+        taken.add(key)
+    return keys
+
+
+def _less(after: torch.Tensor | None, before: torch.Tensor | None) -> torch.Tensor | None:
+    if after is None:
+        return None if before is None else -before
+    return after if before is None else after - before

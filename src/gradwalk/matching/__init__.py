@@ -1,0 +1,1 @@
+"""Which node of one graph is which node of another."""

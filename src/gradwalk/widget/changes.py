@@ -1,0 +1,168 @@
+"""What became of one graph in the next: which node it was, and what changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
+
+from ..matching.match import match
+from ..subject.subject import Subject
+from ..wire import ChangeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+MOST_MATCHED = 5_000
+"""A graph of more nodes is not matched with another: it takes longer than anybody waits for."""
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """A graph as it was last shown: plain values, and its structure without any tensor.
+
+    Attributes:
+        graph: Its autograd nodes.
+        model: What was sent of it.
+    """
+
+    graph: nx.MultiDiGraph
+    model: GraphModel
+
+
+def pictured(subject: Subject) -> Pictured:
+    """A graph as it is shown now."""
+    return Pictured(subject.graph, subject.model)
+
+
+def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
+    """What became of a graph.
+
+    Args:
+        number: How many updates there were, with this one.
+        was: The graph before.
+        now: The graph that takes its place.
+
+    Returns:
+        What the browser is told. ``before`` is None where the two are equal but for their numbers.
+    """
+    if is_same_structure(was.model, now.model):
+        of = {node["id"]: node["id"] for node in now.model["nodes"]}
+        before, words = None, "graph unchanged"
+    else:
+        of = _partners(was, now)
+        before = [of.get(node["id"]) for node in now.model["nodes"]]
+        words = _in_words(was.model, now.model, of)
+    changes = _changes(was.model, now.model, of)
+    return {"number": number, "before": before, "words": words, "changes": changes}
+
+
+def values_of(model: GraphModel) -> list[Values | None]:
+    """What the nodes hold."""
+    return [node["value"] for node in model["nodes"]]
+
+
+def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
+    """Whether two graphs are equal but for the numbers that their nodes hold."""
+    if len(was["nodes"]) != len(now["nodes"]):
+        return False
+    rest = ("static", "modules", "edges", "roots")
+    if any(was[part] != now[part] for part in rest):  # type: ignore[literal-required]
+        return False
+    return all(map(_is_same_node, was["nodes"], now["nodes"]))
+
+
+def _is_same_node(was: NodeModel, now: NodeModel) -> bool:
+    return {**was, "value": None} == {**now, "value": None} and _form(was) == _form(now)
+
+
+def _form(node: NodeModel) -> bool:
+    """Whether a number is known at a node at all: its card has another form without."""
+    return node["value"] is None
+
+
+def _partners(was: Pictured, now: Pictured) -> dict[int, int]:
+    """Node of the new graph -> which it was."""
+    if max(len(was.graph), len(now.graph)) > MOST_MATCHED:
+        return {}
+    found = {new: old for old, new in match(was.graph, now.graph).pairs.items()}
+    # Constants and cuts are no part of what is matched: they go with the operation that takes them.
+    there = _by_taker(was.model, lambda node: node)
+    for key, node in _by_taker(now.model, found.get).items():
+        if key in there:
+            found.setdefault(node, there[key])
+    return found
+
+
+def _by_taker(model: GraphModel, called: Callable[[int], int | None]) -> dict[object, int]:
+    """Constants and cuts by the node that takes them, as which input, and what they are."""
+    found: dict[object, int] = {}
+    for edge in model["edges"]:
+        kind = model["nodes"][edge["target"]]["kind"]
+        taker = called(edge["source"])
+        if kind not in ("leaf", "op") and taker is not None:
+            found.setdefault((taker, edge["input_nr"], kind), edge["target"])
+    return found
+
+
+def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
+    """What is new and what is gone, in a few words; constants come and go with what takes them."""
+    kept = set(of.values())
+    new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
+    gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]
+    said = [f"{word}: {_listed(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes]
+    if said:
+        return "; ".join(said)
+    # Nodes without a partner are all there is to say, unless a name, a shape or an edge changed.
+    renamed = sum(
+        now["nodes"][new]["label"] != was["nodes"][old]["label"] for new, old in of.items()
+    )
+    reshaped = sum(
+        now["nodes"][new]["shape"] != was["nodes"][old]["shape"] for new, old in of.items()
+    )
+    if reshaped:
+        return f"another shape at {_counted(reshaped)}"
+    if renamed:
+        return f"another name at {_counted(renamed)}"
+    return "the same operations, connected otherwise"
+
+
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _listed(nodes: Iterable[NodeModel]) -> str:
+    """Nodes by what they are called on a board, most frequent first."""
+    words = Counter(_called(node) for node in nodes)
+    named = [f"{word} ×{times}" if times > 1 else word for word, times in words.most_common()]
+    rest = len(named) - _MOST_NAMED
+    return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more kinds" if rest > 0 else "")
+
+
+def _called(node: NodeModel) -> str:
+    return node["name"] or node["sign"] or node["label"]
+
+
+def _changes(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> list[ChangeModel]:
+    """Named leaves and outputs that are one number and became another, while they are few."""
+    outputs = {root["node"]: root["name"] for root in now["roots"]}
+    leaves: list[ChangeModel] = []
+    ends: list[ChangeModel] = []
+    for node in now["nodes"]:
+        old = of.get(node["id"])
+        is_end = node["id"] in outputs
+        if old is None or not (is_end or node["kind"] == "leaf"):
+            continue
+        before, after = was["nodes"][old]["value"], node["value"]
+        if _is_number(before) and _is_number(after) and before != after:
+            name = outputs.get(node["id"]) or node["name"] or ("output" if is_end else None)
+            if name is not None:
+                (ends if is_end else leaves).append({"name": name, "was": before, "now": after})
+    return [*(leaves if len(leaves) <= _MOST_NAMED else []), *ends[:_MOST_NAMED]]
+
+
+def _is_number(value: Values | None) -> TypeGuard[JsonNumber]:
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)

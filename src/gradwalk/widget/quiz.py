@@ -1,0 +1,392 @@
+"""Predict, then reveal: what the reader is asked about a graph, and how the answers fare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from ..wire import (
+    GraphModel,
+    QuestionModel,
+    QuizModel,
+    RunModel,
+    ScoreModel,
+    StepModel,
+    Values,
+)
+
+KINDS = ("grad", "value", "order")
+
+# Relative, as torch.testing has them; and what counts as nothing.
+_TOLERANCES = {"torch.float64": 1e-7, "torch.float16": 1e-3, "torch.bfloat16": 1.6e-2}
+_TOLERANCE = 1.3e-6
+_NOTHING = 1e-7
+_LEAST_DIGITS = 3
+
+HIDDEN = "It is hidden while the quiz is on."
+
+
+@dataclass
+class Question:
+    """One node that is asked about.
+
+    Attributes:
+        node: Which.
+        truth: The number; for "order", which of the asked nodes runs before it.
+        state: Where it stands.
+        hint: What may help, after a wrong answer.
+        tries: How many answers were wrong.
+    """
+
+    node: int
+    truth: float
+    state: Literal["open", "wrong", "right", "revealed"] = "open"
+    hint: str | None = None
+    tries: int = 0
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether its number may not be shown yet."""
+        return self.state in ("open", "wrong")
+
+
+@dataclass
+class Quiz:
+    """What is asked about one graph, of plain values alone.
+
+    Attributes:
+        what: "grad", "value" or "order".
+        graph: The graph.
+        run: What flowed in the pass that is asked about.
+        steps: What ran in it.
+        dtypes: The dtype of each node, as torch calls it.
+        questions: By node.
+        wrong: How many answers were wrong.
+    """
+
+    what: Literal["grad", "value", "order"]
+    graph: GraphModel
+    run: RunModel | None
+    steps: list[StepModel]
+    dtypes: dict[int, str | None]
+    questions: dict[int, Question] = field(default_factory=dict)
+    wrong: int = 0
+
+    def ask(self, nodes: Iterable[int] | None) -> None:
+        """Make the questions.
+
+        Args:
+            nodes: About which nodes; None for all about which something is known.
+
+        Raises:
+            ValueError: Nothing is known about one of them, or about any.
+        """
+        known = self._known()
+        asked = list(known) if nodes is None else list(nodes)
+        for node in asked:
+            if node not in known:
+                raise ValueError(f"quiz() was given {self._name(node)}, {self._why_not()}")
+        if not asked:
+            raise ValueError(
+                f"quiz({self.what!r}) has nothing to ask: no node is one {self._why_not()}"
+            )
+        self.questions = {node: Question(node, known[node]) for node in asked}
+
+    def _known(self) -> dict[int, float]:
+        if self.what == "order":
+            return {step["node"]: i for i, step in enumerate(self.steps)}
+        if self.what == "value":
+            found = {node["id"]: node["value"] for node in self.graph["nodes"]}
+            return dict(_numbers(found))
+        return dict(_numbers(gradients(self.graph, self.run)))
+
+    def _why_not(self) -> str:
+        if self.what == "order":
+            return "that ran in the backward pass that is shown."
+        word = "gradient" if self.what == "grad" else "value"
+        return f"whose {word} is known and is one number."
+
+    def answer(self, node: int, text: str | None) -> bool:
+        """Take an answer.
+
+        Args:
+            node: The node it is about.
+            text: What was typed; None for a click, where the order is asked.
+
+        Returns:
+            Whether it is right.
+
+        Raises:
+            ValueError: Nothing is asked about the node, or nothing any more.
+        """
+        question = self.questions.get(node)
+        if question is None:
+            raise ValueError(f"The quiz asks nothing about {self._name(node)}.")
+        if not question.is_hidden:
+            return question.state == "right"
+        if self.what == "order":
+            is_right = self._next() == node
+            hint = None if is_right else self._order_hint(node)
+        else:
+            number = read_number(text or "")
+            if number is None:
+                said = f"{(text or '').strip()!r} is no number: " if (text or "").strip() else ""
+                question.hint = f"{said}type one such as -24, 2.5e-3 or 1/3."
+                return False
+            is_right = is_near(number, question.truth, self.dtypes.get(node), text or "")
+            hint = None if is_right else self._hint(question, number)
+        question.hint = hint
+        question.state = "right" if is_right else "wrong"
+        if not is_right:
+            question.tries += 1
+            self.wrong += 1
+        return is_right
+
+    def reveal(self, node: int | None) -> None:
+        """Give up a question, or all that are open."""
+        if node is not None and node not in self.questions:
+            raise ValueError(f"The quiz asks nothing about {self._name(node)}.")
+        for question in self.questions.values() if node is None else [self.questions[node]]:
+            if question.is_hidden:
+                question.state, question.hint = "revealed", None
+
+    @property
+    def hidden(self) -> set[int]:
+        """Nodes whose numbers may not be shown."""
+        return {node for node, question in self.questions.items() if question.is_hidden}
+
+    @property
+    def model(self) -> QuizModel:
+        """What the browser is told."""
+        places = {node: str(i + 1) for i, node in enumerate(self._in_order())}
+        questions: list[QuestionModel] = [
+            {
+                "node": each.node,
+                "name": self._name(each.node),
+                "state": each.state,
+                "hint": each.hint,
+                "answer": None
+                if each.is_hidden
+                else places[each.node]
+                if self.what == "order"
+                else written(each.truth),
+            }
+            for each in self.questions.values()
+        ]
+        return {"what": self.what, "questions": questions}
+
+    @property
+    def score(self) -> ScoreModel:
+        """How the reader fares."""
+        states = [question.state for question in self.questions.values()]
+        return {
+            "right": states.count("right"),
+            "wrong": self.wrong,
+            "revealed": states.count("revealed"),
+            "of": len(states),
+        }
+
+    def mask(self, trait: str, value: Any) -> Any:
+        """A trait as it may travel while the quiz is on."""
+        hidden = self.hidden
+        if not hidden:
+            return value
+        if trait in ("findings", "_differences"):
+            return None
+        if self.what == "order":
+            return {"steps": [], "run": None}.get(trait, value)
+        if trait == "run" and self.what == "grad":
+            return masked_run(value, self.graph, hidden)
+        if self.what == "value":
+            return _masked_values(trait, value, hidden)
+        return value
+
+    def _in_order(self) -> list[int]:
+        return sorted(self.questions, key=lambda node: self.questions[node].truth)
+
+    def _next(self) -> int | None:
+        return next((n for n in self._in_order() if self.questions[n].is_hidden), None)
+
+    def _order_hint(self, node: int) -> str:
+        ran = {n for n in self.questions if not self.questions[n].is_hidden}
+        takers = [edge["source"] for edge in self.graph["edges"] if edge["target"] == node]
+        waits = [taker for taker in takers if taker in self.questions and taker not in ran]
+        if waits:
+            return f"Not yet: {self._name(node)} waits for the gradient of {self._name(waits[0])}."
+        return (
+            f"Not yet: something else runs before {self._name(node)}. Of what is ready, the engine "
+            "takes leaves first, then what the forward pass made last."
+        )
+
+    def _hint(self, question: Question, number: float) -> str:
+        """First the local derivative, then the chain rule; of a value, first what it is of."""
+        start = "Not yet. "
+        if question.truth and math.isclose(number, -question.truth, rel_tol=1e-3):
+            start += "Look at the sign. "
+        lines = self._grad_hints(question) if self.what == "grad" else self._value_hints(question)
+        return start + "; ".join(lines)
+
+    def _grad_hints(self, question: Question) -> list[str]:
+        run = self.run
+        grads = dict(_numbers(gradients(self.graph, run)))
+        lines = []
+        for edge, values in zip(run["edges"], run["values"], strict=True) if run else ():
+            between = self.graph["edges"][edge]
+            source, passed = between["source"], _number(values)
+            if between["target"] != question.node or passed is None:
+                continue
+            above = grads.get(source)
+            local = None if not above else passed / above
+            word = self._sign(source)
+            if local is None:
+                lines.append(f"from {word}: see what it does with the gradient that arrives")
+            elif question.tries == 0:
+                lines.append(f"from {word}: the local derivative is {written(local)}")
+            else:
+                came = self.questions.get(source)
+                told = f"the grad of {word}" if came and came.is_hidden else written(above or 0)
+                lines.append(f"from {word}: {told} × {written(local)}")
+        if not lines:
+            return ["backward starts here, with the derivative of the output by itself"]
+        return [*lines, "add them up"] if len(lines) > 1 else lines
+
+    def _value_hints(self, question: Question) -> list[str]:
+        inputs = [e["target"] for e in self.graph["edges"] if e["source"] == question.node]
+        if not inputs:
+            return ["it is an input: look at what its operation gives"]
+        hidden, nodes = self.hidden, self.graph["nodes"]
+        told = []
+        for node in inputs:
+            value = _number(nodes[node]["value"])
+            is_told = question.tries > 0 and value is not None and node not in hidden
+            told.append(
+                self._name(node) + (f" = {written(value)}" if is_told and value is not None else "")
+            )
+        return [f"it is {self._sign(question.node)} of {' and '.join(told)}"]
+
+    def _sign(self, node: int) -> str:
+        found = self.graph["nodes"][node]
+        return found["sign"] or found["label"]
+
+    def _name(self, node: int) -> str:
+        nodes = self.graph["nodes"]
+        if not 0 <= node < len(nodes):
+            return f"node {node}"
+        return nodes[node]["name"] or nodes[node]["sign"] or nodes[node]["label"]
+
+
+def gradients(graph: GraphModel, run: RunModel | None) -> dict[int, Values | None]:
+    """The gradient at each node, as the picture has it: of a leaf what its ``.grad`` holds."""
+    found: dict[int, Values | None] = {}
+    if run is None:
+        return found
+    uses: dict[int, int] = {}
+    for edge in graph["edges"]:
+        if edge["kind"] == "gradient":
+            uses[edge["target"]] = uses.get(edge["target"], 0) + 1
+    for seed in run["seeds"]:
+        if not uses.get(seed["node"]):
+            found[seed["node"]] = seed["values"]
+    seeded = {seed["node"] for seed in run["seeds"]}
+    for place, values in zip(run["edges"], run["values"], strict=True):
+        target = graph["edges"][place]["target"]
+        if uses[target] == 1 and target not in seeded:
+            found[target] = values
+    found.update({one["node"]: one["values"] for one in run["arrived"]})
+    found.update({one["node"]: one["values"] for one in run["grads"]})
+    return found
+
+
+def masked_run(run: RunModel | None, graph: GraphModel, hidden: set[int]) -> RunModel | None:
+    """What flowed, without what arrived at some nodes."""
+    if run is None:
+        return None
+    told = [graph["edges"][edge]["target"] not in hidden for edge in run["edges"]]
+    nothing: Any = {"values": None, "norm": None}
+    return {
+        **run,
+        "values": [v if is_told else None for v, is_told in zip(run["values"], told, strict=True)],
+        "norms": [n if is_told else None for n, is_told in zip(run["norms"], told, strict=True)],
+        "seeds": [{**s, **nothing} if s["node"] in hidden else s for s in run["seeds"]],
+        "arrived": [{**a, **nothing} if a["node"] in hidden else a for a in run["arrived"]],
+        "grads": [g for g in run["grads"] if g["node"] not in hidden],
+    }
+
+
+def _masked_values(trait: str, value: Any, hidden: set[int]) -> Any:
+    if trait == "_values" and value is not None:
+        return [None if node in hidden else each for node, each in enumerate(value)]
+    if trait == "graph":
+        nodes = [{**n, "value": None} if n["id"] in hidden else n for n in value["nodes"]]
+        return {**value, "nodes": nodes}
+    if trait == "_update" and value is not None:
+        return {**value, "changes": []}
+    return value
+
+
+def read_number(text: str) -> float | None:
+    """A number as a reader types it; None for what is none.
+
+    Example::
+
+        >>> [read_number(text) for text in ("-24", "−2.4e1", " 1/4 ", "a")]
+        [-24.0, -24.0, 0.25, None]
+    """
+    plain = text.strip().replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
+    try:
+        above, slash, below = plain.partition("/")
+        if slash:
+            return float(Fraction(above.replace(" ", "")) / Fraction(below.replace(" ", "")))
+        return float(plain)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        return None
+
+
+def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> bool:
+    """Whether an answer is right: as near as the dtype is exact, or the truth rounded.
+
+    Args:
+        number: The answer.
+        truth: What torch has.
+        dtype: As torch calls it, "torch.float32".
+        text: The answer as it was typed: one with three digits or more may be rounded to them.
+    """
+    if math.isnan(truth) or math.isinf(truth):
+        return math.isnan(number) if math.isnan(truth) else number == truth
+    tolerance = _TOLERANCES.get(dtype or "", _TOLERANCE)
+    if abs(number - truth) <= max(
+        tolerance * abs(truth), _NOTHING * min(1, tolerance / _TOLERANCE)
+    ):
+        return True
+    digits = "" if "/" in text else text.lower().partition("e")[0]
+    count = len("".join(c for c in digits if c.isdigit()).lstrip("0"))
+    if count < _LEAST_DIGITS:
+        return False
+    return float(f"{truth:.{count - 1}e}") == number
+
+
+def written(number: float) -> str:
+    """A number as on a board: four digits, a true minus sign."""
+    return f"{number:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _numbers(found: dict[int, Values | None]) -> Iterator[tuple[int, float]]:
+    for node, values in found.items():
+        number = _number(values)
+        if number is not None:
+            yield node, number
+
+
+def _number(values: Values | None) -> float | None:
+    """The one number among values; None where there are none or several."""
+    while isinstance(values, list) and len(values) == 1:
+        values = values[0]
+    if isinstance(values, (list, bool)) or values is None:
+        return None
+    try:
+        return float(values)
+    except ValueError:  # a complex number
+        return None

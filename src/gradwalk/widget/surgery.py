@@ -1,0 +1,97 @@
+"""What is asked of a shown graph's gradients: what if, and where is this one from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import traitlets
+
+from ..backward.kept import DEFAULT_BUDGET
+from ..backward.recorded_pass import refuse_within_backward
+from ..graph.modes import grad_mode_kept, unseen
+from ..laboratory.edited import edit_of, read_edit, what_if_model, without_answer
+from ..laboratory.experiment import Experiment
+from ..laboratory.shares import shares
+from ..reasons import why
+from ..subject.subject import Subject
+from ..wire import EditModel, ShareModel, WhatIfModel
+from .traits import OfPass
+
+
+class Surgery(traitlets.HasTraits):
+    """The traits with which gradients are changed on their way. Part of `GraphWidget`.
+
+    Attributes:
+        edits: What is changed about gradients on their way, in order: a list of dicts with
+            ``kind`` ("cut", "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name
+            of a tensor for all edges that flow to it) and ``value`` (the factor, or the numbers).
+            Set it, or use the picture; ``edits = edits[:-1]`` takes the last one back.
+        what_if: What comes of them (see `gradwalk.wire.WhatIfModel`); None without edits. No
+            ``.grad`` changes, no hook runs, and the forward pass does not run again. Read-only.
+    """
+
+    edits: Any = traitlets.Any([]).tag(sync=True)
+    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+
+    _experiment: Experiment | None = None  # of the graph that is shown, once it was asked for
+
+    def _experimented(self) -> Subject:
+        """What is shown.
+
+        Raises:
+            ValueError: It is closed.
+        """
+        raise NotImplementedError
+
+    @traitlets.validate("edits")
+    def _check_edits(self, proposal: Any) -> list[EditModel]:
+        given = proposal["value"]
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(
+                f"edits was given {given!r}, of type {type(given).__name__}. Give a list of dicts "
+                "such as {'kind': 'cut', 'edge': (2, 0)}."
+            )
+        return [read_edit(each) for each in given]
+
+    @traitlets.observe("edits")
+    @grad_mode_kept
+    def _on_edits(self, _: Any) -> None:
+        model = self._answer_to(self.edits) if self.edits else None
+        self.set_trait("what_if", model)
+
+    def _answer_to(self, edits: list[EditModel]) -> WhatIfModel:
+        try:
+            refuse_within_backward("A what-if")
+            subject = self._experimented()
+            captured = subject.autograd
+            if captured is None:
+                return without_answer(
+                    "There are no tensors behind this picture (it was opened from a file, or is of "
+                    "a static graph), so no gradient can be asked of it."
+                )
+            with unseen(), torch.no_grad():
+                if self._experiment is None or self._experiment.replay.captured is not captured:
+                    run = None if subject.recording is None else subject.recording.run
+                    seeds = None if run is None else run.seeds
+                    self._experiment = Experiment(captured, seeds, max_bytes=DEFAULT_BUDGET)
+                experiment = self._experiment
+                changes = [edit_of(experiment, each) for each in edits]
+                return what_if_model(experiment, changes, captured.annotations)
+        except Exception as error:  # what the user's own backward may raise; shown in the picture
+            self._experiment = None
+            return without_answer(why.failure(error))
+
+    def _shares_of(self, subject: Subject, node: int | None) -> list[ShareModel]:
+        """Where the gradient of the selected node came from, in the pass that is shown."""
+        recorded, captured = subject.recording, subject.autograd
+        if recorded is None or captured is None or node is None or node >= len(captured.nodes):
+            return []
+        with unseen(), torch.no_grad():
+            return shares(recorded, node)
+
+    def _forget_edits(self) -> None:
+        """Let go of the graph: it is being closed, or another one is shown."""
+        self._experiment = None
+        self.edits = []

@@ -1,0 +1,196 @@
+"""One picture that lives on: another graph takes the place of the one that is shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import traitlets
+
+from .. import notebook
+from ..graph.names import names_among, read_names
+from ..subject.model import dtypes_model
+from ..subject.read import read_subject
+from ..subject.shown import are_small
+from ..subject.subject import Subject
+from ..wire import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
+from .changes import Pictured, pictured, update_model, values_of
+from .stepping import SteppingWidget
+from .traits import TRAVELS, OfPass, masked
+
+AT_MOST_EVERY = 1 / 30
+"""Seconds between two updates that are shown while the program does not rest."""
+
+
+class UpdatingWidget(SteppingWidget[Subject]):
+    """A widget of one graph, which another one may replace. Base of `GraphWidget`.
+
+    Attributes:
+        graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`).
+    """
+
+    graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
+    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
+        **masked("_values")
+    )  # type: ignore[assignment]
+    _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
+
+    _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
+        **masked("_differences", encoded=False)
+    )
+
+    _turned: Callable[[int, float], None] | None = None
+    _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
+    _updates = 0
+    _undrawn = False  # whether the graph that is shown next is not the one in the picture
+    _passed = True  # whether backward ran since the last update
+    _travels = True  # whether the graph is sent: not where only its numbers are others
+    _drawn_at = 0.0
+    _pictured: Pictured | None = None
+
+    def update(
+        self, *outputs: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
+    ) -> None:
+        """Show another graph in the same picture, as of the next iteration of a training loop.
+
+        What is the same in both, by structure and names, stays where it is, with the camera, what
+        is selected and what is folded; what is new or gone is faded. Where only numbers changed
+        nothing moves, and only numbers travel. The graph before is let go of, with its hooks.
+
+        Call it between the forward pass and ``loss.backward()``, which the picture then follows.
+        While a loop runs, at most 30 updates a second are drawn; each is there as soon as it is
+        asked for, and the last when the program rests.
+
+        Args:
+            *outputs: As for `GraphWidget`.
+            names: As for `GraphWidget`.
+
+        Raises:
+            TypeError: As for `GraphWidget`. The picture stays as it is then.
+            ValueError: As for `GraphWidget`, or the widget is closed.
+            RuntimeError: This widget's own backward is running.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> w = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(w**2)
+            >>> for _ in range(2):
+            ...     loss = (w - 1) ** 2
+            ...     widget.update(loss)
+            ...     loss.backward()
+            >>> widget
+            GraphWidget(3 nodes, 2 edges, 1 leaf)
+        """
+        self._refuse_closed()
+        self._refuse_while_running("update()")
+        if names is None:
+            found = names_among(notebook.caller_variables(sys._getframe(1)))
+        else:
+            found = read_names(names, "update")
+        subject = read_subject(outputs, found, "update", named=names is not None, **self._read_as)
+        self._replace(subject)
+
+    def _replace(self, subject: Subject) -> None:
+        """Show another graph: now, soon, or as soon as somebody asks."""
+        if are_small([subject]):
+            _ = subject.model  # its numbers, before the program changes any in place
+        with self._lock:
+            before = self._behind
+            if before is None:  # closed meanwhile
+                return
+            passed, self._passed = self._passed, False
+            self._behind = subject
+            self._updates += 1
+            self._undrawn = self._unshown = True
+            self._said = None
+            before.close()
+        subject.follow(self._pass_ended)
+        # Shown with its gradients where the program runs backward each time: see `_pass_ended`.
+        self._show_in_time(now=not passed)
+
+    def _pass_ended(self) -> None:
+        self._passed = True
+        if not self._updates:
+            super()._pass_ended()
+            return
+        self._unshown = True
+        self._show_in_time(now=True)
+
+    def _show_in_time(self, *, now: bool) -> None:
+        """Show what is new: at once where it is time, else when the program rests."""
+        is_heard = self._soon.wait() or notebook.is_heard(self.comm)
+        is_due = time.monotonic() - self._drawn_at >= AT_MOST_EVERY
+        if self._observed or (now and is_heard and is_due):
+            self._refresh()
+
+    def _masked(self, trait: str, value: Any) -> Any:  # noqa: ARG002
+        """A trait as it may travel now."""
+        return value
+
+    def _say(self, sentence: str | None) -> None:
+        """Show a sentence in the picture, until another one or None takes its place."""
+        self._said = sentence
+        self.set_trait("_fault", sentence)
+
+    def _offer(self, knobs: list[KnobModel], turned: Callable[[int, float], None]) -> None:
+        """Let the numbers of leaves be set in the picture.
+
+        Args:
+            knobs: Which, and how far.
+            turned: Called with the node and the number that it shall have.
+        """
+        self._turned = turned
+        self.set_trait("_knobs", knobs)
+
+    def _tell_differences(self, differences: list[DifferenceModel] | None) -> None:
+        """Show what finite differences say, until the next update."""
+        self.set_trait("_differences", differences)
+
+    def _answer(self, asked: dict[str, Any]) -> None:
+        if asked.get("kind") == "turn":
+            if self._turned is not None:
+                self._turned(int(asked["node"]), float(asked["value"]))
+        else:
+            super()._answer(asked)
+
+    def _begin_picture(self, subject: Subject) -> None:
+        """Note what is drawn first."""
+        self._pictured = pictured(subject)
+        self.set_trait("graph", subject.model)
+        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+
+    def _draw(self, subject: Subject) -> bool:
+        """Put what is shown into the picture, unless it is there; whether it was not."""
+        if not self._undrawn or self._pictured is None:
+            return False
+        was, now = self._pictured, pictured(subject)
+        update = update_model(self._updates, was, now)
+        before = update["before"]
+        selected = self.selected
+        if before is not None and selected is not None:
+            selected = before.index(selected) if selected in before else None
+        self._travels = before is not None
+        try:
+            self.set_trait("graph", now.model)
+        finally:
+            self._travels = True
+        self.set_trait("_values", None if before is not None else values_of(now.model))
+        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self.set_trait("_update", update)
+        self.set_trait("_differences", None)  # they were about other numbers
+        self._undrawn, self._pictured = False, now
+        self._drawn_at = time.monotonic()
+        self.selected = selected
+        return True
+
+    def _should_send_property(self, key: str, value: Any) -> bool:
+        """Whether a change of a trait is sent to the browser (for ipywidgets)."""
+        if key == "graph" and not self._travels:
+            return False
+        return bool(super()._should_send_property(key, value))

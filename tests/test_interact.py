@@ -1,0 +1,277 @@
+"""`interact`: controls for a function's arguments, and its graph, compared with torch itself."""
+
+from __future__ import annotations
+
+import ipywidgets
+import pytest
+import torch
+
+import gradwalk
+from gradwalk import GraphWidget, interact
+
+
+def neuron(w, x, b, y):
+    pred = w * x + b
+    loss = (pred - y) ** 2
+    return loss  # noqa: RET504  the name is what is tested
+
+
+@pytest.fixture
+def box():
+    made = interact(neuron, w=(-5.0, 5.0), x=2.0, b=(-5.0, 5.0), y=1.0)
+    yield made
+    made.close()
+
+
+def truth(function, **values):
+    """What torch itself gives: the output and each gradient."""
+    leaves = {
+        name: torch.tensor(value, requires_grad=True) if isinstance(value, float) else value
+        for name, value in values.items()
+    }
+    loss = function(**leaves)
+    loss.backward()
+    return loss, {name: leaf.grad for name, leaf in leaves.items() if hasattr(leaf, "grad")}
+
+
+def test_every_change_is_a_forward_a_backward_and_a_picture(box):
+    values = {name: control.value for name, control in box.controls.items()}
+    for name, value in [("w", -1.5), ("b", 1.0), ("x", -1.25), ("y", 0.0), ("w", 4.0)]:
+        box.controls[name].value = values[name] = value
+        loss, grads = truth(neuron, **values)
+        assert torch.equal(box.result, loss)
+        shown = {node["name"]: node for node in box.graph.graph["nodes"]}
+        held = {
+            box.graph.graph["nodes"][one["node"]]["name"]: one for one in box.graph.run["grads"]
+        }
+        assert shown["loss"]["value"] == loss.item()
+        assert shown["pred"]["value"] == pytest.approx(values["w"] * values["x"] + values["b"])
+        for each, grad in grads.items():
+            assert torch.equal(box.leaves[each].grad, grad)
+            assert shown[each]["value"] == values[each]
+            assert held[each]["values"] == grad.item()
+        assert box.graph.cursor == len(box.graph.steps)
+
+
+def test_a_branch_taken_otherwise_is_another_graph_and_the_picture_says_so():
+    def kink(x):
+        return torch.relu(x * 2) if x > 0 else x.exp()
+
+    made = interact(kink, x=(-1.0, 1.0, 0.1))
+    made.controls["x"].value = 0.5
+    assert made.graph._update["words"] == "new: relu, × 2; gone: exp"
+    made.controls["x"].value = 0.75
+    assert made.graph._update["words"] == "graph unchanged"
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "control", "reaches"),
+    [
+        ((-1.0, 3.0), ipywidgets.FloatSlider, torch.Tensor),
+        ((0.0, 3.0, 0.5), ipywidgets.FloatSlider, torch.Tensor),
+        ((0, 4), ipywidgets.IntSlider, torch.Tensor),
+        (2.5, ipywidgets.FloatSlider, torch.Tensor),
+        (2, ipywidgets.IntSlider, torch.Tensor),
+        (True, ipywidgets.Checkbox, bool),
+        ("tanh", ipywidgets.Text, str),
+        ([1, 2], ipywidgets.Dropdown, int),
+        ([0.5, 2.0], ipywidgets.Dropdown, torch.Tensor),
+        ({"a": "one", "b": "two"}, ipywidgets.Dropdown, str),
+        (lambda: ipywidgets.FloatText(3.0), ipywidgets.FloatText, torch.Tensor),
+        (lambda: ipywidgets.IntSlider(3), ipywidgets.IntSlider, torch.Tensor),
+    ],
+)
+def test_arguments_follow_the_rules_of_ipywidgets(given, control, reaches):
+    seen = []
+
+    def function(a, w):
+        seen.append(a)
+        return w * 2
+
+    # A widget is made here: other tests close all that there are.
+    made = interact(function, a=given() if callable(given) else given, w=(0.0, 1.0))
+    assert isinstance(made.controls["a"], control)
+    assert type(seen[-1]) is reaches
+    if reaches is torch.Tensor:
+        assert seen[-1].is_leaf
+        assert seen[-1].requires_grad
+        assert seen[-1].item() == made.controls["a"].value
+    made.close()
+
+
+def test_what_is_fixed_reaches_the_function_as_it_is_and_has_no_control():
+    data = torch.ones(3)
+    made = interact(lambda w, x: (w * x).sum(), w=(0.0, 1.0), x=ipywidgets.fixed(data))
+    assert made.kwargs["x"] is data
+    assert list(made.controls) == ["w"]
+    made.close()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 1, 3), (16,)])
+def test_a_tensor_has_a_control_for_each_number_and_keeps_its_shape(shape):
+    start = torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(shape)
+    made = interact(lambda t: (t**2).sum(), t=start.double())
+    control = made.controls["t"]
+    assert len(control.children) == start.numel()
+    control.children[-1].value = 2.0
+    leaf = made.leaves["t"]
+    assert (leaf.shape, leaf.dtype) == (start.shape, torch.float64)
+    assert leaf.flatten()[-1] == 2.0
+    assert torch.equal(leaf.grad, 2 * leaf.detach())
+    control.value = start.tolist()
+    assert torch.equal(made.leaves["t"].detach(), start.double())
+    made.close()
+
+
+def test_a_tensor_of_too_many_numbers_is_a_sentence():
+    with pytest.raises(ValueError, match=r"17 numbers.*t=fixed"):
+        interact(lambda t: t.sum(), t=torch.ones(17))
+
+
+def failing(x):
+    if x > 2:
+        raise KeyError("no such thing")
+    if x > 1:
+        return None
+    if x < -1:
+        return x * 2, x + 1
+    return x * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence", "stays"),
+    [
+        (2.5, "failing did not work with x = 2.5: KeyError: 'no such thing'.", True),
+        (1.5, "failing returned None, and nothing in it requires grad", True),
+        (-2.0, "failing returned a tuple of 2 now, and a tensor of one number", False),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_the_last_good_picture_stays(value, sentence, stays):
+    made = interact(failing, x=(-3.0, 3.0))
+    made.controls["x"].value = 0.5
+    before = made.graph.graph
+    made.controls["x"].value = value
+    assert made.error.startswith(sentence)
+    assert made.graph._fault == made.error
+    assert (made.graph.graph == before) is stays
+    made.controls["x"].value = 0.25
+    made.controls["x"].value = 0.75
+    assert made.error is None
+    assert made.graph._fault is None
+    assert made.leaves["x"].grad == 3
+    made.close()
+
+
+def test_what_fails_at_first_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        interact(lambda x: x * (1 / 0), x=1.0)
+    with pytest.raises(ValueError, match="nothing in it requires grad"):
+        interact(lambda x: x.detach(), x=1.0)
+    with pytest.raises(TypeError, match="was given 3"):
+        interact(3)
+
+
+def test_the_gradients_of_a_model_do_not_add_up_and_outer_names_are_known():
+    model = torch.nn.Linear(1, 1)
+
+    def function(x):
+        return model(x.reshape(1, 1)).sum()
+
+    made = interact(function, x=(0.0, 4.0))
+    for value in (1.0, 3.0):
+        made.controls["x"].value = value
+    assert model.weight.grad.item() == 3.0
+    assert "model.weight" in {node["name"] for node in made.graph.graph["nodes"]}
+    made.close()
+
+
+def test_a_gradient_and_its_finite_difference_agree_unless_backward_is_wrong(box):
+    found = box.check()
+    assert found.keys() == {"w", "x", "b", "y"}
+    for name, pair in found.items():
+        assert pair.agrees
+        assert pair.gradient == box.leaves[name].grad.item()
+        assert pair.difference == pytest.approx(pair.gradient, rel=1e-6, abs=1e-6)
+    told = {one["quotient"]: one["value"] for one in box.graph._differences}
+    assert told["Δloss/Δw"] == found["w"].difference
+    box.controls["w"].value = 2.0
+    assert box.graph._differences is None
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    made = interact(Wrong.apply, x=(1.0, 2.0))
+    pair = made.check()["x"]
+    assert (pair.agrees, pair.gradient) == (False, 2.0)
+    assert pair.difference == pytest.approx(3.0)
+    made.close()
+
+
+def test_a_check_uses_the_random_numbers_of_the_call_and_draws_none():
+    made = interact(lambda x: (x * torch.rand(5)).sum(), x=(1.0, 3.0))
+    state = torch.get_rng_state()
+    grad = made.leaves["x"].grad.item()
+    # In double precision the same state gives other numbers, so only the state is compared.
+    made.check()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert made.leaves["x"].grad.item() == grad
+    assert torch.get_default_dtype() is torch.float32
+    made.close()
+
+
+def test_what_cannot_be_checked_is_a_sentence():
+    weight = torch.ones(2, 2)
+    made = interact(lambda x: (weight @ x).sum(), x=torch.ones(2))
+    with pytest.raises(ValueError, match="in double precision it raised"):
+        made.check()
+    made.close()
+
+
+def test_a_step_is_that_of_gradient_descent(box):
+    box.controls["w"].value, box.controls["b"].value = -1.5, 1.0
+    before, grads = truth(neuron, w=-1.5, x=2.0, b=1.0, y=1.0)
+    step = box.step(0.05)
+    w, b = -1.5 - 0.05 * grads["w"].item(), 1.0 - 0.05 * grads["b"].item()
+    after, _ = truth(neuron, w=w, x=2.0, b=b, y=1.0)
+    assert step.before == before.item()
+    assert step.after == pytest.approx(after.item(), rel=1e-6)
+    assert box.controls["w"].value == pytest.approx(w)
+    assert box.controls["x"].value == 2.0  # a plain number is data
+    assert set(box.step(0.05, names=["x"]).moved) == {"x"}
+    with pytest.raises(ValueError, match=r"Those that can: w, x, b, y\."):
+        box.step(0.1, names=["z"])
+
+
+def test_a_step_widens_a_range_rather_than_stop_at_its_end():
+    made = interact(lambda w: (w - 10) ** 2, w=(-1.0, 1.0))
+    made.step(0.5)
+    assert made.controls["w"].value == pytest.approx(10.0)
+    assert made.result.item() == pytest.approx(0.0, abs=1e-6)
+    made.close()
+
+
+def test_a_number_set_in_the_picture_sets_its_control(box):
+    knob = next(knob for knob in box.graph._knobs if knob["name"] == "w")
+    assert (knob["min"], knob["max"]) == (-5.0, 5.0)
+    box.graph._answer({"kind": "turn", "node": knob["node"], "value": 2.5})
+    assert box.controls["w"].value == 2.5
+    assert box.leaves["w"].item() == 2.5
+    box.graph._answer({"kind": "turn", "node": knob["node"], "value": 99})
+    assert box.controls["w"].value == 5.0
+
+
+def test_it_is_a_box_of_controls_and_picture():
+    made = gradwalk.interact(lambda w: w * 2, w=1.5)
+    assert isinstance(made, ipywidgets.Box)
+    assert isinstance(made.graph, GraphWidget)
+    assert made.controls["w"] in made.children
+    assert made.graph in made.children
+    made.close()
+    assert made.graph.comm is None

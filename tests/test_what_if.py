@@ -1,0 +1,413 @@
+"""`what_if` against torch: the same program with `detach()` or with a hook, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from fresh import fresh
+from programs import PROGRAMS, outputs_of
+from surgery import Program, Uses, gradients, ids_of, programs, same
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+from torch.utils.checkpoint import checkpoint
+
+import gradwalk
+from gradwalk import contributions, what_if
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import Names
+from gradwalk.graph.outputs import read_outputs
+from gradwalk.laboratory.experiment import Experiment
+
+ALL = list(programs())
+
+
+def uses_of(program: Program) -> tuple[list[Tensor], list[Tensor], list[list[tuple[int, int]]]]:
+    """A program's outputs, its leaves, and per use the edges as `capture` numbers them."""
+    with Uses() as seen:
+        outputs, leaves = program()
+    ids = ids_of(outputs)
+    leaves = [leaf for leaf in leaves if get_gradient_edge(leaf).node in ids]
+    known = [[(ids[n], nr) for n, nr in edges if n in ids] for edges in seen.edges]
+    complete = [
+        here if len(here) == len(edges) else []
+        for here, edges in zip(known, seen.edges, strict=True)
+    ]
+    return outputs, leaves, complete
+
+
+@pytest.mark.parametrize(("name", "program", "count"), ALL, ids=[each[0] for each in ALL])
+def test_a_cut_is_the_program_with_detach(name: str, program: Program, count: int):
+    outputs, leaves, uses = uses_of(program)
+    there = [use for use, edges in enumerate(uses) if edges]
+    draw = random.Random(zlib.crc32(name.encode()))
+    for use in [draw.choice(there) for _ in range(count)]:
+        found = what_if(*outputs, cut=uses[use], inputs=leaves)
+        with Uses(use, lambda tensor: tensor.detach()):
+            changed, _ = program()
+        same(found.after.values(), gradients(changed, leaves))
+        same(found.before.values(), gradients(program()[0], leaves))
+
+
+def test_there_are_five_hundred_cuts():
+    assert sum(count for _, _, count in ALL) == 500
+
+
+@pytest.mark.parametrize(("name", "program", "count"), ALL[::3], ids=[e[0] for e in ALL[::3]])
+def test_scale_and_replace_are_hooks(name: str, program: Program, count: int):
+    outputs, leaves, uses = uses_of(program)
+    there = [use for use, edges in enumerate(uses) if len(edges) == 1]
+    draw = random.Random(zlib.crc32(name.encode()))
+    hooks: list[Any] = [lambda grad: grad * 0.3, torch.sign, lambda grad: grad.clamp(-0.01, 0.01)]
+    for use in [draw.choice(there) for _ in range(count // 4)]:
+        (edge,) = uses[use]
+        hook = draw.choice(hooks)
+        asked: Any = {"scale": {edge: 0.3}} if hook is hooks[0] else {"replace": {edge: hook}}
+
+        def with_hook(tensor: Tensor, hook: Any = hook) -> Tensor:
+            alias = tensor.view_as(tensor)
+            alias.register_hook(hook)
+            return alias
+
+        with Uses(use, with_hook):
+            changed, _ = program()
+        same(what_if(*outputs, **asked, inputs=leaves).after.values(), gradients(changed, leaves))
+
+
+def test_a_tensor_is_all_its_edges_as_one():
+    w, v = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+
+    def program(hook: Any) -> Tensor:
+        h = w * v
+        if hook is not None:
+            h.register_hook(hook)
+        return (h.exp() + h.sin() * h + h.cumsum(0)).sum(), h
+
+    for hook in (lambda grad: grad * 1.7, torch.sign, lambda _: torch.ones(3)):
+        out, h = program(None)
+        expected = gradients([program(hook)[0]], [w, v])
+        for of in (h, "h"):
+            found = what_if(out, replace={of: hook}, inputs=[w, v])
+            same(found.after.values(), expected)
+    same(what_if(out, replace={"h": torch.ones(3)}, inputs=[w, v]).after.values(), expected)
+    scaled, _ = program(lambda grad: grad * 1.7)
+    found = what_if(out, scale={h: 1.7}, inputs=[w, v])
+    same(found.after.values(), gradients([scaled], [w, v]))
+
+
+def test_a_leaf_a_root_and_several_outputs():
+    w, v = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+
+    def program() -> list[Tensor]:
+        h = w * v
+        return [h, h.sum(), (h * h).sum()]
+
+    h, a, b = program()
+    assert what_if(a, b, cut="w").after["w"] is None
+    same(what_if(a, b, cut=w, inputs=[w, v]).after.values(),
+         [None, gradients(program()[1:], [v])[0]])  # fmt: skip
+    same(what_if(a, b, cut=[a], inputs=[w, v]).after.values(), gradients(program()[2:], [w, v]))
+    assert set(what_if(a, cut=[a]).after.values()) == {None}
+    same(what_if(a, b, h, gradient=[None, None, torch.ones(3)], inputs=[w, v]).before.values(),
+         gradients([a + b + h.sum()], [w, v]))  # fmt: skip
+    h, a, b = program()
+    found = what_if(a, b, scale={w: 2})
+    assert torch.equal(found.difference["w"], found.before["w"])
+    assert not found.difference["v"].any()
+    inner = what_if(a, b, cut=[b], inputs=[h, "w"])
+    assert list(inner.before) == ["h", "w"]
+    same([inner.after["h"]], [torch.ones(3)])
+
+
+def test_names_ids_and_nothing():
+    hidden = [torch.ones(2, requires_grad=True)]
+    w = torch.ones(2, requires_grad=True)
+    out = (w * hidden[0]).sum()
+    del hidden
+    found = what_if(out)
+    assert set(found.before) == {"w", 3} or set(found.before) == {"w", 2}
+    assert found.ran == 0
+    assert found.code == ""
+    assert found.notes
+
+
+@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - {"meta_tensors", "recomputed", "nested"}))
+def test_before_is_what_torch_gives(name: str):
+    outputs = outputs_of(name)
+    if name == "changed_by_a_hook":
+        return  # below: hooks are kept from it
+    ones = [torch.ones_like(each) for each in outputs]
+    found = what_if(*outputs, gradient=ones)
+    again = outputs_of(name)
+    leaves = [node.variable for node in ids_of(again) if hasattr(node, "variable")]
+    torch.autograd.backward(again, ones)
+    for ours, leaf in zip(found.before.values(), leaves, strict=True):
+        assert (ours is None) == (leaf.grad is None)
+        if ours is not None:
+            same([ours.to_dense()], [leaf.grad.to_dense()])
+
+
+def test_nothing_changes_and_no_hook_runs():
+    counts: Counter[str] = Counter()
+
+    def counting(name: str) -> Any:
+        return lambda *_: counts.update([name])
+
+    class Noisy(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(_: Any, grad: Tensor) -> Tensor:
+            return grad * 2 + 0 * torch.rand(3)
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+    net[0].register_full_backward_hook(counting("module"))
+    net[2].register_full_backward_pre_hook(counting("module before"))
+    net[0].weight.register_post_accumulate_grad_hook(counting("accumulated"))
+    net[0].bias.register_hook(counting("leaf"))
+
+    def part(x: Tensor) -> Tensor:
+        h = Noisy.apply(net(x))
+        h.register_hook(counting("dead tensor"))
+        return h.exp()
+
+    y = part(torch.ones(2, 3, requires_grad=True))
+    y.retain_grad()
+    y.register_hook(counting("tensor"))
+    y.grad_fn.register_hook(counting("node"))
+    y.grad_fn.register_prehook(counting("node before"))
+    loss = y.sum()
+    net[2].bias.grad = torch.full((3,), 7.0)
+    graph = gradwalk.capture(loss)
+    state, modes = torch.get_rng_state(), torch.is_grad_enabled()
+    found = what_if(loss, scale={"y": 2}, cut=[net[0].weight])
+    contributions("y", loss)
+    contributions(net[0].weight, loss, by="path")
+    assert not counts
+    assert y.grad is None
+    assert [p.grad is None for p in net.parameters()] == [True, True, True, False]
+    assert torch.equal(net[2].bias.grad, torch.full((3,), 7.0))
+    assert torch.equal(state, torch.get_rng_state())
+    assert modes == torch.is_grad_enabled()
+    assert nx.utils.graphs_equal(graph, gradwalk.capture(loss))
+    assert any("Hooks of yours, on " in note and "y" in note for note in found.notes)
+    assert any("Noisy" in note for note in found.notes)
+    loss.backward()
+    assert set(counts.values()) == {1}
+    assert len(counts) == 8
+
+
+def test_a_hook_that_changes_gradients_is_kept_from_it():
+    x = torch.randn(3, requires_grad=True)
+    y = x.exp()
+    y.register_hook(lambda grad: grad * 10)
+    found = what_if(y.sum(), scale={y: 2})
+    assert torch.equal(found.after["x"], 2 * x.detach().exp())
+    assert "on y" in found.notes[0]
+
+
+def test_checkpointed_parts_run_once_for_each_pass():
+    layer, x, calls = torch.nn.Linear(3, 3), torch.randn(2, 3, requires_grad=True), []
+
+    def part(t: Tensor) -> Tensor:
+        calls.append(1)
+        return layer(t).tanh().exp()
+
+    h = checkpoint(part, x, use_reentrant=False)
+    loss = (h * x).sum()
+    cut = what_if(loss, cut=[h], inputs=[x])
+    same(cut.after.values(), [h.detach()])
+    assert len(calls) == 2
+    same(what_if(loss, inputs=[x]).before.values(), gradients([loss], [x]))
+    old = checkpoint(part, x, use_reentrant=True).sum()
+    with pytest.raises(RuntimeError, match="use_reentrant=False"):
+        what_if(old)
+    assert layer.weight.grad is None
+
+
+def test_only_what_is_below_runs():
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True)
+    net = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+    loss = net(torch.randn(2, 6, 32)).square().mean()
+    graph = gradwalk.capture(loss, names=net)
+    leaf = next(i for i, name in graph.nodes(data="name") if name == "layers.0.linear1.weight")
+    ((_, input_nr),) = [(u, d["input_nr"]) for u, _, d in graph.in_edges(leaf, data=True)]
+    (consumer,) = graph.predecessors(leaf)
+    assert what_if(loss, cut=[(consumer, input_nr)]).ran == 0
+    (above,) = graph.predecessors(consumer)
+    nr = graph.edges[above, consumer, next(iter(graph[above][consumer]))]["input_nr"]
+    assert what_if(loss, cut=[(above, nr)]).ran == 0
+    assert what_if(loss, scale={(above, nr): 2}).ran == 1
+    record = Experiment(capture_nodes(read_outputs((loss,), "t"), Names()), max_bytes=2**28)
+    first = record.what_if([record.read("scale", (above, nr), 2)])
+    ran: list[int] = []
+    record.replay._call = lambda i, _: ran.append(i) or [None] * 9  # type: ignore[method-assign]
+    second = record.what_if([record.read("scale", (above, nr), 2)])
+    assert len(ran) == second.ran == first.ran == 1
+
+
+@pytest.mark.parametrize("length", [1, 1_000, 100_000])
+def test_long_programs(length: int):
+    x = torch.ones((), requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = y * 1
+    found = what_if(y, scale={(0, 0): 3})
+    assert found.after["x"] == 3
+    assert found.ran == length - 1
+
+
+def test_freed_and_once():
+    x = torch.ones(3, requires_grad=True)
+    y = x.exp().sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match=r"ExpBackward0 .* cannot run again: .* freed"):
+        what_if(y, cut=x)
+    with pytest.raises(RuntimeError, match="freed"):
+        contributions(x, y)
+    z = Once.apply(x).sum()
+    z.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match=r"OnceBackward .* autograd.Function Once .* only once"):
+        what_if(z, cut=x)
+    w = x * 1
+    out = (w * w).sum()
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        what_if(out, cut=x)
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.parts = [x]
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        ctx.parts.pop()
+        return grad * 2
+
+
+class Zeros(torch.autograd.Function):
+    """Two outputs; where one has no gradient, backward is given zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float, y: Tensor) -> Any:
+        ctx.factor = factor
+        return x * factor, y * factor
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        a, b = (None if grad is None else grad * ctx.factor for grad in grads)
+        return a, None, b
+
+
+class Nones(Zeros):
+    """The same, but it is given None."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float, y: Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return Zeros.forward(ctx, x, factor, y)
+
+
+@pytest.mark.parametrize("function", [Zeros, Nones])
+def test_functions_with_an_output_that_is_not_used(function: Any):
+    x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    a, b = function.apply(x, 3.0, y)
+    for out in (a.sum(), b.sum(), (a * b).sum()):
+        found = what_if(out, inputs=[x, y])
+        out.backward(retain_graph=True)
+        same(found.before.values(), [x.grad, y.grad])
+        x.grad = y.grad = None
+
+
+def test_compiled_parts_with_donated_buffers():
+    assert "runs" in fresh(
+        """
+        from gradwalk import what_if
+        f = torch.compile(lambda w: (w.sin().exp() * w.cos()).sum(), backend="aot_eager")
+        w = torch.randn(8, requires_grad=True)
+        f(w).backward()
+        expected, w.grad = w.grad, None
+        loss = f(w)
+        try:
+            what_if(loss, cut=w)
+        except RuntimeError as error:
+            assert "donated buffers" in str(error), error
+        else:
+            raise AssertionError
+        loss.backward()  # it was left as it was
+        assert torch.equal(w.grad, expected)
+        other = torch.compile(lambda w: (w.cos() * w).exp(), backend="aot_eager")(w).sum()
+        found = what_if(other, scale={"w": 2})
+        expected, = torch.autograd.grad((w.cos() * w).exp().sum(), w)
+        torch.testing.assert_close(found.before["w"], expected)
+        assert torch.equal(found.after["w"], 2 * found.before["w"])
+        print("runs")
+        """
+    )
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"cut": "hiden"}, ValueError, "The nearest names are 'hidden'"),
+    ({"cut": "zzz"}, ValueError, "The names are 'loss', 'hidden'"),
+    ({"cut": [(99, 0)]}, ValueError, "has nodes 0 to 3 only"),
+    ({"cut": [(0, 7)]}, ValueError, r"Its edges are \(0, 0\)"),
+    ({"cut": [(3, 0)]}, ValueError, "none at all: it is a leaf"),
+    ({"cut": [(1, 1)]}, ValueError, "needs no gradient"),
+    ({"cut": [(1, "x")]}, TypeError, "two whole numbers"),
+    ({"cut": 3}, TypeError, "Give a list of edges"),
+    ({"cut": [None]}, TypeError, "a tensor, or a tensor's name"),
+    ({"cut": torch.ones(2)}, ValueError, "does not require grad"),
+    ({"cut": torch.ones(2, requires_grad=True)}, ValueError, "not in this graph"),
+    ({"scale": ["hidden"]}, TypeError, "Give a dict from edges to factors"),
+    ({"scale": {"hidden": "2"}}, TypeError, "Give a number"),
+    ({"scale": {"hidden": torch.ones(2)}}, TypeError, "lambda grad: grad"),
+    ({"replace": {"hidden": torch.ones(5)}}, ValueError, r"shape \(5,\) .* has shape \(2,\)"),
+    ({"replace": {"hidden": 3}}, TypeError, "returns one"),
+    ({"replace": {"hidden": lambda _: 3}}, TypeError, "returns one"),
+    ({"replace": {"hidden": lambda g: g[0]}}, ValueError, "one number for each"),
+    ({"replace": {"hidden": lambda g: g.double()}}, TypeError, r"\.to\(grad\)"),
+    ({"inputs": ["w2"]}, ValueError, "nearest names are 'w'"),
+    ({"gradient": torch.ones(3)}, ValueError, "gradient was given"),
+]
+
+
+@pytest.mark.parametrize(("asked", "kind", "said"), BAD)
+def test_bad_input_is_a_sentence(asked: dict[str, Any], kind: type[Exception], said: str):
+    w = torch.ones(2, requires_grad=True)
+    hidden = w * w
+    loss = (hidden * torch.ones(2)).sum()
+    with pytest.raises(kind, match=said):
+        what_if(loss, **asked)
+
+
+def test_outputs_that_cannot_be():
+    with pytest.raises(ValueError, match="requires_grad=False"):
+        what_if(torch.ones(1))
+    with pytest.raises(ValueError, match="gradient"):
+        what_if(torch.ones(2, requires_grad=True) * 2)
+    x = torch.ones(2, requires_grad=True)
+    y = x.sum()
+    seen: list[str] = []
+
+    def hook(_: Any) -> None:
+        try:
+            what_if(y)
+        except RuntimeError as error:
+            seen.append(str(error))
+
+    x.register_hook(hook)
+    y.backward(retain_graph=True)
+    assert "while a backward pass runs" in seen[0]
