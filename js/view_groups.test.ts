@@ -207,6 +207,8 @@ describe("boxes", () => {
     await mouse("dblclick", '.gw-bar[data-group="net/block/1"] .gw-box');
     expect([bars().join(""), lens()]).toEqual(["01234", "block.1"]);
     expect(one(".gw-svg .gw-bar.is-open").dataset.group).toBe("net/block/1");
+    // One is in no box: all is seen as before.
+    expect(one(".gw-crumbs").textContent).not.toContain("›");
     const gates = () => all(".gw-svg .gw-gate .gw-text").map(({ textContent }) => textContent);
     expect(gates().sort()).toEqual(["from block.2", "to block.0"]);
     await mouse("click", '.gw-lens-step[data-open="net/block/2"] rect');

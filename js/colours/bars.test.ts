@@ -5,12 +5,13 @@ import { fakeRun } from "../demo/fake_run";
 import { foldedScene } from "../fold/folded_scene";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
+import { barParts } from "../paint/bars";
 import { NO_MARKS } from "../paint/marks";
 import { tileAt } from "../paint/tiles";
 import { recordingOf } from "../steps/recording";
 import { tableMeasure } from "../text/metrics";
 import type { JsonNumber } from "../wire";
-import { tileGrads } from "./tile_grads";
+import { tileGrads, uncoloured } from "./tile_grads";
 
 const LAYERS = 6;
 const graph = transformer(LAYERS);
@@ -73,6 +74,18 @@ describe("the bars of a strip", () => {
     const { found } = passOf(["nan", "inf", 0, null, 1, 2]);
     const tints = bars.map(({ index }) => found.get(index)?.tint ?? null);
     expect(tints.slice(0, 4)).toEqual(["is-c-alarm", "is-c-alarm", "is-c-zero", null]);
+  });
+
+  it("are as high, but plain, where colours say nothing", () => {
+    const { recording, found } = passOf([1, 2, 3, 4, 5, 6]);
+    const progress = { recording, cursor: recording.steps.length };
+    for (const bar of bars) {
+      const marks = { ...NO_MARKS, progress };
+      const [plain] = barParts(bar, { ...marks, tiles: uncoloured(found) });
+      const [coloured] = barParts(bar, { ...marks, tiles: found });
+      expect(plain.attributes).toEqual({ ...coloured.attributes, class: "gw-bar-fill is-plain" });
+      expect(coloured.attributes.class).toMatch(/is-c\d/);
+    }
   });
 
   it("fill while one steps, each when all of its gradient is there", () => {

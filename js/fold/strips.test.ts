@@ -2,6 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
 import type { Plan } from "../scene/plan";
+import { residualNet } from "../testing/residual";
+import { estimate } from "../text/measure";
+import { foldedScene } from "./folded_scene";
 import { firstFolding, openBlock, setPlumbing, toDepth } from "./folding";
 import { foldedPlan, groupedGraph } from "./grouped_graph";
 import { repeatedBlocks } from "./repeats";
@@ -156,6 +159,28 @@ describe("a picture with strips", () => {
       expect(graph.nodes[node].op).toBe("AddBackward0");
       const layer = gate.isSource ? 3 : 2;
       expect(graph.nodes[node].namespace).toBe(`encoder/layers/${layer}`);
+    }
+  });
+
+  it("draws what belongs to a sum with it, also in a lens", () => {
+    const graph = residualNet(Array(6).fill("identity"));
+    const blocks = groupedGraph(graph);
+    const [alike] = blocks.runs;
+    const first = firstFolding(blocks.tree);
+    const closed = setPlumbing(toDepth(blocks.tree, first, 1), true);
+    for (const g of alike) {
+      const path = blocks.tree.path[g];
+      const folding = openBlock(blocks.tree, closed, alike, path, 0);
+      const scene = foldedScene(blocks, folding, "left", estimate);
+      const sum = graph.nodes.find(
+        ({ op, namespace }) => op === "AddBackward0" && namespace === path,
+      );
+      const shown = scene.nodes[scene.drawn[sum?.id ?? -1][0]];
+      expect(shown.also?.map((id) => graph.nodes[id].op)).toEqual(["ReluBackward0"]);
+      for (const id of shown.also ?? []) expect(scene.drawn[id]).toEqual([shown.index]);
+      graph.nodes.forEach(({ id, kind }) => {
+        if (kind === "leaf") expect(scene.drawn[id].length).toBeGreaterThan(0);
+      });
     }
   });
 

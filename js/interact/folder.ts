@@ -210,29 +210,41 @@ export class Folder {
   /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
   openBlock(path: string): boolean {
     const { wanted, drawing, measure } = this;
-    const { scene, view, stage } = drawing;
-    const bar = scene?.nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
-    if (!wanted || !scene || !bar) return false;
+    const hold = this.holdBar(path);
+    if (!wanted || !hold) return false;
     const { grouped, folding, direction, room } = wanted;
     const next = openedBlock(grouped, folding, path, direction, measure, room, this.cache);
     if (!next) return false;
-    const wasWhole = isWhole(scene, view, stage);
-    this.fold(next, (after) => {
-      if (wasWhole) return null;
-      const same = after.nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
-      return same ? { from: [bar.x, bar.y], to: [same.x, same.y] } : null;
+    this.fold(next, hold, (after) => {
+      const lens = boxAround(after, path, []);
+      if (lens) drawing.lookAt(lens, "sight");
     });
     return true;
   }
 
-  /** Closes an open group; the box comes to where `at` is now, a place in the scene. */
+  /** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
+  private holdBar(path: string): HoldIn | null {
+    const { scene, view, stage } = this.drawing;
+    const barIn = ({ nodes }: Scene) =>
+      nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+    const bar = scene && barIn(scene);
+    if (!scene || !bar) return null;
+    const wasWhole = isWhole(scene, view, stage);
+    return (after) => {
+      const same = barIn(after);
+      return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
+    };
+  }
+
+  /** Closes an open group; the box comes to where `at` is now, a place in the scene. A bar stays where it is. */
   close(path: string, at: [number, number]): void {
     const { folding } = this;
     if (!folding) return;
-    this.fold(closeGroup(folding, path), (after) => {
+    const hold: HoldIn = (after) => {
       const box = after.nodes.find(({ group }) => group?.paths.includes(path));
       return box ? { from: at, to: [box.x, box.y] } : null;
-    });
+    };
+    this.fold(closeGroup(folding, path), this.holdBar(path) ?? hold);
   }
 
   /** Closes an open group, and then moves to where it is told to by the group's members. */

@@ -284,6 +284,7 @@ export const TABLE: readonly Row[] = [
   [stroke("accent", 2.5), "gw-bar.is-open gw-box", "gw-bar.is-selected gw-box"],
   [{ ...fill("accent"), "font-weight": "700" }, "gw-bar.is-open gw-text-title"],
   [{ ...fill("tint"), stroke: "none" }, "gw-bar-fill"],
+  [fill("rule"), "gw-bar-fill.is-plain"],
   [{ ...fill("text"), ...fontOf("title") }, "gw-bar-number"],
   [{ ...fill("dim"), stroke: "none" }, "gw-frame-fact"],
   [{ ...fill("accent") }, "gw-frame-fact.gw-text-title"],

@@ -24,7 +24,8 @@ export function barParts(node: SceneNode, marks: Marks): Part[] {
     ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
     : { x: -w / 2, y: -h / 2, width: filled, height: h };
   const rx = Math.min(4, w / 4, h / 4, filled / 2);
-  const fill = part("rect", { class: `gw-bar-fill ${tintOf(node, marks)}`, ...place, rx });
+  const tint = tintOf(node, marks) || "is-plain";
+  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
   if (text === "") return [fill];
   const at = isUp
     ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }

@@ -112,7 +112,8 @@ export function placeGradients(
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const between = [scene.nodes[edge.source], target];
     const ends = between.map(({ id }) => id);
-    const passing = between.some(({ shape }) => shape.tile) && run.values[i] === null;
+    const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
+    const passing = isBoxed && run.values[i] === null;
     for (const isFar of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
