@@ -10,11 +10,12 @@ const INSET = 0.6;
 /** A gradient that is not zero is seen. */
 const LEAST = 1.5;
 
-/** How far a bar is filled, and its number. */
-export function barParts(node: SceneNode, marks: Marks): Part[] {
+/** How far a bar is filled, and its number, but from afar. */
+export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
   const grad = tileAt(node, marks);
   if (!grad || !node.bar) return [];
-  const { text, share = 0 } = grad;
+  const { share = 0 } = grad;
+  const text = isMap ? "" : grad.text;
   const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
   const isUp = node.bar.grows === "up";
   const long = isUp ? h : w;

@@ -128,7 +128,7 @@ function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
     ...rest,
     content: typeof content === "string" ? "" : content.filter(({ tag }) => tag !== "text"),
   }));
-  return [...nodeParts(node, mapName(node, scale)), ...shapes];
+  return [...nodeParts(node, mapName(node, scale)), ...barParts(node, marks, true), ...shapes];
 }
 
 /** A node with what is marked on its corners. */

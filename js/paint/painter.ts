@@ -54,8 +54,8 @@ export class SvgPainter {
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
         paintNode(this, node, nameOf(node));
-        paintTile(this, node, isMap ? null : (tileAt(node, marks)?.text ?? null));
-        paintBar(this, node, marks);
+        if (!isMap) paintTile(this, node, tileAt(node, marks)?.text ?? null);
+        paintBar(this, node, marks, isMap);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, isMap ? 0 : stepOf(node, marks));
       });
