@@ -92,7 +92,7 @@ def test_each_bar_tells_the_norm_of_its_layers_gradient(make, whose, tmp_path):
     bars = bars_of(widget, tmp_path)
     assert list(bars) == [f"layers.{i}" for i in range(9)]
     for (words, number), norm in zip(bars.values(), expected, strict=True):
-        told = re.match("norm of the gradient of its parameters (\\S+) ", words)[1]
+        told = re.match(r"gradient norm of its \d+ parameters: (\S+) ", words)[1]
         assert float(told.replace("−", "-")) == pytest.approx(norm, rel=5.1e-3)
         assert float(number.replace("−", "-")) == pytest.approx(norm, rel=5.1e-2)
     widget.close()

@@ -29,7 +29,7 @@ export function boxWords(
   const kind = classOf(graph, paths[0]);
   const parameters = members.filter(isParameter);
   const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
-  const isLayer = paths.length === 1 && operations.every(({ namespace }) => namespace === paths[0]);
+  const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const known = sizes(kind, operations, weight);
   const taken = takenIn(nodes, members, paths[0]);
