@@ -146,7 +146,7 @@ export function createView(
     () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
     () => graph?.roots.map((output) => output.name) ?? [],
   );
-  const viewBar = createViewBar(drawing, folder, channel, () => redraw());
+  const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());
   const toolbar = createToolbar(
     searchBox,
     {

@@ -198,14 +198,26 @@ describe("boxes", () => {
     expect(boxes()).toEqual(["net"]);
   });
 
-  it("fold together when they are alike, and unfold", async () => {
-    const { one, choose, mouse, boxes } = await view(blocks(5));
+  it("are a strip when they are alike; a bar opens in a lens, from which the next one is reached", async () => {
+    const { one, all, choose, mouse } = await view(blocks(5));
     await choose(".gw-depth", "2");
+    const bars = () => all(".gw-svg .gw-bar").map(({ dataset }) => dataset.group?.at(-1));
+    const lens = () => one(".gw-svg .gw-lens-title")?.textContent ?? null;
+    expect([bars().join(""), lens()]).toEqual(["01234", null]);
+    await mouse("dblclick", '.gw-bar[data-group="net/block/1"] .gw-box');
+    expect([bars().join(""), lens()]).toEqual(["01234", "block.1"]);
+    expect(one(".gw-svg .gw-bar.is-open").dataset.group).toBe("net/block/1");
+    // One is in no box: all is seen as before.
+    expect(one(".gw-crumbs").textContent).not.toContain("›");
+    const gates = () => all(".gw-svg .gw-gate .gw-text").map(({ textContent }) => textContent);
+    expect(gates().sort()).toEqual(["from block.2", "to block.0"]);
+    await mouse("click", '.gw-lens-step[data-open="net/block/2"] rect');
+    expect(lens()).toBe("block.2");
+    await mouse("click", ".gw-lens-close rect");
+    expect(lens()).toBeNull();
     await mouse("click", '[aria-label="Fold repeats"]');
-    expect(boxes()).toEqual(["net/block/0"]);
-    expect(one(".gw-svg .gw-closed").textContent).toContain("×5");
-    await mouse("dblclick", ".gw-svg .gw-closed .gw-box");
-    expect(boxes()).toHaveLength(5);
+    expect(bars()).toEqual([]);
+    expect(all(".gw-svg .gw-closed")).toHaveLength(5);
   });
 });
 
@@ -224,8 +236,9 @@ describe("plumbing", () => {
   });
 
   it("is hidden in a large graph, whose modules are closed", async () => {
-    const { boxes, one } = await view(blocks(80));
-    expect(boxes()).toEqual(["net/block/0"]);
+    const { boxes, all, one } = await view(blocks(80));
+    expect(boxes()).toEqual([]);
+    expect(all(".gw-svg .gw-bar")).toHaveLength(80);
     const toggle = one('[aria-label="Hide plumbing"]');
     expect(toggle.getAttribute("aria-pressed")).toBe("true");
   });
@@ -233,12 +246,12 @@ describe("plumbing", () => {
 
 describe("a hidden node", () => {
   it("comes to light when it is selected, also from Python", async () => {
-    const { channel, node, idOf, boxes } = await view(blocks(80));
+    const { channel, one, all, node, idOf } = await view(blocks(80));
     channel.change("selected", idOf("h30"));
     await nextFrame();
     expect(node("h30").classList).toContain("is-selected");
-    expect(boxes()).toContain("net/block/31");
-    expect(boxes()).not.toContain("net/block/30");
+    expect(one(".gw-svg .gw-lens-title").textContent).toBe("block.30");
+    expect(all(".gw-svg .gw-bar.is-open")).toHaveLength(1);
   });
 
   it("is shown by a search, one at a time", async () => {

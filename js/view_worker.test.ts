@@ -57,7 +57,7 @@ function viewOf(startWorker: StartWorker, change: Partial<Traits> = {}) {
     one,
     openTo,
     depth: () => one<HTMLSelectElement>(".gw-depth").value,
-    /** How many closed boxes are drawn: two in the overview of these graphs, a repeat and a block, none where all are open. */
+    /** How many closed boxes are drawn: one in the overview of these graphs, around all blocks, none where all are open. */
     boxes: () => host.querySelectorAll(".gw-open-sign").length,
     isWorking: () => !one(".gw-progress").hidden,
     words: () => one(".gw-progress-text").textContent,
@@ -83,9 +83,9 @@ describe("a picture of many nodes", () => {
   it("leaves the one before it alone until it is there", async () => {
     const { openTo, boxes, workers } = withWorker();
     await vi.waitFor(() => expect(workers).toHaveLength(1));
-    expect(boxes()).toBe(2);
+    expect(boxes()).toBe(1);
     openTo("all");
-    expect(boxes()).toBe(2);
+    expect(boxes()).toBe(1);
     await vi.waitFor(() => expect(boxes()).toBe(0), 20_000);
   });
 
@@ -102,10 +102,10 @@ describe("a picture of many nodes", () => {
     expect(depth()).toBe("all");
     press("Cancel");
     expect(isWorking()).toBe(false);
-    expect(depth()).toBe("1");
+    expect(depth()).toBe("0");
     expect(workers[0].ended).toBe(true);
     await later(100);
-    expect(boxes()).toBe(2);
+    expect(boxes()).toBe(1);
   });
 
   it("is cancelled by Escape, with the keyboard back in the drawing", async () => {
@@ -118,7 +118,7 @@ describe("a picture of many nodes", () => {
     cancel.focus();
     cancel.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
     expect(isWorking()).toBe(false);
-    expect(depth()).toBe("1");
+    expect(depth()).toBe("0");
     expect(document.activeElement).toBe(one(".gw-canvas"));
   });
 
@@ -170,7 +170,7 @@ describe("a picture of many nodes", () => {
     openTo("all");
     workers[0].onerror?.({ message: "Out of memory." } as ErrorEvent);
     expect(one(".gw-fault").textContent).toMatch(/could not be made: Out of memory/);
-    expect([boxes(), depth()]).toEqual([2, "1"]);
+    expect([boxes(), depth()]).toEqual([1, "0"]);
   });
 
   it("ends its worker with the widget", async () => {

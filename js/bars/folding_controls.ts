@@ -32,7 +32,7 @@ export function createFoldingControls(folder: Folder): FoldingControls {
   );
   const repeats = toggle(
     "Fold repeats",
-    "Draw blocks that are alike and follow each other as one box",
+    "Draw four or more blocks that are alike and follow each other as a strip of bars",
     () => folder.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
   );
   return {

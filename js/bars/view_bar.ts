@@ -15,6 +15,7 @@ import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { Scene } from "../scene/scene";
 import type { Recording } from "../steps/recording";
+import type { Measure } from "../text/measure";
 import type { GraphModel, RunModel } from "../wire";
 import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
@@ -46,6 +47,7 @@ export function createViewBar(
   drawing: Drawing,
   folder: Folder,
   channel: Pick<Channel, "get" | "send">,
+  measure: Measure,
   renamed: () => void,
 ): ViewBar {
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
@@ -148,7 +150,7 @@ export function createViewBar(
     const { scene } = drawing;
     if (!graph || !scene || !recording?.run) tiles = null;
     else if (tiles?.scene !== scene || tiles.recording !== recording)
-      tiles = { scene, recording, grads: tileGrads(graph, scene, recording) };
+      tiles = { scene, recording, grads: tileGrads(graph, scene, recording, measure) };
     return tiles?.grads ?? null;
   }
 
@@ -198,7 +200,7 @@ function alarmsIn(scene: Scene, norms: GradientNorms, by: ColourBy): Map<number,
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
     // What has a number of its own says itself that it is zero.
-    const isSaid = alarm === "0" && typeof node.shape.tile?.number === "number";
+    const isSaid = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
     if (alarm && !isSaid) alarms.set(node.index, alarm);
   }
   return alarms;

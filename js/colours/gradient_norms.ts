@@ -1,4 +1,5 @@
-import type { GraphModel, JsonNumber, RunModel } from "../wire";
+import { normOf } from "../scene/parameters";
+import type { GraphModel, RunModel } from "../wire";
 
 /** Norms of the gradients of one backward pass; NaN where it is not known, Infinity also for a NaN or Inf in it. */
 export interface GradientNorms {
@@ -22,11 +23,4 @@ export function gradientNorms(graph: GraphModel, run: RunModel): GradientNorms {
   for (const { node, norm } of run.grads)
     if (graph.nodes[node].kind === "leaf" && norm !== null) nodes[node] = normOf(norm);
   return { edges, nodes };
-}
-
-/** As a number; NaN where it is not known, Infinity also for a NaN. */
-export function normOf(norm: JsonNumber | null): number {
-  if (norm === null) return Number.NaN;
-  const value = Number(norm);
-  return Number.isFinite(value) ? value : Number.POSITIVE_INFINITY;
 }

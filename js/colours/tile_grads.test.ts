@@ -67,7 +67,7 @@ describe("the number on a tile", () => {
     fc.assert(
       fc.property(norms, fc.boolean(), fc.constantFrom(...scenes), (given, before, scene) => {
         const recording = pass(given, before);
-        const { tiles } = tileGrads(graph, scene, recording);
+        const { tiles } = tileGrads(graph, scene, recording, estimate);
         for (const node of scene.nodes) {
           if (!node.group) continue;
           const own = membersOf(node).filter((id) => parameters.includes(id));
@@ -94,7 +94,7 @@ describe("the number on a tile", () => {
   it("is seen once all of it has arrived, and with it its colour", () => {
     const recording = pass(parameters.map((_, i) => i + 1));
     for (const scene of scenes) {
-      const { tiles } = tileGrads(graph, scene, recording);
+      const { tiles } = tileGrads(graph, scene, recording, estimate);
       for (let cursor = 0; cursor <= parameters.length; cursor++) {
         const marks = { ...NO_MARKS, tiles, progress: { recording, cursor } };
         for (const node of scene.nodes) {
@@ -116,17 +116,27 @@ describe("the number on a tile", () => {
       stored: new Map([...unknown.stored].filter(([id]) => id !== lost)),
     };
     const [index] = scene.drawn[lost];
-    expect(tileGrads(graph, scene, unknown).tiles.has(index)).toBe(true);
-    expect(tileGrads(graph, scene, without).tiles.has(index)).toBe(false);
+    expect(tileGrads(graph, scene, unknown, estimate).tiles.has(index)).toBe(true);
+    expect(tileGrads(graph, scene, without, estimate).tiles.has(index)).toBe(false);
     for (const value of ["nan", "inf"]) {
-      const { tiles } = tileGrads(graph, scene, pass(parameters.map((_, i) => (i ? 1 : value))));
+      const { tiles } = tileGrads(
+        graph,
+        scene,
+        pass(parameters.map((_, i) => (i ? 1 : value))),
+        estimate,
+      );
       expect(tiles.get(index)).toMatchObject({ text: "NaN or Inf", tint: "is-c-alarm" });
     }
   });
 
   it("says of how many parameters it is", () => {
     const [scene] = scenes;
-    const { tiles } = tileGrads(graph, scene, pass(parameters.map((_, i) => (i ? 2 : null))));
+    const { tiles } = tileGrads(
+      graph,
+      scene,
+      pass(parameters.map((_, i) => (i ? 2 : null))),
+      estimate,
+    );
     const words = Array.from(tiles.values(), (grad) => grad.words).join("\n");
     expect(words).toMatch(/gradient norm of its \d of \d parameters: /);
     expect(words).toMatch(/gradient norm of its 2 parameters: 2\.83/);
@@ -134,7 +144,7 @@ describe("the number on a tile", () => {
 });
 
 it("the legend has a name and its ends; without colours the numbers stay", () => {
-  const grads = tileGrads(graph, scenes[2], pass(parameters.map((_, i) => i + 2)));
+  const grads = tileGrads(graph, scenes[2], pass(parameters.map((_, i) => i + 2)), estimate);
   expect(tilesLegend(grads)).toMatchObject({ isNamed: true });
   expect(tilesLegend(grads)?.ticks?.length).toBeGreaterThan(0);
   const plain = uncoloured(grads.tiles);

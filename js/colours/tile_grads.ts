@@ -1,58 +1,74 @@
 import type { TileGrad } from "../paint/marks";
 import { membersOf } from "../scene/members";
-import { parametersIn } from "../scene/parameters";
-import type { Scene } from "../scene/scene";
+import { type ParametersGradient, parametersGradient, parametersIn } from "../scene/parameters";
+import type { Scene, SceneNode } from "../scene/scene";
 import type { Recording } from "../steps/recording";
+import type { Measure } from "../text/measure";
 import { counted, normText } from "../text/number";
 import type { GraphModel } from "../wire";
-import { normOf } from "./gradient_norms";
+import { fillsOf } from "./bars";
 import { type LogScale, logScale, stepOn } from "./scale";
 
 /** What arrived at the parameters in closed boxes, with the scale of their colours; null where none are positive. */
 export interface TileGrads {
+  /** By the index of a closed box, or of a bar. */
   tiles: ReadonlyMap<number, TileGrad>;
   scale: LogScale | null;
 }
 
-/** The norms of the gradients that one pass brought to the parameters in each closed box, all of them as one vector. */
-export function tileGrads(graph: GraphModel, scene: Scene, recording: Recording): TileGrads {
+/** A closed box or bar whose gradient is known, and how many parameters it has. */
+interface Known extends ParametersGradient {
+  node: SceneNode;
+  all: number;
+}
+
+/**
+ * The norms of the gradients that one pass brought to the parameters in each closed box and each bar of a strip, all of
+ * them as one vector, with colours on one scale.
+ */
+export function tileGrads(
+  graph: GraphModel,
+  scene: Scene,
+  recording: Recording,
+  measure: Measure,
+): TileGrads {
   const isParameter = parametersIn(graph);
-  const found: { index: number; norm: number; from: number; reached: number; all: number }[] = [];
+  const known: Known[] = [];
   for (const node of scene.nodes) {
-    if (!node.shape.tile || node.shape.tile.number === null) continue;
-    const parameters = membersOf(node).filter(isParameter);
-    const reached = parameters.filter((id) => recording.step[id] > 0);
-    let norm = 0;
-    let from = 0;
-    for (const id of reached) {
-      norm = Math.hypot(norm, arrivedAt(recording, id));
-      from = Math.max(from, recording.step[id]);
-    }
-    // Of a norm that is not known there is none of the whole.
-    if (reached.length === 0 || Number.isNaN(norm)) continue;
-    const { index } = node;
-    found.push({ index, norm, from, reached: reached.length, all: parameters.length });
+    const leaves = leavesOf(node, isParameter);
+    if (leaves.length === 0) continue;
+    const gradient = parametersGradient(leaves, recording);
+    if (!Number.isNaN(gradient.norm)) known.push({ node, all: leaves.length, ...gradient });
   }
-  const scale = logScale(found.map(({ norm }) => norm));
+  const scale = logScale(known.map(({ norm }) => norm));
   const tiles = new Map<number, TileGrad>();
-  for (const { index, norm, from, reached, all } of found) {
+  const strips = new Map<number, Known[]>();
+  for (const one of known) {
+    const { node, norm, from, reached, all } = one;
     const whole = reached === all ? counted(all, "parameter") : `${reached} of ${all} parameters`;
     const text = normText(norm);
-    tiles.set(index, {
-      text,
-      from,
-      tint: tintOfNorm(norm, scale),
-      words: `gradient norm of its ${whole}: ${text}`,
+    const tint = tintOfNorm(norm, scale);
+    const words = `gradient norm of its ${whole}: ${text}`;
+    tiles.set(node.index, { text, from, tint, words });
+    if (!node.bar) continue;
+    const strip = strips.get(node.bar.strip);
+    if (strip) strip.push(one);
+    else strips.set(node.bar.strip, [one]);
+  }
+  for (const strip of strips.values()) {
+    fillsOf(strip, measure).forEach(({ text, share, words }, i) => {
+      const { index } = strip[i].node;
+      const grad = tiles.get(index);
+      if (grad) tiles.set(index, { ...grad, text, share, words: `${grad.words} (${words})` });
     });
   }
   return { tiles, scale };
 }
 
-/** The norm of what a pass added to a leaf's `.grad`; NaN where it is not known, Infinity also for a NaN or Inf in it. */
-function arrivedAt({ stored, gradients }: Recording, leaf: number): number {
-  const grown = stored.get(leaf);
-  const few = grown && grown.before === null ? grown : gradients.get(leaf);
-  return normOf(few?.norm ?? null);
+/** The parameters that a number on a drawn node is about; none of what has no number. */
+function leavesOf(node: SceneNode, isParameter: (id: number) => boolean): readonly number[] {
+  if (node.bar) return node.group?.leaves ?? [];
+  return typeof node.shape.tile?.number === "number" ? membersOf(node).filter(isParameter) : [];
 }
 
 function tintOfNorm(norm: number, scale: LogScale | null): string {

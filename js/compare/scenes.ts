@@ -4,14 +4,8 @@ import type { Direction } from "../layout/direction";
 import { boardPlan } from "../scene/board_plan";
 import { cardSize } from "../scene/card";
 import { labelled } from "../scene/labels";
-import {
-  edgePart,
-  makeScene,
-  quietPart,
-  shapesOf,
-  sharesOf,
-  timesDrawn,
-} from "../scene/make_scene";
+import { makeScene, quietPart, shapesOf, sharesOf, timesDrawn } from "../scene/make_scene";
+import { edgePart } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";

@@ -2,6 +2,7 @@ import type { ColourLegend } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
 import { flow } from "../layout/direction";
+import { barParts } from "../paint/bars";
 import { placesOf } from "../paint/beacons";
 import { edgeClass, nodeClass } from "../paint/classes";
 import { edgeParts } from "../paint/edge_parts";
@@ -62,6 +63,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     part("desc", {}, words.join(", ")),
     ...nodeParts(node),
     ...tileParts(node, tileAt(node, marks)?.text ?? null),
+    ...barParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ]);

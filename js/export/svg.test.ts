@@ -58,7 +58,7 @@ describe("svg of a model after backward", () => {
       "left",
       tableMeasure,
     );
-    const { tiles } = tileGrads(graph, scene, recordingOf(graph, steps, run));
+    const { tiles } = tileGrads(graph, scene, recordingOf(graph, steps, run), tableMeasure);
     expect(tiles.size).toBeGreaterThan(0);
     for (const { text: norm } of tiles.values()) expect(text).toContain(`>${norm}</text>`);
     expect(text).toContain("\u2016grad\u2016 of the parameters");

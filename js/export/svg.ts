@@ -55,7 +55,7 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   );
   const seen = marksOf(autograd, options);
   const recording = seen.progress?.recording;
-  const grads = recording?.run ? tileGrads(graph, scene, recording) : null;
+  const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
   const marks = { ...seen, tiles: grads?.tiles ?? null };
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const drawn = groundOf(scene, gradients);

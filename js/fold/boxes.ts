@@ -1,4 +1,3 @@
-import type { Visible } from "./reduce";
 import type { GroupTree } from "./tree";
 
 /** The open groups that show something, but for one node alone, as boxes for a nested layout. */
@@ -11,11 +10,14 @@ interface Boxes {
   box: Int32Array;
 }
 
-/** The boxes to draw around what is visible, each after the one around it. */
-export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
+/**
+ * The boxes to draw around nodes, each after the one around it; `containers` are the open groups that they lie in, -1 for
+ * none, and `top` is one around all of them, which has no box.
+ */
+export function boxesAround(containers: readonly number[], tree: GroupTree, top = 0): Boxes {
   const shows = new Uint8Array(tree.path.length);
-  for (const { container } of visible.nodes) {
-    for (let g = container; g > 0 && !shows[g]; g = tree.parent[g])
+  for (const container of containers) {
+    for (let g = container; g > 0 && g !== top && !shows[g]; g = tree.parent[g])
       if (tree.size[g] > 1) shows[g] = 1;
   }
   const boxOf = new Int32Array(tree.path.length).fill(-1);
@@ -26,7 +28,9 @@ export function boxesAround(visible: Visible, tree: GroupTree): Boxes {
   return {
     group,
     boxParent: group.map((g) => boxOf[tree.parent[g]]),
-    box: Int32Array.from(visible.nodes, ({ container }) => boxOf[drawnAround(container, tree)]),
+    box: Int32Array.from(containers, (container) =>
+      container < 0 ? -1 : boxOf[drawnAround(container, tree)],
+    ),
   };
 }
 

@@ -77,13 +77,16 @@ describe("the first view", () => {
     );
   }
 
-  it("folds repeats only where there is no room for them one by one", () => {
-    const repeats = (layers: number) =>
-      sceneIn(transformer(layers), ROOMS[0]).nodes.filter(
-        ({ group }) => (group?.paths.length ?? 0) > 1,
-      );
-    expect(repeats(12)).toEqual([]);
-    expect(repeats(160).map(({ group }) => group?.paths.length)).toEqual([160]);
+  it("draws four blocks or more that are alike as a strip, within the window however many they are", () => {
+    for (const room of ROOMS) {
+      for (const layers of [1, 3, 4, 12, 24, 160]) {
+        const scene = sceneIn(transformer(layers), room);
+        const bars = scene.nodes.filter(({ bar }) => bar);
+        expect(bars).toHaveLength(layers < 4 ? 0 : layers);
+        expect(shareShown(scene, firstView(scene, room), room)).toBe(1);
+      }
+      expect(sceneIn(resnet([2, 2, 2, 2]), room).nodes.some(({ bar }) => bar)).toBe(false);
+    }
   });
 
   it("has a convolution take in its normalisation and activation, and say what it is", () => {

@@ -10,6 +10,7 @@ import {
   isSameFolding,
   keepPeek,
   LARGEST_WHOLE,
+  openBlock,
   openGroup,
   openPaths,
   revealNode,
@@ -17,7 +18,6 @@ import {
   setRepeats,
   toDepth,
   unfoldPlumbing,
-  unfoldRepeat,
 } from "./folding";
 import { reduce } from "./reduce";
 import { groupTree, pathTo } from "./tree";
@@ -76,10 +76,12 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
       (f) =>
         unfoldPlumbing(f, [v]),
   ),
-  paths.map(
-    (path): Move =>
-      (f) =>
-        unfoldRepeat(f, [path]),
+  fc.array(paths, { minLength: 1 }).map(
+    (blocks): Move =>
+      (f, tree) => {
+        const run = blocks.map((path) => tree.byPath.get(path) ?? 0).filter((g) => g > 0);
+        return run.length > 0 ? openBlock(tree, f, run, tree.path[run[0]], 1) : f;
+      },
   ),
 );
 
@@ -111,7 +113,7 @@ describe("folding", () => {
         const v = at % tree.groupOf.length;
         const path = tree.path[tree.groupOf[v]];
         const { nodes, nodeOf } = visible(tree, openGroup(tree, folding, path));
-        expect(nodes[nodeOf[v]].kind).toBe("node");
+        expect(nodes[nodeOf[v]].group).toBe(-1);
       }),
     );
   });
@@ -146,7 +148,7 @@ describe("folding", () => {
         for (const path of [...openPaths(folding), ...pathTo(tree, v)])
           expect(isOpen(next, path)).toBe(true);
         const { nodes, nodeOf } = visible(tree, next);
-        expect(nodes[nodeOf[v]].kind).toBe("node");
+        expect(nodes[nodeOf[v]].group).toBe(-1);
         expect(next.unfolded.has(v)).toBe(true);
       }),
     );
@@ -177,16 +179,31 @@ describe("folding", () => {
     );
   });
 
+  it("opens one block of a run in place of the others, with what is in it as deep as asked for", () => {
+    const spaces = [0, 1, 2, 3].flatMap((i) => [`l/${i}/a/b/c`, `l/${i}/d`]);
+    const tree = groupTree(spaces);
+    const run = [0, 1, 2, 3].map((i) => tree.byPath.get(`l/${i}`) ?? 0);
+    const closed = openGroup(tree, toDepth(tree, firstFolding(tree), 0), "l");
+    const opened = openBlock(tree, openBlock(tree, closed, run, "l/1", 9), run, "l/2", 0);
+    const openIn = (folding: Folding, block: string) =>
+      [...openPaths(folding)].filter((path) => path.startsWith(block)).sort();
+    expect(openPaths(opened).has("l/1")).toBe(false);
+    expect(openIn(opened, "l/2")).toEqual(["l/2"]);
+    // A module without others in it is one tile.
+    const deeper = (levels: number) => openIn(openBlock(tree, opened, run, "l/3", levels), "l/3");
+    expect(deeper(1)).toEqual(["l/3", "l/3/a"]);
+    expect(deeper(9)).toEqual(["l/3", "l/3/a", "l/3/a/b"]);
+  });
+
   it("says no depth where levels are open in part", () => {
     const tree = groupTree(["a", "b", "a/c"]);
     expect(depthOf(tree, openGroup(tree, toDepth(tree, firstFolding(tree), 0), "a"))).toBeNull();
   });
 
-  it("folds all plumbing and all repeats anew when their control is used", () => {
+  it("folds all plumbing anew when its control is used", () => {
     fc.assert(
       fc.property(reached, ({ folding }) => {
         expect(setPlumbing(folding, true).unfolded.size).toBe(0);
-        expect(setRepeats(folding, true).apart.size).toBe(0);
       }),
     );
   });
@@ -212,7 +229,7 @@ it("tells what is folded alike, however it came to be", () => {
       const closed = toDepth(tree, firstFolding(tree), 0);
       const again = closeGroup(openGroup(tree, closed, path.split("/")[0]), path.split("/")[0]);
       expect(isSameFolding(again, closed)).toBe(true);
-      expect(isSameFolding(setRepeats(closed, true), closed)).toBe(false);
+      expect(isSameFolding(setRepeats(closed, false), closed)).toBe(false);
     }),
   );
 });

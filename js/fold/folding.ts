@@ -10,10 +10,8 @@ export interface Folding {
   hidesPlumbing: boolean;
   /** Plumbing that is shown nonetheless. */
   unfolded: ReadonlySet<number>;
-  /** Whether repeated blocks are folded into one box. */
+  /** Whether repeated blocks are drawn as strips, where at most one or two of them are open. */
   foldsRepeats: boolean;
-  /** Paths of repeated blocks that are shown one by one nonetheless. */
-  apart: ReadonlySet<string>;
 }
 
 /** Graphs of at most so many nodes are shown whole at first. */
@@ -26,8 +24,7 @@ export function firstFolding(tree: GroupTree): Folding {
     peek: [],
     hidesPlumbing: isLarge,
     unfolded: new Set(),
-    foldsRepeats: false,
-    apart: new Set(),
+    foldsRepeats: true,
   };
 }
 
@@ -59,8 +56,7 @@ export function isSameFolding(a: Folding, b: Folding): boolean {
     (a.hidesPlumbing === b.hidesPlumbing &&
       a.foldsRepeats === b.foldsRepeats &&
       same(openPaths(a), openPaths(b)) &&
-      same(a.unfolded, b.unfolded) &&
-      same(a.apart, b.apart))
+      same(a.unfolded, b.unfolded))
   );
 }
 
@@ -78,7 +74,7 @@ export function closeGroup(folding: Folding, path: string): Folding {
   return { ...folding, open, peek: folding.peek.filter((other) => other !== path) };
 }
 
-/** Opens exactly so many levels of groups; folded repeats stay folded. */
+/** Opens exactly so many levels of groups. */
 export function toDepth(tree: GroupTree, folding: Folding, depth: number): Folding {
   return { ...folding, open: expandTo(tree, depth), peek: [] };
 }
@@ -102,9 +98,8 @@ export function revealNode(
 ): Folding {
   const around = pathTo(tree, node);
   const unfolded = new Set([...folding.unfolded, node]);
-  const apart = folding.foldsRepeats ? new Set([...folding.apart, ...around]) : folding.apart;
-  if (how === "peek") return { ...folding, peek: around, unfolded, apart };
-  return { ...folding, open: new Set([...folding.open, ...around]), unfolded, apart };
+  if (how === "peek") return { ...folding, peek: around, unfolded };
+  return { ...folding, open: new Set([...folding.open, ...around]), unfolded };
 }
 
 /** Keeps open what was open only to be peeked at. */
@@ -122,30 +117,26 @@ export function unfoldPlumbing(folding: Folding, nodes: Iterable<number>): Foldi
   return { ...folding, unfolded: new Set([...folding.unfolded, ...nodes]) };
 }
 
-/** Folds repeated blocks, or shows them one by one. */
+/** Draws repeated blocks as strips, or one by one. */
 export function setRepeats(folding: Folding, folds: boolean): Folding {
-  return { ...folding, foldsRepeats: folds, apart: new Set() };
+  return { ...folding, foldsRepeats: folds };
 }
 
-/** Shows the blocks of one repeat one by one. */
-export function unfoldRepeat(folding: Folding, paths: Iterable<string>): Folding {
-  return { ...folding, apart: new Set([...folding.apart, ...paths]) };
-}
-
-/** Whether a block is shown by itself that would be folded with others like it. */
-export function isApart({ foldsRepeats, apart }: Folding, path: string): boolean {
-  return foldsRepeats && apart.has(path) && /\d$/.test(path);
-}
-
-/** Folds the blocks of a repeat again, and closes those that were opened; `path` is one of them. */
-export function refoldRepeat(folding: Folding, path: string): Folding {
-  const stem = (one: string) => one.replace(/\d+$/, "");
-  const others = (paths: Iterable<string>) =>
-    [...paths].filter((one) => !folding.apart.has(one) || stem(one) !== stem(path));
-  return {
-    ...folding,
-    open: new Set(others(folding.open)),
-    peek: others(folding.peek),
-    apart: new Set(others(folding.apart)),
-  };
+/** Opens a block of a strip in place of the others of its run; with so many levels of the modules with others in them. */
+export function openBlock(
+  tree: GroupTree,
+  folding: Folding,
+  run: readonly number[],
+  path: string,
+  levels: number,
+): Folding {
+  const others = new Set(run.map((g) => tree.path[g]));
+  const within = (one: string) => one.startsWith(`${path}/`);
+  const open = [...openPaths(folding)].filter((one) => !others.has(one) && !within(one));
+  const depth = (tree.depth[tree.byPath.get(path) ?? 0] ?? 0) + levels;
+  const { start } = tree.children;
+  const inside = tree.path.filter(
+    (one, g) => within(one) && tree.depth[g] <= depth && start[g + 1] > start[g],
+  );
+  return openGroup(tree, { ...folding, open: new Set([...open, ...inside]), peek: [] }, path);
 }

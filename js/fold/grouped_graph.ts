@@ -1,12 +1,14 @@
 import { MOST_CARDS } from "../scene/card";
-import type { ClosedGroup, Plan } from "../scene/plan";
+import { type ModuleParameters, moduleParameters } from "../scene/parameters";
+import type { Plan } from "../scene/plan";
 import type { GraphModel } from "../wire";
-import { boxesAround } from "./boxes";
 import { type Folding, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
 import { type ReduceInput, reduce, type Visible } from "./reduce";
+import { repeatedBlocks } from "./repeats";
+import { plansOf, stripsIn } from "./strips";
 import { type GroupTree, groupTree } from "./tree";
 
 /** A graph with all that folding needs to know of it. */
@@ -15,13 +17,17 @@ export interface GroupedGraph {
   tree: GroupTree;
   source: Int32Array;
   target: Int32Array;
-  op: string[];
   /** Per graph node, 1 if it may be folded into an edge: it hands a tensor on that has no name and is no output. */
   plumbing: Uint8Array;
   /** Per graph node, what it is to a layer. */
   role: Uint8Array;
   /** Per group, how many operations are in it, plumbing aside. */
   operations: Int32Array;
+  /** Per group, its class, null where that is not known. User text. */
+  kind: readonly (string | null)[];
+  parameters: ModuleParameters;
+  /** Groups that are alike and follow each other; found when they are first asked for. */
+  readonly runs: readonly (readonly number[])[];
 }
 
 export function groupedGraph(graph: GraphModel): GroupedGraph {
@@ -35,60 +41,46 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
     if (kind === "op" && !plumbing[v]) operations[tree.groupOf[v]]++;
   });
   for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
+  const [source, target] = [
+    Int32Array.from(graph.edges, (edge) => edge.source),
+    Int32Array.from(graph.edges, (edge) => edge.target),
+  ];
+  const op = graph.nodes.map((node) => node.op);
+  const { namespaces, classes, names } = graph.modules;
+  const classAt = new Map(namespaces.map((path, i) => [path, names[classes[i]]]));
+  const kind = tree.path.map((path) => classAt.get(path) ?? null);
+  const parameters = moduleParameters(graph, tree);
+  let runs: number[][] | null = null;
   return {
     graph,
     tree,
     plumbing,
     operations,
+    kind,
+    parameters,
+    get runs() {
+      runs ??= repeatedBlocks({ source, target, tree, op }, { kind, ...parameters });
+      return runs;
+    },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>
       outputs.has(id) ? OTHER : roleOfOp(kind, op),
     ),
-    source: Int32Array.from(graph.edges, (edge) => edge.source),
-    target: Int32Array.from(graph.edges, (edge) => edge.target),
-    op: graph.nodes.map((node) => node.op),
+    source,
+    target,
   };
 }
 
 /** What shows of a graph as it is folded. */
 export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
-  const { graph, tree, source, target, op, plumbing, role, operations } = grouped;
-  const input: ReduceInput = { source, target, tree, open: openPaths(folding) };
-  const layers = { role, operations };
+  const { tree, source, target, plumbing, role, operations } = grouped;
+  const open = openPaths(folding);
+  const input: ReduceInput = { source, target, tree, open };
+  const strips = folding.foldsRepeats ? stripsIn(tree, grouped.runs, open) : [];
+  const layers = { role, operations, apart: new Set(strips.flat()) };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
-  if (folding.foldsRepeats) input.repeats = { op, apart: folding.apart };
   const reduced = reduce(input);
-  const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, graph) : reduced;
-  const boxes = boxesAround(visible, tree);
-  const members: number[][] = visible.nodes.map(() => []);
-  const said: number[][] = visible.nodes.map(() => []);
-  visible.nodeOf.forEach((at, v) => {
-    if (at < 0) return;
-    if (visible.nodes[at].kind !== "node") members[at].push(v);
-    else if (visible.nodes[at].node !== v && !visible.nodes[at].also?.includes(v)) said[at].push(v);
-  });
-  return {
-    nodes: visible.nodes.map(({ kind, node, groups, also }, at) => ({
-      id: node,
-      group:
-        kind === "node"
-          ? null
-          : ({ paths: groups.map((g) => tree.path[g]), members: members[at] } as ClosedGroup),
-      frame: boxes.box[at],
-      ...(said[at].length > 0 && { said: said[at] }),
-      ...(also && { also }),
-    })),
-    edges: visible.edges.map((edge) => {
-      const [first] = edge.edges;
-      const isPlain = edge.count === 1 && visible.nodes[edge.source].kind === "node";
-      return { ...edge, argument: isPlain ? graph.edges[first].argument : null };
-    }),
-    frames: Array.from(boxes.group, (g, i) => ({
-      path: tree.path[g],
-      parent: boxes.boxParent[i],
-    })),
-    nodeOf: visible.nodeOf,
-    edgeOf: visible.edgeOf,
-  };
+  const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, grouped.graph) : reduced;
+  return plansOf(grouped, visible, strips, open);
 }
 
 /** Whether it is drawn as a board, where an operation's sign says the number that it takes. */
@@ -107,7 +99,7 @@ function isSaid(
 ): boolean {
   const by = given[v].said_by;
   if (by === null || nodeOf[v] < 0 || nodeOf[by] < 0) return false;
-  return nodes[nodeOf[v]].kind === "node" && nodes[nodeOf[by]].kind === "node";
+  return nodes[nodeOf[v]].group < 0 && nodes[nodeOf[by]].group < 0;
 }
 
 /** The same with each constant that an operation's sign says in that operation. */

@@ -25,7 +25,10 @@ function picture(
   open: Set<string>,
 ): Picture {
   const visible = reduce({ ...edges, tree, open });
-  const boxes = boxesAround(visible, tree);
+  const boxes = boxesAround(
+    visible.nodes.map(({ container }) => container),
+    tree,
+  );
   const size = (v: number) => 40 + 10 * (visible.nodes[v].node % 5);
   const placed = layout({
     n: visible.nodes.length,
@@ -35,8 +38,8 @@ function picture(
     height: visible.nodes.map(() => 30),
     boxes: { of: boxes.box, parent: boxes.boxParent },
   });
-  const name = ({ kind, node, groups }: (typeof visible.nodes)[number]) =>
-    kind === "node" ? `node ${node}` : `group ${groups[0]}`;
+  const name = ({ node, group }: (typeof visible.nodes)[number]) =>
+    group < 0 ? `node ${node}` : `group ${group}`;
   const items = visible.nodes.map((node, v) => ({
     key: name(node),
     container: node.container,

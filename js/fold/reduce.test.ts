@@ -8,7 +8,7 @@ function visible(
   nodes: string[],
   edges: [number, number][],
   open: string[],
-  rest: { plumbing?: number[]; keep?: number[]; repeats?: string[] } = {},
+  rest: { plumbing?: number[]; keep?: number[] } = {},
 ): Visible {
   const input: ReduceInput = {
     source: edges.map(([a]) => a),
@@ -19,9 +19,6 @@ function visible(
   if (rest.plumbing) {
     const flag = nodes.map((_, v) => (rest.plumbing?.includes(v) ? 1 : 0));
     input.plumbing = { flag, keep: new Set(rest.keep) };
-  }
-  if (rest.repeats) {
-    input.repeats = { op: nodes.map((node) => node.split(":")[1]), apart: new Set(rest.repeats) };
   }
   return reduce(input);
 }
@@ -42,10 +39,10 @@ describe("reduce", () => {
 
   it("makes a closed group one node, merges its edges and drops those inside", () => {
     const result = visible(nodes, edges, []);
-    expect(result.nodes.map(({ kind, size }) => [kind, size])).toEqual([
-      ["node", 1],
-      ["group", 4 - 1],
-      ["node", 1],
+    expect(result.nodes.map(({ group, size }) => [group >= 0, size])).toEqual([
+      [false, 1],
+      [true, 4 - 1],
+      [false, 1],
     ]);
     expect(ends(result)).toEqual([
       [0, 1],
@@ -59,7 +56,7 @@ describe("reduce", () => {
   it("shows a group's content only when all around it is open", () => {
     expect(visible(nodes, edges, ["a/b"]).nodes.length).toBe(3);
     const inner = visible(nodes, edges, ["a"]);
-    expect(inner.nodes.map(({ kind }) => kind).join(" ")).toBe("node node group node node");
+    expect(inner.nodes.map(({ group }) => group >= 0)).toEqual([false, false, true, false, false]);
     const all = visible(nodes, edges, ["a", "a/b"]);
     expect(all.nodes.map(({ node }) => node)).toEqual([0, 1, 2, 3, 4]);
     expect(all.nodes[2].container).toBe(2);
@@ -108,8 +105,8 @@ describe("reduce", () => {
         names.forEach((name, v) => {
           const at = result.nodeOf[v];
           if (at >= 0 && isOpen(name) && !flag[v])
-            expect(result.nodes[at]).toMatchObject({ kind: "node", node: v });
-          if (!isOpen(name)) expect(result.nodes[at].kind).toBe("group");
+            expect(result.nodes[at]).toMatchObject({ group: -1, node: v });
+          if (!isOpen(name)) expect(result.nodes[at].group).toBeGreaterThan(0);
         });
       }),
       { numRuns: 300 },
@@ -143,7 +140,7 @@ describe("folding plumbing", () => {
   });
 
   it("leaves what is in a closed group to the group, and shows what was opened", () => {
-    expect(visible(nodes, edges, [], { plumbing }).nodes[1]).toMatchObject({ kind: "group" });
+    expect(visible(nodes, edges, [], { plumbing }).nodes[1].group).toBeGreaterThan(0);
     const opened = visible(nodes, edges, ["a"], { plumbing, keep: [1, 2] });
     expect(opened.nodes.length).toBe(7);
   });
@@ -159,74 +156,5 @@ describe("folding plumbing", () => {
       { plumbing: [1] },
     );
     expect([result.nodes.length, result.edges.length, result.nodeOf[1]]).toEqual([1, 0, 0]);
-  });
-});
-
-describe("folding repeats", () => {
-  /** Blocks of two linears in a row, each block wired to the next; block 2's activation may differ. */
-  function stack(activations: string[]) {
-    const nodes = [":Loss"];
-    const edges: [number, number][] = [];
-    let last = 0;
-    activations.forEach((activation, i) => {
-      const first = nodes.push(`layers/${i}/up:Addmm`, `layers/${i}:${activation}`) - 2;
-      nodes.push(`layers/${i}/down:Addmm`);
-      edges.push([last, first], [first, first + 1], [first + 1, first + 2]);
-      edges.push([first, first + 2]);
-      last = first + 2;
-    });
-    return { nodes, edges };
-  }
-
-  it("folds blocks that are alike and in a row", () => {
-    const { nodes, edges } = stack(["Relu", "Relu", "Relu"]);
-    const result = visible(nodes, edges, ["layers"], { repeats: [] });
-    expect(result.nodes.length).toBe(2);
-    expect(result.nodes[1]).toMatchObject({ kind: "repeat", size: 9 });
-    expect(result.nodes[1].groups.length).toBe(3);
-    expect(ends(result)).toEqual([[0, 1]]);
-  });
-
-  it("parts where the operations or the wiring differ, or where it is told to", () => {
-    const sizes = (result: Visible) => result.nodes.slice(1).map(({ groups }) => groups.length);
-    const odd = stack(["Relu", "Relu", "Gelu", "Relu", "Relu"]);
-    expect(sizes(visible(odd.nodes, odd.edges, ["layers"], { repeats: [] }))).toEqual([2, 1, 2]);
-    const even = stack(["Relu", "Relu", "Relu", "Relu", "Relu"]);
-    const apart = { repeats: ["layers/1"] };
-    expect(sizes(visible(even.nodes, even.edges, ["layers"], apart))).toEqual([1, 1, 3]);
-    // Without its skip, block 1 has the same operations in the same order.
-    const rewired = even.edges.filter((_, e) => e !== 7);
-    const expected = [1, 1, 3];
-    expect(sizes(visible(even.nodes, rewired, ["layers"], { repeats: [] }))).toEqual(expected);
-    const opened = ["layers", "layers/0", "layers/1"];
-    const result = visible(even.nodes, even.edges, opened, { repeats: [] });
-    expect(result.nodes.at(-1)).toMatchObject({ kind: "repeat", size: 9 });
-  });
-
-  it("tells a shared input from two equal ones", () => {
-    // b0: 0 reads 1 twice;  b1: 2 reads 3 and 4, alike
-    const nodes = ["b0:Mul", "b0:Sin", "b0:Sin", "b1:Mul", "b1:Sin", "b1:Sin"];
-    const edges: [number, number][] = [
-      [0, 1],
-      [0, 1],
-      [0, 2],
-      [0, 3],
-      [3, 4],
-      [3, 4],
-      [3, 5],
-    ];
-    expect(visible(nodes, edges, [], { repeats: [] }).nodes.length).toBe(1);
-    edges[5] = [3, 5];
-    edges[6] = [3, 4];
-    expect(visible(nodes, edges, [], { repeats: [] }).nodes.length).toBe(2);
-  });
-
-  it("does not fold groups that are alike but lead through something else", () => {
-    const nodes = ["linear1:Addmm", ":Relu", "linear2:Addmm"];
-    const edges: [number, number][] = [
-      [0, 1],
-      [1, 2],
-    ];
-    expect(visible(nodes, edges, [], { repeats: [] }).nodes.length).toBe(3);
   });
 });

@@ -1,6 +1,5 @@
 import { joinLayers, joinSums } from "./layers";
 import { foldPlumbing, type Line } from "./plumbing";
-import { repeatedBlocks } from "./repeats";
 import type { GroupTree } from "./tree";
 
 export interface ReduceInput {
@@ -17,24 +16,21 @@ export interface ReduceInput {
     /** Graph nodes to show nonetheless: those of edges that were opened. */
     keep?: ReadonlySet<number>;
     /** Per node its role to a layer, and per group how many operations it holds: a layer takes in what follows it. */
-    layers?: { role: ArrayLike<number>; operations: ArrayLike<number> };
-  };
-  /** Folds repeated blocks, closed sibling groups alike and in a row, into one box. */
-  repeats?: {
-    /** Per graph node, its operation. */
-    op: ArrayLike<string>;
-    /** Paths of groups to show one by one nonetheless. */
-    apart?: ReadonlySet<string>;
+    layers?: {
+      role: ArrayLike<number>;
+      operations: ArrayLike<number>;
+      /** Groups that take in nothing. */
+      apart?: ReadonlySet<number>;
+    };
   };
 }
 
-/** What is drawn as one box: a graph node, a closed group, or a row of closed groups that are alike ("x 48"). */
-interface VisibleNode {
-  kind: "node" | "group" | "repeat";
+/** What is drawn as one box: a graph node, or a closed group. */
+export interface VisibleNode {
   /** The first graph node in it. */
   node: number;
-  /** The closed groups it stands for: none for a node, one for a group, in order for a repeat. */
-  groups: number[];
+  /** The closed group; -1 for a node. */
+  group: number;
   /** The open group that it lies in; 0 for the whole graph. */
   container: number;
   /** Number of graph nodes in it. */
@@ -72,23 +68,13 @@ export interface Visible {
  * vanish, edges that meet at a closed group merge. Linear in nodes and edges.
  */
 export function reduce(input: ReduceInput): Visible {
-  const { source, target, tree, plumbing, repeats } = input;
+  const { source, target, tree, plumbing } = input;
   const closed = closedBoxes(tree, input.open);
-  const lead = Int32Array.from(closed);
-  const blocks = new Map<number, number[]>();
-  if (repeats) {
-    const graph = { source, target, tree, op: repeats.op };
-    for (const block of repeatedBlocks(graph, closed, repeats.apart ?? new Set())) {
-      blocks.set(block[0], block);
-      for (const g of block) lead[g] = block[0];
-    }
-  }
-
-  const box = tree.groupOf.map((g) => (closed[g] < 0 ? -1 : lead[closed[g]]));
+  const box = tree.groupOf.map((g) => closed[g]);
   let sumOf: Int32Array | null = null;
   if (plumbing?.layers) {
-    const { role, operations } = plumbing.layers;
-    const isLayer = (g: number) => operations[g] === 1 && !blocks.has(g);
+    const { role, operations, apart } = plumbing.layers;
+    const isLayer = (g: number) => operations[g] === 1 && !apart?.has(g);
     joinLayers(input, role, isLayer, box, plumbing.keep);
     sumOf = joinSums(input, role, operations, box, plumbing.keep);
   }
@@ -110,10 +96,13 @@ export function reduce(input: ReduceInput): Visible {
     const g = box[v];
     if (g < 0) {
       const container = tree.groupOf[v];
-      nodeOf[v] = nodes.push({ kind: "node", node: v, groups: [], container, size: 1 }) - 1;
+      nodeOf[v] = nodes.push({ node: v, group: -1, container, size: 1 }) - 1;
       continue;
     }
-    if (boxAt[g] < 0) boxAt[g] = nodes.push(closedNode(tree, v, blocks.get(g) ?? [g])) - 1;
+    if (boxAt[g] < 0) {
+      const [container, size] = [tree.parent[g], tree.size[g]];
+      boxAt[g] = nodes.push({ node: v, group: g, container, size }) - 1;
+    }
     nodeOf[v] = boxAt[g];
   }
   sumOf?.forEach((sum, v) => {
@@ -136,28 +125,18 @@ export function closedBoxes(tree: GroupTree, open: ReadonlySet<string>): Int32Ar
   return closed;
 }
 
-function closedNode(tree: GroupTree, node: number, groups: number[]): VisibleNode {
-  return {
-    kind: groups.length > 1 ? "repeat" : "group",
-    node,
-    groups,
-    container: tree.parent[groups[0]],
-    size: groups.reduce((sum, g) => sum + tree.size[g], 0),
-  };
-}
-
 function mergeLines(count: number, lines: Line[], nodes: VisibleNode[], nodeOf: Int32Array) {
   const edges: VisibleEdge[] = [];
   const edgeOf = new Int32Array(count).fill(-1);
   const merged = new Map<number, number>();
   for (const line of lines) {
     const [a, b] = [nodeOf[line.source], nodeOf[line.target]];
-    if (a === b && (nodes[a].kind !== "node" || nodes[a].also)) {
+    if (a === b && (nodes[a].group >= 0 || nodes[a].also)) {
       // Plumbing that leads from a box back into it goes with the box.
       for (const v of line.folded) nodeOf[v] = a;
       continue;
     }
-    const isPlain = nodes[a].kind === "node" && nodes[b].kind === "node";
+    const isPlain = nodes[a].group < 0 && nodes[b].group < 0;
     const key = a * nodes.length + b;
     let at = isPlain ? undefined : merged.get(key);
     if (at === undefined) {

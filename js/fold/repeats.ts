@@ -2,6 +2,13 @@ import { group, makeGraph } from "../layout/graph";
 import { topological } from "../layout/rank";
 import { type GroupTree, lastPart } from "./tree";
 
+/** Fewer blocks than this are as well seen one by one: the two or three of a stage of a ResNet. */
+export const LEAST_BLOCKS = 4;
+/** Blocks of one class whose numbers of parameters differ by no more are alike: the first of T5 has a small table of its own. */
+const ABOUT_AS_LARGE = 0.02;
+/** Classes that only hold others: two of them need not do the same. */
+const HOLDERS = /^(Sequential|ModuleList|ModuleDict)$/;
+
 /** A graph's edges, its groups and what each node does. */
 interface Operations {
   source: ArrayLike<number>;
@@ -11,60 +18,100 @@ interface Operations {
   op: ArrayLike<string>;
 }
 
+/** What is known of each group besides. */
+interface Kinds {
+  /** Its class, null where that is not known. */
+  kind: ArrayLike<string | null>;
+  /** How many numbers its parameters hold. */
+  numbers: ArrayLike<number>;
+}
+
+interface Block {
+  group: number;
+  number: number;
+}
+
 /**
  * Finds repeated blocks: sibling groups with names that count on ("layers/0", "layers/1", ...), each wired straight to
- * the next, that hold the same operations wired in the same way.
+ * the next, that have parameters and are alike: of the same class and about as large or, where the class is not known
+ * and they are those of a list, as large and with the same operations wired in the same way. Linear in the graph for each level of groups.
  *
- * Args:
- *   graph: edges, groups and operations.
- *   closed: per group, the closed box that hides it (perhaps itself), -1 where its content is shown.
- *   apart: paths of groups never to be folded with others.
- *
- * Returns lists of two groups or more, each in the order of the names' numbers.
+ * Returns lists of at least `LEAST_BLOCKS` groups, each in the order of the names' numbers.
  */
-export function repeatedBlocks(
-  graph: Operations,
-  closed: ArrayLike<number>,
-  apart: ReadonlySet<string>,
-): number[][] {
-  const { source, target, tree } = graph;
-  const structure = structures(graph, closed);
+export function repeatedBlocks(graph: Operations, kinds: Kinds): number[][] {
+  const { tree } = graph;
+  const levels = new Map<number, Block[][]>();
+  for (let parent = 0; parent < tree.path.length; parent++) {
+    const { start, item } = tree.children;
+    if (start[parent + 1] - start[parent] < LEAST_BLOCKS) continue;
+    for (const named of byName(tree, item.subarray(start[parent], start[parent + 1])).values()) {
+      if (named.length < LEAST_BLOCKS) continue;
+      const depth = tree.depth[parent] + 1;
+      levels.set(depth, [...(levels.get(depth) ?? []), named]);
+    }
+  }
+  return [...levels].flatMap(([depth, rows]) => {
+    const closed = closedAt(tree, depth);
+    const wired = wiredBoxes(graph, closed);
+    let structure: string[] | null = null;
+    const isAlike = (a: number, b: number) => {
+      const [kind, more, less] = [
+        kinds.kind[a],
+        Math.max(kinds.numbers[a], kinds.numbers[b]),
+        Math.min(kinds.numbers[a], kinds.numbers[b]),
+      ];
+      if (less === 0 || kind !== kinds.kind[b]) return false;
+      if (kind !== null && !HOLDERS.test(kind)) return more - less <= ABOUT_AS_LARGE * more;
+      if (!isCounted(tree.path[a])) return false;
+      structure ??= structures(graph, closed);
+      return more === less && structure[a] === structure[b];
+    };
+    const follows = (last: Block, next: Block) =>
+      next.number === last.number + 1 &&
+      wired.has(last.group * tree.path.length + next.group) &&
+      isAlike(last.group, next.group);
+    return rows.flatMap((row) => runsIn(row, follows)).filter((run) => run.length >= LEAST_BLOCKS);
+  });
+}
+
+/** Whether a group is one of a list, "layers/7": what was given a name of its own, "layer3", is something of its own. */
+function isCounted(path: string): boolean {
+  return /^\d+$/.test(lastPart(path));
+}
+
+/** Per group, the group around it (itself, perhaps) at this depth; -1 outside of such. */
+function closedAt({ parent, depth }: GroupTree, level: number): Int32Array {
+  const closed = new Int32Array(parent.length).fill(-1);
+  for (let g = 1; g < closed.length; g++)
+    closed[g] = depth[g] === level ? g : depth[g] > level ? closed[parent[g]] : -1;
+  return closed;
+}
+
+/** Pairs of boxes with an edge between them, either way. */
+function wiredBoxes({ source, target, tree }: Operations, closed: Int32Array): Set<number> {
   const wired = new Set<number>();
   const count = tree.path.length;
   for (let e = 0; e < source.length; e++) {
     const [a, b] = [closed[tree.groupOf[source[e]]], closed[tree.groupOf[target[e]]]];
     if (a >= 0 && b >= 0 && a !== b) wired.add(a * count + b).add(b * count + a);
   }
-  const found: number[][] = [];
-  for (let parent = 0; parent < count; parent++) {
-    const siblings = tree.children.item
-      .subarray(tree.children.start[parent], tree.children.start[parent + 1])
-      .filter((g) => closed[g] === g && !apart.has(tree.path[g]));
-    for (const numbered of byName(tree, siblings).values()) {
-      numbered.sort((a, b) => a.number - b.number);
-      let run = numbered.slice(0, 1);
-      for (const next of [...numbered.slice(1), null]) {
-        const last = run[run.length - 1];
-        if (
-          next &&
-          next.number === last.number + 1 &&
-          structure[next.group] === structure[last.group] &&
-          wired.has(last.group * count + next.group)
-        ) {
-          run.push(next);
-          continue;
-        }
-        if (run.length > 1) found.push(run.map((block) => block.group));
-        if (next) run = [next];
-      }
-    }
+  return wired;
+}
+
+function runsIn(row: Block[], follows: (last: Block, next: Block) => boolean): number[][] {
+  const runs: number[][] = [];
+  let last: Block | null = null;
+  for (const next of row.sort((a, b) => a.number - b.number)) {
+    if (last && follows(last, next)) runs[runs.length - 1].push(next.group);
+    else runs.push([next.group]);
+    last = next;
   }
-  return found;
+  return runs;
 }
 
 /** Sibling groups by their names without the number at the end; a name without one is left out. */
 function byName(tree: GroupTree, siblings: Int32Array) {
-  const named = new Map<string, { group: number; number: number }[]>();
+  const named = new Map<string, Block[]>();
   for (const g of siblings) {
     const match = /^(.*?)(\d+)$/.exec(lastPart(tree.path[g]));
     if (!match) continue;

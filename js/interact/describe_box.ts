@@ -3,7 +3,7 @@ import { tileAt } from "../paint/tiles";
 import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
-import { counted } from "../text/number";
+import { counted, normText } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { type Description, describe } from "./describe";
@@ -16,6 +16,7 @@ export const HOW_TO_OPEN = "closed: double-click or Enter opens it, a click or S
 
 /** A drawn node in words. */
 export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks): Description {
+  if (node.gate) return describeGate(node, marks);
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
@@ -23,6 +24,24 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
     (words): words is string => typeof words === "string",
   );
   return { title, lines: [...said, ...lines] };
+}
+
+/** What stands in a lens for something outside, in words. */
+function describeGate({ gate, group }: SceneNode, { progress }: Marks): Description {
+  const carries = gate?.carries ?? null;
+  const { gradients, run } = progress?.recording ?? { gradients: null, run: null };
+  const norm =
+    carries === null
+      ? null
+      : "node" in carries
+        ? gradients?.get(carries.node)?.norm
+        : run?.norms[run.edges.indexOf(carries.edge)];
+  const lines =
+    norm === null || norm === undefined ? [] : [`norm of the gradient ${normText(Number(norm))}`];
+  return {
+    title: `gradient ${oneLine(gate?.title ?? "")}`,
+    lines: [...lines, ...(group ? [HOW_TO_OPEN] : [])],
+  };
 }
 
 /** A closed box in words. */
@@ -39,19 +58,12 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
   const what = kind || (isModule(paths[0]) ? "module" : "no module, but a box");
   const common = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MOST_NAMED);
   const lines = [
-    paths.length > 1
-      ? `${paths.length} modules that are alike${kind && `, each a ${kind}`}, ${counted(members.length, "node")} in all`
-      : `${what} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
+    `${what} of ${counted(members.length, "node")}, ${counted(leaves, "leaf", "leaves")}`,
     ...common.map(([op, count]) => `${count} × ${oneLine(op)}`),
   ];
   if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);
   for (const id of members)
     for (const { note } of marks.progress?.recording.marks.get(id) ?? []) lines.push(oneLine(note));
   lines.push(HOW_TO_OPEN);
-  const dotted = (path: string) => oneLine(path.replaceAll("/", "."));
-  const last = paths[paths.length - 1];
-  return {
-    title: paths.length > 1 ? `${dotted(paths[0])} … ${dotted(last)}` : dotted(paths[0]),
-    lines,
-  };
+  return { title: oneLine(paths[0].replaceAll("/", ".")), lines };
 }

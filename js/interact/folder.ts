@@ -1,4 +1,4 @@
-import { fittingFolding } from "../fold/first_scene";
+import { fittingFolding, openedBlock } from "../fold/first_scene";
 import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
@@ -8,7 +8,6 @@ import {
   openGroup,
   revealNode,
   unfoldPlumbing,
-  unfoldRepeat,
 } from "../fold/folding";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { membersIn } from "../fold/tree";
@@ -18,7 +17,7 @@ import type { ContentCache } from "../layout/types";
 import { boxAround } from "../scene/find";
 import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";
-import type { Hold, Size } from "../scene/views";
+import { type Hold, isWhole, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
@@ -190,18 +189,16 @@ export class Folder {
     return this.wanted !== null && canFold(this.wanted.grouped);
   }
 
-  /** Opens a closed box, which stays in sight or fills the stage; of a repeat, shows its blocks one by one. */
+  /** Opens a closed box, which stays in sight or fills the stage; a block of a strip in a lens, in place of another one. */
   open({ id, group, x, y, shape }: SceneNode, how: "sight" | "into" = "sight"): void {
     const { wanted } = this;
     if (!wanted || !group) return;
     const { grouped, folding } = wanted;
     const [path] = group.paths;
-    const next =
-      group.paths.length > 1
-        ? unfoldRepeat(folding, group.paths)
-        : openGroup(grouped.tree, folding, path);
+    if (group.isOpen) this.close(path, [x, y]);
+    if (group.isOpen || this.openBlock(path)) return;
     this.fold(
-      next,
+      openGroup(grouped.tree, folding, path),
       (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
       (after) => {
         const box = boxAround(after, path, group.members);
@@ -210,14 +207,44 @@ export class Folder {
     );
   }
 
-  /** Closes an open group; the box comes to where `at` is now, a place in the scene. */
+  /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
+  openBlock(path: string): boolean {
+    const { wanted, drawing, measure } = this;
+    const hold = this.holdBar(path);
+    if (!wanted || !hold) return false;
+    const { grouped, folding, direction, room } = wanted;
+    const next = openedBlock(grouped, folding, path, direction, measure, room, this.cache);
+    if (!next) return false;
+    this.fold(next, hold, (after) => {
+      const lens = boxAround(after, path, []);
+      if (lens) drawing.lookAt(lens, "sight");
+    });
+    return true;
+  }
+
+  /** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
+  private holdBar(path: string): HoldIn | null {
+    const { scene, view, stage } = this.drawing;
+    const barIn = ({ nodes }: Scene) =>
+      nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+    const bar = scene && barIn(scene);
+    if (!scene || !bar) return null;
+    const wasWhole = isWhole(scene, view, stage);
+    return (after) => {
+      const same = barIn(after);
+      return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
+    };
+  }
+
+  /** Closes an open group; the box comes to where `at` is now, a place in the scene. A bar stays where it is. */
   close(path: string, at: [number, number]): void {
     const { folding } = this;
     if (!folding) return;
-    this.fold(closeGroup(folding, path), (after) => {
+    const hold: HoldIn = (after) => {
       const box = after.nodes.find(({ group }) => group?.paths.includes(path));
       return box ? { from: at, to: [box.x, box.y] } : null;
-    });
+    };
+    this.fold(closeGroup(folding, path), this.holdBar(path) ?? hold);
   }
 
   /** Closes an open group, and then moves to where it is told to by the group's members. */

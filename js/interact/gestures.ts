@@ -7,12 +7,13 @@ import type { Way } from "./way";
 export function pressToFold(
   folder: Folder,
   way: Way,
-  { node, frame, folded, isSign, at, isDouble }: Press,
+  { node, frame, folded, isSign, at, isDouble, opens }: Press,
 ): boolean {
   if (folded) {
     folder.unfold(folded.merged?.folded ?? []);
     return true;
   }
+  if (opens !== undefined) return folder.openBlock(opens);
   // Signs take one click, everything else two.
   const isMeant = isDouble || isSign;
   if (frame !== null && isMeant) folder.close(frame, at);

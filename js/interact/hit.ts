@@ -13,6 +13,8 @@ export interface Hit {
   frame: string | null;
   /** The edge whose sign for folded plumbing is there. */
   folded: SceneEdge | null;
+  /** Path of the block that the sign there opens, in the head of a lens. */
+  opens?: string;
   /** Whether it is a sign that opens or closes with one click. */
   isSign: boolean;
 }
@@ -35,13 +37,15 @@ export function hitAt(
     ?.closest<SVGGElement>(".gw-group-frame");
   const sign = target.closest(".gw-edge-folded")?.closest<SVGGElement>(".gw-edge");
   const group = target.closest<SVGGElement>(".gw-node");
-  const isSign = target.closest(".gw-frame-sign, .gw-open-sign") !== null;
+  const isSign = target.closest(".gw-frame-sign, .gw-open-sign, .gw-lens-step") !== null;
+  const opens = target.closest<SVGGElement>(".gw-lens-step")?.dataset.open;
   if (frame || sign || group || !heads) {
     return {
       node: group ? scene.nodes[Number(group.dataset.index)] : null,
       frame: frame?.dataset.path ?? null,
       folded: sign ? scene.edges[Number(sign.dataset.index)] : null,
       isSign,
+      ...(opens !== undefined && { opens }),
     };
   }
   return paintedAt(scene, heads, x, y, scale);

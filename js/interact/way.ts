@@ -34,15 +34,19 @@ export class Way {
     return this.boxes.length > 0;
   }
 
-  /** Opens a closed box and goes into it; of a repeat, shows its blocks one by one. */
+  /** Opens a closed box and goes into it; a block of a strip opens in a lens, beside all that was seen. */
   enter(node: SceneNode): void {
     const { drawing, folder, boxes } = this;
     const { scene, view, stage } = drawing;
     if (!node.group || !scene) return;
-    const [path, ...more] = node.group.paths;
+    if (node.bar || node.gate) {
+      folder.open(node);
+      return;
+    }
+    const [path] = node.group.paths;
     this.events.entering();
     const scale = isWhole(scene, view, stage) ? null : view.k;
-    if (more.length === 0) this.boxes = [...boxes, { path, scale }];
+    this.boxes = [...boxes, { path, scale }];
     folder.open(node, "into");
     this.tell();
   }

@@ -42,6 +42,7 @@ function cutInto(gaps: Gap[], height: number, count: number): Cut[] {
     const wish = j * column;
     let best = -1;
     let least = Infinity;
+    const from = g;
     while (g < gaps.length && gaps[g].y < wish - WINDOW * column) g++;
     for (; g < gaps.length && gaps[g].y <= wish + WINDOW * column; g++) {
       const cost = Math.abs(gaps[g].y - wish) / column + PER_LINE * gaps[g].lines;
@@ -49,6 +50,13 @@ function cutInto(gaps: Gap[], height: number, count: number): Cut[] {
         least = cost;
         best = g;
       }
+    }
+    // Something long lies there: at its nearer end.
+    if (best < 0) {
+      const ends = [g - 1, g].filter((end) => end >= from && end < gaps.length);
+      for (const end of ends)
+        if (best < 0 || Math.abs(gaps[end].y - wish) < Math.abs(gaps[best].y - wish)) best = end;
+      g = Math.max(g, best + 1);
     }
     if (best >= 0) cuts.push(gaps[best]);
   }

@@ -4,6 +4,7 @@ import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import type { View } from "../scene/views";
+import { barParts } from "./bars";
 import { edgeClass, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
@@ -105,12 +106,13 @@ export function paintHeads(
   ratio: number,
 ): void {
   const size = k * ratio * titleScale(k);
-  for (const { path, left, top, title } of heads) {
+  for (const head of heads) {
+    const { path, left, top } = head;
     const name = path === module?.[0] ? "gw-group-frame is-selected" : "gw-group-frame";
-    const head = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
-    const well = head?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
+    const around = inks.of("g", name)?.within({ tag: "g", attributes: { class: "gw-frame-head" } });
+    const well = around?.within({ tag: "g", attributes: { class: "gw-frame-title" } });
     const place = { k: size, x: (k * left + x) * ratio, y: (k * top + y) * ratio, ratio };
-    if (well) paintParts(pen, frameTitleParts(title), well, place);
+    if (well) paintParts(pen, frameTitleParts(head), well, place);
   }
 }
 
@@ -126,7 +128,7 @@ function mapParts(node: SceneNode, marks: Marks, scale: number): Part[] {
     ...rest,
     content: typeof content === "string" ? "" : content.filter(({ tag }) => tag !== "text"),
   }));
-  return [...nodeParts(node, mapName(node, scale)), ...shapes];
+  return [...nodeParts(node, mapName(node, scale)), ...barParts(node, marks, true), ...shapes];
 }
 
 /** A node with what is marked on its corners. */
@@ -134,6 +136,7 @@ function allParts(node: SceneNode, marks: Marks): Part[] {
   return [
     ...nodeParts(node),
     ...tileParts(node, tileAt(node, marks)?.text ?? null),
+    ...barParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ];

@@ -47,7 +47,9 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [root, "gw-root"],
     [copies > 1, "gw-copy"],
     [phase !== null, PHASE_CLASS[phase ?? "reached"]],
-    [node.group !== undefined, "gw-closed"],
+    [node.gate !== undefined, "gw-gate"],
+    [node.bar !== undefined, barClass(node)],
+    [node.group !== undefined && !node.bar && !node.gate, "gw-closed"],
     [node.shape.tile?.isLayer === true, "gw-single"],
     [node.shape.sign !== undefined, "gw-sign"],
     [node.shape.sign === "round", "gw-round"],
@@ -60,9 +62,17 @@ export function nodeClass(node: SceneNode, marks: Marks, near: ReadonlySet<numbe
     [isHit, "is-hit"],
     [holds(node, hit), "is-current-hit"],
     [hits !== null && !isHit, "is-dim"],
-    [tint !== "", `is-tinted ${tint}`],
+    [tint !== "" && !node.bar && !node.gate, `is-tinted ${tint}`],
   ];
   return classes("gw-node", flags);
+}
+
+/** A bar that is thinner than this would be nothing but outline, px. */
+const THIN = 6;
+
+function barClass({ group, shape: { width, height } }: SceneNode): string {
+  const thin = Math.min(width, height) < THIN ? " is-thin" : "";
+  return `gw-bar${thin}${group?.isOpen ? " is-open" : ""}`;
 }
 
 /** Whether it is the box of the selected module. */

@@ -17,7 +17,7 @@ export function edgeParts(
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
   if (merged && merged.tensors > 1)
     parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
-  if (quiet === undefined) {
+  if (quiet === undefined && !isTiny(curve)) {
     const end = isStatic ? 0 : curve.length - 2;
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
@@ -26,6 +26,12 @@ export function edgeParts(
   if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
   for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
   return parts;
+}
+
+/** Whether there is no room for an arrowhead, as between the bars of a long strip. */
+function isTiny(curve: ArrayLike<number>): boolean {
+  if (curve.length > 8) return false;
+  return Math.hypot(curve[6] - curve[0], curve[7] - curve[1]) < 6;
 }
 
 /** The way that the arrowhead at a curve's end (or start) points: lines end along an axis. */

@@ -39,7 +39,7 @@ export class FrameLayer {
       if (isNew) element.replaceChildren();
       select(element)
         .selectAll<SVGGElement, SceneFrame>("g.gw-group-frame")
-        .data(shown, ({ path, title }) => `${path} ${title}`)
+        .data(shown, ({ path, title, facts }) => `${path} ${title} ${facts.length}`)
         .join((enter) =>
           enter
             .append("g")
@@ -87,11 +87,14 @@ function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): Sce
     const room = frame.right - frame.left;
     const isSmall = room * scale < LEAST_TITLE.width;
     if (isSmall || (frame.bottom - frame.top) * scale < LEAST_TITLE.height) return [];
-    const title = shortenMiddle(frame.title, room, (text) => titleRoom(text, scale));
+    // What else a head says is too small there, but for how many blocks a strip has.
+    const count = frame.facts.find(({ text }) => text.startsWith("×"));
+    const words = count ? `${frame.title} ${count.text}` : frame.title;
+    const title = shortenMiddle(words, room, (text) => titleRoom(text, scale));
     const place = headBox({ ...frame, title }, scale);
     if (taken.some((other) => overlap(other, place)) || covers(place)) return [];
     taken.push(place);
-    return [{ ...frame, title }];
+    return [{ ...frame, title, facts: [] }];
   });
 }
 

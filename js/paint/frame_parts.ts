@@ -1,11 +1,15 @@
-import { HEADER, type SceneFrame, TITLE_LEFT } from "../scene/frame";
+import { HEADER, type LensFrame, type SceneFrame, TITLE_LEFT } from "../scene/frame";
+import type { Text } from "../scene/node_shape";
 import { type Part, part } from "./parts";
 
 /** An open group's border, below everything else. In the scene's coordinates. */
-export function frameParts({ left, top, right, bottom, depth }: SceneFrame): Part[] {
+export function frameParts({ left, top, right, bottom, depth, lens }: SceneFrame): Part[] {
+  const kind = lens ? "is-lens" : depth % 2 === 0 ? "is-even" : "is-odd";
+  const corners = lens?.wedge.map((value, i) => `${i % 2 ? "," : i ? "L" : "M"}${value}`).join("");
   return [
+    ...(corners ? [part("path", { class: "gw-wedge", d: `${corners}Z` })] : []),
     part("rect", {
-      class: `gw-frame-box ${depth % 2 === 0 ? "is-even" : "is-odd"}`,
+      class: `gw-frame-box ${kind}`,
       x: left,
       y: top,
       width: right - left,
@@ -15,37 +19,64 @@ export function frameParts({ left, top, right, bottom, depth }: SceneFrame): Par
   ];
 }
 
-/** What closes an open group: a sign and the title, above the lines that run through. */
-export function frameHeadParts({ left, top, right, title, facts }: SceneFrame): Part[] {
-  const at = { class: "gw-frame-facts", x: right - FACTS_RIGHT, y: top + 17.5 };
+/** What closes an open group: a sign and the title, above the lines that run through; and what else its head says. */
+export function frameHeadParts(frame: SceneFrame): Part[] {
+  const { left, top, right, facts, lens } = frame;
+  const said = facts.map((text) => textPart("gw-frame-fact", text));
   return [
     part("g", { class: "gw-frame-head" }, [
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
-      ...(facts === null ? [] : [part("text", at, facts)]),
       part("g", { transform: `translate(${left},${top})` }, [
         // From afar this group is drawn larger, so that it can still be read.
-        part("g", { class: "gw-frame-title" }, frameTitleParts(title)),
+        part("g", { class: "gw-frame-title" }, frameTitleParts(frame)),
+        ...said,
+        ...(lens ? lensParts(lens) : []),
       ]),
     ]),
   ];
 }
 
-const FACTS_RIGHT = 10;
-
 /** The sign and the title, from the frame's corner on. */
-export function frameTitleParts(title: string): Part[] {
-  return [
-    signPart("gw-frame-sign", 13, 13, "M-3.5,0h7"),
-    part("text", { class: "gw-text", x: TITLE_LEFT, y: 17.5 }, title),
-  ];
+export function frameTitleParts({
+  title,
+  lens,
+  isFixed,
+}: Pick<SceneFrame, "title" | "lens" | "isFixed">): Part[] {
+  const [x, y] = lens ? [LENS_LEFT, 22] : [isFixed ? FIXED_LEFT : TITLE_LEFT, 17.5];
+  const name = lens ? "gw-text gw-lens-title" : "gw-text";
+  const sign = isFixed || lens ? [] : [signPart("gw-frame-sign", 13, 13, "M-3.5,0h7")];
+  return [...sign, part("text", { class: name, x, y }, title)];
 }
 
-/** What tells a closed box from a node, around its centre: sheets behind it, and a sign that it can be opened. */
-export function closedParts(width: number, height: number, isRepeat: boolean): Part[] {
-  const [x, y] = [-width / 2, -height / 2];
-  const sheet = (behind: number) =>
-    part("rect", { class: "gw-sheet", x: x + behind, y: y - behind, width, height, rx: 6 });
-  return [...(isRepeat ? [sheet(6)] : []), sheet(3)];
+/** What leads from a lens to the blocks beside it, and closes it. */
+function lensParts({ steps, close }: LensFrame): Part[] {
+  const signs = steps.map(({ path, text }) =>
+    part("g", { class: "gw-lens-step", "data-open": path }, [
+      part("title", {}, `Open ${path.replaceAll("/", ".")} instead`),
+      part("rect", { x: text.x - 34, y: text.y - 16, width: 40, height: 22, rx: 5 }),
+      textPart("", text),
+    ]),
+  );
+  const cross = part("g", { class: "gw-frame-sign gw-lens-close" }, [
+    part("title", {}, "Close"),
+    part("rect", { x: close.x - 11, y: close.y - 11, width: 22, height: 22, rx: 5 }),
+    part("path", { d: `M${close.x - 4.5},${close.y - 4.5}l9,9m0,-9l-9,9` }),
+  ]);
+  return [...signs, cross];
+}
+
+/** Where titles start that have no sign before them, px. */
+const LENS_LEFT = 16;
+const FIXED_LEFT = 12;
+
+function textPart(name: string, { text, style, x, y, anchor }: Text): Part {
+  return part("text", { class: `${name} gw-text-${style}`, "text-anchor": anchor, x, y }, text);
+}
+
+/** What tells a closed box from a node, around its centre: a sheet behind it, beside the sign that it can be opened. */
+export function closedParts(width: number, height: number): Part[] {
+  const [x, y] = [3 - width / 2, -3 - height / 2];
+  return [part("rect", { class: "gw-sheet", x, y, width, height, rx: 6 })];
 }
 
 /** The sign on a closed box, on its upper left corner: lines arrive at the middle of a side. */

@@ -2,6 +2,7 @@ import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
 import type { CardParts, CardSize } from "../scene/node_shape";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
+import { parametersGradient } from "../scene/parameters";
 import type { Place, Scene, SceneNode } from "../scene/scene";
 import {
   addedTo,
@@ -14,6 +15,7 @@ import {
 } from "../steps/recording";
 import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
 import type { Measure } from "../text/measure";
+import { normText } from "../text/number";
 import type { JsonNumber, Values } from "../wire";
 import { type Marks, NO_MARKS } from "./marks";
 
@@ -30,7 +32,7 @@ export interface GradientLabel extends Place {
   /** How many steps have to run before it is there. */
   from: number;
   /** The kind of card in whose cell it stands. */
-  cell?: CardSize | "row" | "sum" | "total";
+  cell?: CardSize | "row" | "sum" | "total" | "gate" | "lens";
   /** Whether it is set smaller than others in such a cell, as it is long. */
   small?: boolean;
   /** Whether it is a `.grad`. */
@@ -80,13 +82,17 @@ export function placeGradients(
     if (label) labels.push(label);
     const sum = sumLabel(scene, node, recording, measure);
     if (sum) labels.push(sum);
+    const passing = gateLabel(node, recording);
+    if (passing) labels.push(passing);
   }
+  labels.push(...lensLabels(scene, recording));
   run.edges.forEach((index, i) => {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
     if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
     // A number is written once: the gradient of the only arrow into a card stands in the card.
     const target = scene.nodes[edge.target];
+    if (target.gate || scene.nodes[edge.source].gate) return;
     if (recording.alone.has(index) && target.shape.card?.grad) return;
     const row = target.shape.card?.rows[edge.row ?? -1];
     if (row) {
@@ -106,7 +112,8 @@ export function placeGradients(
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
     const between = [scene.nodes[edge.source], target];
     const ends = between.map(({ id }) => id);
-    const passing = between.some(({ shape }) => shape.tile) && run.values[i] === null;
+    const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
+    const passing = isBoxed && run.values[i] === null;
     for (const isFar of [false, true]) {
       for (const { text, width } of options) {
         if (width > WIDEST && texts.length > 1) continue;
@@ -195,6 +202,42 @@ function cellLabel(
     changed: held !== null && stored.get(id)?.changed === true,
     ...addition(card, text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
   };
+}
+
+/** The gradient that passes between a lens and something outside. */
+function gateLabel(
+  { id, index, x, y, gate, shape: { width } }: SceneNode,
+  { gradients, ready, run, flows }: Recording,
+): GradientLabel | null {
+  if (!gate?.carries) return null;
+  const { carries } = gate;
+  const at = "edge" in carries ? (run?.edges.indexOf(carries.edge) ?? -1) : -1;
+  const norm = "node" in carries ? gradients.get(carries.node)?.norm : run?.norms[at];
+  if (norm === null || norm === undefined) return null;
+  return {
+    ...{ x, y: y - 8, width, height: TEXT_HEIGHT, key: `gate ${index}`, text: normWords(norm) },
+    ...{ alarming: typeof norm === "string", edge: null, nodes: [id], cell: "gate" },
+    from: "node" in carries ? ready[carries.node] : flows[carries.edge],
+  };
+}
+
+/** The gradient of the parameters in each lens, in its head. */
+function lensLabels({ frames }: Scene, recording: Recording): GradientLabel[] {
+  return frames.flatMap(({ lens, left, top, path }) => {
+    if (!lens) return [];
+    const { norm, from } = parametersGradient(lens.leaves, recording);
+    if (Number.isNaN(norm)) return [];
+    const place = { x: left + lens.gradient.x, y: top + lens.gradient.y, width: 0, height: 0 };
+    const text = normWords(norm);
+    const alarming = norm === Number.POSITIVE_INFINITY;
+    return [
+      { ...place, key: `lens ${path}`, text, alarming, edge: null, nodes: [], from, cell: "lens" },
+    ];
+  });
+}
+
+function normWords(norm: JsonNumber): string {
+  return `\u2016grad\u2016 ${normText(Number(norm))}`;
 }
 
 /** "4 + 12" beside the "16" of a `.grad`, where the pass added to what was there and there is room for it. */

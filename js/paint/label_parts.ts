@@ -36,6 +36,8 @@ export function gradientClass({
 export function gradientParts(label: GradientLabel): Part[] {
   const { x, y, width, height, text, cell, stored, changed, added } = label;
   if (!cell) return labelParts(label);
+  if (cell === "gate") return [part("text", { class: "gw-gate-grad", x, y: y + 4 }, text)];
+  if (cell === "lens") return [part("text", { class: "gw-lens-grad", x, y }, text)];
   if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
   if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });

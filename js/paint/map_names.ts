@@ -17,8 +17,9 @@ const LEAST = 6;
  * The name of a node as it is written from afar, as on a map: always as large, and as much of it as there is room for in
  * the box; "" where that is too little, and the box is one shape with its colour.
  */
-export function mapName({ shape, leaf }: SceneNode, scale: number): string {
-  if (shape.height * scale < LINE + 2) return "";
+export function mapName({ shape, leaf, bar }: SceneNode, scale: number): string {
+  // A bar is its height; its name stands beside it.
+  if (bar || shape.height * scale < LINE + 2) return "";
   const { texts } = shape;
   const title = texts.find(({ style }) => style === "title") ?? texts[0];
   const name = texts.find(({ style }) => style === "card" || style === "label" || style === "flag");

@@ -12,7 +12,7 @@ export interface Marks {
   /** Where stepping through backward has got; it then says more than what was reached and flowed. */
   progress: Progress | null;
   selected: number | null;
-  /** Paths of the selected module; several of modules that are drawn as one box. */
+  /** Path of the selected module. */
   module: readonly string[] | null;
   hovered: number | null;
   /** Index of the drawn node that the keyboard is on. */
@@ -35,14 +35,17 @@ export interface Marks {
   alarms: ReadonlyMap<number, string> | null;
 }
 
-/** The gradient of the parameters in a closed box. */
+/** The gradient of the parameters in a closed box, or in a block of a strip. */
 export interface TileGrad {
-  /** Its norm, as it is written. */
+  /** Its norm, as it is written; "" where there is no room. */
   text: string;
   /** The class of its colour; "" for none. */
   tint: string;
+  /** Of a block, how far its bar is filled, 0 to 1. */
+  share?: number;
   /** How many steps have to run before all of it is there. */
   from: number;
+  /** All of this in words. */
   words: string;
 }
 

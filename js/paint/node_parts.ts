@@ -28,10 +28,8 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
       rx: rounded,
     });
   // The ring first, so that it covers no stub.
-  const sheets =
-    node.group && !shape.tile?.isLayer
-      ? closedParts(width, height, node.group.paths.length > 1)
-      : [];
+  const isClosed = node.group && !node.bar && !node.gate;
+  const sheets = isClosed && !shape.tile?.isLayer ? closedParts(width, height) : [];
   const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
   for (const stub of name === null ? shape.stubs : []) {
     const [x1, y1, x2, y2] = stub.line;
@@ -73,13 +71,14 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
     const name = `gw-text gw-text-${style}${place}`;
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
-  if (node.group) parts.push(openSign(width, height));
-  return node.quiet ? parts : [...parts, ...badges(node)];
+  if (isClosed) parts.push(openSign(width, height));
+  return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
 }
 
 /** How round the corners of a node are, px. */
-export function radiusOf({ shape, leaf, root, quiet }: SceneNode): number {
-  const { card, height } = shape;
+export function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
+  const { card, height, width } = shape;
+  if (bar) return Math.min(5, width / 4, height / 4);
   if (quiet) return QUIET_RADIUS;
   if (shape.sign === "round") return height / 2;
   if (card) return leaf ? LEAF_RADIUS : CARD_RADIUS;

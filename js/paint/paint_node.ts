@@ -1,7 +1,9 @@
 import type { SceneNode } from "../scene/scene";
+import { barParts } from "./bars";
+import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
-import { tileParts } from "./tiles";
+import { tileAt, tileParts, tintOf } from "./tiles";
 
 /**
  * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
@@ -10,6 +12,7 @@ import { tileParts } from "./tiles";
 export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
   if (group.hasChildNodes() && (group.dataset.name ?? null) === name) return;
   group.replaceChildren();
+  delete group.dataset.bar;
   if (name === null) delete group.dataset.name;
   else group.dataset.name = name;
   // A closed box goes by its path: the id of a node inside would find the box when the node itself is not drawn.
@@ -35,6 +38,17 @@ export function paintAlarm(group: SVGGElement, node: SceneNode, alarm: string): 
   if ((badge?.textContent ?? "") === alarm) return;
   badge?.remove();
   group.append(...alarmParts(node, alarm).map(makePart));
+}
+
+/** Fills a bar as far as its gradient goes. */
+export function paintBar(group: SVGGElement, node: SceneNode, marks: Marks, isMap: boolean): void {
+  if (!node.bar) return;
+  const grad = tileAt(node, marks);
+  const shown = grad ? `${grad.share} ${tintOf(node, marks)} ${isMap ? "" : grad.text}` : "";
+  if ((group.dataset.bar ?? "") === shown) return;
+  group.dataset.bar = shown;
+  for (const old of group.querySelectorAll(".gw-bar-fill, .gw-bar-number")) old.remove();
+  group.append(...barParts(node, marks, isMap).map(makePart));
 }
 
 /** Writes on a closed box what arrived at its parameters; null for nothing yet. */

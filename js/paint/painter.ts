@@ -9,7 +9,7 @@ import { gradientClass, gradientParts } from "./label_parts";
 import { mapScale } from "./level_of_detail";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
-import { paintAlarm, paintNode, paintStep, paintTile } from "./paint_node";
+import { paintAlarm, paintBar, paintNode, paintStep, paintTile } from "./paint_node";
 import { makePart } from "./parts";
 import { stepOf } from "./phases";
 import { tileAt } from "./tiles";
@@ -54,7 +54,8 @@ export class SvgPainter {
       .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
         paintNode(this, node, nameOf(node));
-        paintTile(this, node, isMap ? null : (tileAt(node, marks)?.text ?? null));
+        if (!isMap) paintTile(this, node, tileAt(node, marks)?.text ?? null);
+        paintBar(this, node, marks, isMap);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, isMap ? 0 : stepOf(node, marks));
       });

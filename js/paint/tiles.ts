@@ -2,7 +2,7 @@ import type { SceneNode } from "../scene/scene";
 import type { Marks, TileGrad } from "./marks";
 import { type Part, part } from "./parts";
 
-/** What arrived at the parameters of a closed box, once all of it has. */
+/** What arrived at the parameters of a closed box, or of a block of a strip, once all of it has. */
 export function tileAt({ index }: SceneNode, { tiles, progress }: Marks): TileGrad | null {
   const grad = tiles?.get(index);
   return grad && (progress?.cursor ?? 0) >= grad.from ? grad : null;

@@ -126,23 +126,19 @@ describe("a module in the panel", () => {
     expect(one('.gw-svg .gw-node[data-group="net/4"]')).toBeNull();
   });
 
-  it("is all blocks of a folded repeat at once; they can be shown one by one and folded again", async () => {
+  it("is a block of a strip by a click on its bar, and is opened from the panel", async () => {
     const { one, click, depth, action, title, selected } = await view(fourBlocks());
     await depth("1");
-    one('[aria-label="Fold repeats"]').click();
-    await nextFrame();
-    const repeat = '.gw-svg .gw-node[data-group="net/0"]';
-    await click(`${repeat} .gw-box`);
-    expect(title()).toBe("net.0 … net.3");
-    expect(one(".gw-panel").textContent).toContain("4 modules that are alike, together.");
-    expect(one('[data-section="module Operations"] li').textContent).toBe("4 × TanhBackward0");
-    await action("Show one by one");
-    expect([title(), selected()]).toEqual(["net.0", ["net/0"]]);
-    expect(one('.gw-svg .gw-node[data-group="net/3"]')).not.toBeNull();
+    await click('.gw-svg .gw-bar[data-group="net/2"] .gw-box');
+    expect([title(), selected()]).toEqual(["net.2", ["net/2"]]);
     await action("Open");
-    await action("Fold the repeats again");
-    expect([title(), selected()]).toEqual(["net.0 … net.3", ["net/0"]]);
-    expect(one('.gw-svg .gw-node[data-group="net/3"]')).toBeNull();
+    expect(one('.gw-svg .gw-group-frame[data-path="net/2"] .gw-lens-title').textContent).toBe(
+      "net.2",
+    );
+    expect(new Set(selected())).toEqual(new Set(["net/2"]));
+    await action("Close");
+    expect(one('.gw-svg .gw-group-frame[data-path="net/2"]')).toBeNull();
+    expect(one('.gw-svg .gw-bar[data-group="net/2"]')).not.toBeNull();
   });
 
   it("leads to its nodes", async () => {

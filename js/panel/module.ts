@@ -11,7 +11,7 @@ import { type Opened, section } from "./sections";
 
 /** A module that is selected in the drawing, and what can be done with it. */
 export interface SelectedModule {
-  /** Several of modules that are alike and drawn as one box. */
+  /** Its path alone. */
   paths: readonly string[];
   facts: ModuleFacts;
   actions: [text: string, run: () => void][];
@@ -48,14 +48,12 @@ export function moduleView(
     element(
       "div",
       "gw-heading",
-      element("h2", "gw-title", pathText(paths)),
+      element("h2", "gw-title", oneLine(paths[0].replaceAll("/", "."))),
       element(
         "div",
         "gw-mono gw-dim gw-op-name",
         `${oneLine(kind ?? (isModule(paths[0]) ? "class not known" : "no module"))} (${known})`,
       ),
-      paths.length > 1 &&
-        element("p", "gw-about", `${paths.length} modules that are alike, together.`),
       element(
         "p",
         "gw-actions",
@@ -105,10 +103,4 @@ function normsText(norms: readonly number[]): string {
     Number.isFinite(norm) ? formatNumber(norm) : "NaN or Inf",
   );
   return least === most ? `norm ${least}` : `norms ${least} to ${most}`;
-}
-
-/** "encoder.layers.0", or "encoder.layers.0 … encoder.layers.11". */
-function pathText(paths: readonly string[]): string {
-  const [first, ...others] = paths.map((path) => oneLine(path.replaceAll("/", ".")));
-  return [first, ...others.slice(-1)].join(" … ");
 }

@@ -1,7 +1,7 @@
 import type { Channel } from "../channel";
 import { gradientNorms } from "../colours/gradient_norms";
 import { Remembered } from "../dom/remembered";
-import { isApart, openGroup, refoldRepeat } from "../fold/folding";
+import { openGroup } from "../fold/folding";
 import type { Drawing } from "../interact/drawing";
 import type { Folder } from "../interact/folder";
 import type { SelectedModule } from "./module";
@@ -36,9 +36,7 @@ export class ModuleSelection {
     const recording = progress?.recording ?? null;
     const memory = channel.get("_memory") ?? null;
     if (!this.madeOf.isNew(path, scene, drawn, recording, memory)) return this.made;
-    // A repeat that is folded or shown one by one takes the selection along.
-    const paths = box?.group?.paths ?? [path];
-    this.select(paths);
+    const { paths } = this;
     const { graph, tree } = drawn;
     const run = recording?.run ?? null;
     const pass = recording && run && { recording, norms: gradientNorms(graph, run) };
@@ -46,15 +44,10 @@ export class ModuleSelection {
     const actions: SelectedModule["actions"] = [
       frame
         ? ["Close", () => folder.close(path, [(frame.left + frame.right) / 2, frame.top])]
-        : box && paths.length > 1
-          ? ["Show one by one", () => folder.open(box)]
+        : box?.bar
+          ? ["Open", () => folder.open(box)]
           : ["Open", () => folder.change((folding) => openGroup(tree, folding, path))],
     ];
-    if (folder.folding && isApart(folder.folding, path))
-      actions.push([
-        "Fold the repeats again",
-        () => folder.change((folding) => refoldRepeat(folding, path)),
-      ]);
     this.made = { paths, facts: moduleFacts(graph, paths, memory, pass), actions };
     return this.made;
   }

@@ -29,15 +29,15 @@ export function boxWords(
   const kind = classOf(graph, paths[0]);
   const parameters = members.filter(isParameter);
   const operations = members.map((id) => nodes[id]).filter((node) => isWithin(node, paths));
-  const isLayer = paths.length === 1 && operations.every(({ namespace }) => namespace === paths[0]);
+  const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const known = sizes(kind, operations, weight);
   const taken = takenIn(nodes, members, paths[0]);
   return {
-    title: room(groupTitle(paths[0], paths[paths.length - 1]), "title"),
+    title: room(groupTitle(paths[0]), "title"),
     name: null,
     shape: room(known ?? kind ?? counted(members.length, "node"), "cell"),
-    uses: paths.length > 1 ? `×${paths.length}` : null,
+    uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],
     tile: {
@@ -91,9 +91,8 @@ function sizes(
 }
 
 /** The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. */
-export function groupTitle(path: string, last = path): string {
+export function groupTitle(path: string): string {
   const parts = path.split("/");
   const name = parts[parts.length - 1];
-  const title = /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
-  return last === path ? title : `${title} … ${last.slice(last.lastIndexOf("/") + 1)}`;
+  return /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
 }

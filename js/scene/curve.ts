@@ -112,3 +112,16 @@ export function halfway(curve: ArrayLike<number>): Point {
   }
   return points[points.length - 1];
 }
+
+/** What a curve reaches over: left, top, right, bottom. */
+export function boundsOf(curve: Float64Array): [number, number, number, number] {
+  let [left, top] = curve;
+  let [right, bottom] = curve;
+  for (let i = 2; i < curve.length; i += 2) {
+    left = Math.min(left, curve[i]);
+    right = Math.max(right, curve[i]);
+    top = Math.min(top, curve[i + 1]);
+    bottom = Math.max(bottom, curve[i + 1]);
+  }
+  return [left, top, right, bottom];
+}

@@ -38,6 +38,7 @@ export function docksOf(
     uses[v] === 1 &&
     times[v] === 1 &&
     operands[v].length === 0 &&
+    !nodes[v].gate &&
     kindOf(v) !== "op" &&
     !roots.has(nodes[v].id) &&
     nodes[v].frame === nodes[user].frame;

@@ -2,15 +2,32 @@ import type { Measure } from "../text/measure";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import { groupTitle } from "./box_words";
 import type { Box } from "./grid";
+import type { Text } from "./node_shape";
 
 /** An open group: a titled border around what lies in it. */
 export interface SceneFrame extends Box {
   path: string;
   title: string;
-  /** What is known of it, at its right; null where there is no room. */
-  facts: string | null;
   /** Number of frames around it. */
   depth: number;
+  /** What else is written in its head, from the frame's upper left corner on, as far as there is room. */
+  facts: readonly Text[];
+  /** Whether it cannot be closed by itself. */
+  isFixed?: boolean;
+  /** What a frame has that is a lens. */
+  lens?: LensFrame;
+}
+
+/** A block of a strip that is opened below it. */
+export interface LensFrame {
+  /** Corners of what ties it to its bar, x and y in turn. */
+  wedge: readonly number[];
+  /** Signs in its head that open the blocks beside it: "‹ 6", "8 ›". */
+  steps: readonly { path: string; text: Text }[];
+  /** Where the sign is that closes it, and where its gradient is written. From the upper left corner on. */
+  close: { x: number; y: number };
+  gradient: { x: number; y: number };
+  leaves: readonly number[];
 }
 
 /** Room inside the top border for the title, px. */
@@ -25,7 +42,9 @@ export function titleWidth(path: string, measure: Measure): number {
 
 /** The title as far as there is room for it. */
 export function fittedTitle(path: string, width: number, measure: Measure): string {
-  return shortenMiddle(oneLine(groupTitle(path)), width - TITLE_LEFT - 8, (part) =>
-    measure(part, "title"),
-  );
+  return fittedWords(groupTitle(path), width - TITLE_LEFT - 8, measure);
+}
+
+export function fittedWords(text: string, width: number, measure: Measure): string {
+  return shortenMiddle(oneLine(text), width, (part) => measure(part, "title"));
 }

@@ -2,6 +2,7 @@ import type { Measure } from "../text/measure";
 import { shortCount } from "../text/number";
 import { formatShape } from "../text/shape";
 import type { GraphModel } from "../wire";
+import type { Text } from "./node_shape";
 import { parametersIn, sizeOf } from "./parameters";
 import type { Plan } from "./plan";
 
@@ -56,19 +57,23 @@ export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Pla
 /** So much larger a title is drawn at most beside its facts. */
 const GROWN = 1.8;
 const GAP = 12;
+/** Between the facts and the border, and from its top to their baseline, px. */
+const RIGHT = 10;
+const BASELINE = 17.5;
 
-/** As much of the facts as fits beside a title; null for nothing. */
+/** As much of the facts as fits beside a title, at the right; none where there is no room. */
 export function fittedFacts(
   { shape, numbers }: Facts,
   title: number,
   width: number,
   measure: Measure,
-): string | null {
+): Text[] {
   const count = numbers > 0 ? [`${shortCount(numbers)} params`] : [];
   const all = shape ? [formatShape(shape), ...count] : count;
   const room = width - GROWN * title - GAP;
   const fitting = [all, count]
     .map((facts) => facts.join(" · "))
     .find((text) => text !== "" && measure(text, "cell") <= room);
-  return fitting ?? null;
+  if (fitting === undefined) return [];
+  return [{ text: fitting, style: "cell", x: width - RIGHT, y: BASELINE, anchor: "end" }];
 }

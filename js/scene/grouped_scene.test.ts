@@ -139,11 +139,15 @@ describe("a picture with groups", () => {
     for (const { id } of scene.nodes) expect(transformer.nodes[id].op).not.toMatch(/^(View|T)Back/);
   });
 
-  it("folds blocks that are alike into one", () => {
-    const scene = sceneOf(transformer, (f, tree) => setRepeats(toDepth(tree, f, 2), true));
-    const repeats = scene.nodes.filter(({ group }) => (group?.paths.length ?? 0) > 1);
-    expect(repeats.map(({ group }) => group?.paths.length)).toEqual([12]);
-    expect(repeats[0].shape.texts.map(({ text }) => text)).toContain("×12");
+  it("draws blocks that are alike as a strip, or one by one", () => {
+    const bars = (folds: boolean) =>
+      sceneOf(transformer, (f, tree) => setRepeats(toDepth(tree, f, 2), folds)).nodes.filter(
+        ({ bar }) => bar,
+      );
+    expect(bars(true).map(({ shape }) => shape.texts[0].text)).toEqual(
+      Array.from({ length: 12 }, (_, i) => `${i}`),
+    );
+    expect(bars(false)).toEqual([]);
   });
 
   it("accounts for every node and every edge of any graph", () => {

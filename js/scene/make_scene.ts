@@ -2,30 +2,32 @@ import { type Direction, isHorizontal, turn } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import type { Measure } from "../text/measure";
 import { oneLine } from "../text/shorten";
-import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { boardPlan } from "./board_plan";
 import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
-import { moveEnds, smooth, smoothUp, straight } from "./curve";
+import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
 import { factsOf, fittedFacts } from "./frame_facts";
 import { labelSize, placeLabels } from "./labels";
-import { drawnFor } from "./members";
+import { gateShape, lensRoom, withLens } from "./lens";
+import { drawnFor, edgePart } from "./members";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
 import { parametersIn } from "./parameters";
 import { place } from "./place";
-import type { Plan } from "./plan";
+import type { Plan, Strip } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
-import { kindOfMerged } from "./shown_graph";
+import { kindOfMerged, tensorsIn } from "./shown_graph";
 import { nameSkips, skipsIn } from "./skips";
+import { edgesOnBars, placeStrip, stripShape } from "./strip";
 import { roundOf } from "./tile";
-import { fitView, type Room } from "./views";
+import { fitView, type Room, type Size } from "./views";
 
 interface SceneOptions {
   /** What the picture should fill: what is longer is wrapped, like text. Left out, it is drawn as long as it comes. */
@@ -40,6 +42,9 @@ interface SceneOptions {
 
 /** Where large cards would be shown smaller than this, small ones say more. */
 const LEAST_FULL = 0.84;
+
+/** A window to look through, where it is not known, px. */
+const WINDOW: Size = { width: 1200, height: 600 };
 
 /** Ports keep off the corners of a box. */
 const CORNER = 8;
@@ -76,26 +81,52 @@ export function makeScene(
   const { nodes } = plan;
   const times = timesDrawn(graph, plan, cards !== false);
   const flags = flagsIn(graph, plan);
-  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards) } = options;
+  const window = room ?? WINDOW;
+  const shares = sharesOf(graph, plan, times);
+  const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards, shares, window) } =
+    options;
   const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
-  const sceneNodes = Array.from(placed.owner, (owner, index): SceneNode => {
-    const { id, group, said, also } = nodes[owner];
+  const frames = sceneFrames(graph, plan, placed, direction, measure);
+  const isReversed = direction === "right" || direction === "down";
+  /** Per node of the layout, the place of what is drawn for it. */
+  const first = new Int32Array(placed.owner.length);
+  const sceneNodes: SceneNode[] = [];
+  placed.owner.forEach((owner, index) => {
+    const { id, group, strip, gate, frame, said, also } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
-    return {
-      index,
+    const place = { x, y, rank: placed.rank[index], shape: shapes[owner] };
+    first[index] = sceneNodes.length;
+    if (strip) {
+      const depth = frame < 0 ? 0 : frames[frame].depth + 1;
+      const row = placeStrip(
+        ...([
+          strip,
+          place,
+          sceneNodes.length,
+          horizontal,
+          isReversed,
+          depth,
+          measure,
+          window,
+        ] as const),
+      );
+      for (const bar of row.bars) sceneNodes.push({ ...bar, index: sceneNodes.length });
+      frames.push(row.frame);
+      return;
+    }
+    sceneNodes.push({
+      ...place,
+      index: sceneNodes.length,
       id,
       leaf: isLeaf(graph, nodes[owner]),
       root: flags[owner].length > 0,
       copies: times[owner],
-      x,
-      y,
-      rank: placed.rank[index],
-      shape: shapes[owner],
+      ...(gate && { gate }),
       ...(said && { said }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
       ...(also && { also }),
-    };
+    });
   });
   const scene: Scene = {
     direction,
@@ -105,14 +136,27 @@ export function makeScene(
     nodes: sceneNodes,
     edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
     drawn: drawnFor(sceneNodes, graph.nodes.length),
-    frames: sceneFrames(graph, plan, placed, direction, measure),
+    frames,
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
   };
   nameRows(scene, graph);
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   nameSkips(scene, skipsIn(graph, plan), measure);
-  return scene;
+  if (!nodes.some(({ strip }) => strip)) return scene;
+  scene.edges = edgesOnBars(graph, plan, scene.edges, first, sceneNodes, horizontal);
+  scene.edgeOf = plan.edgeOf?.slice() ?? new Int32Array(graph.edges.length).fill(-1);
+  for (const { index, merged } of scene.edges.slice(plan.edges.length))
+    for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
+  return (plan.lenses ?? []).reduce((around, lens) => {
+    const inner = makeScene(graph, lens.plan, direction, measure, {
+      ...{ cache: options.cache, cards },
+      room: { ...window, ...lensRoom(around, window, horizontal) },
+    });
+    const strip = nodes[lens.strip].strip as Strip;
+    const bar = around.nodes[first[lens.strip] + lens.block];
+    return withLens(around, inner, lens, strip, bar, horizontal, measure);
+  }, scene);
 }
 
 /** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
@@ -120,13 +164,8 @@ export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
   return kind === "op" || kind === "leaf" ? {} : { quiet: kind };
 }
 
-/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
-export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
-  return kind === "gradient" ? {} : { quiet: kind };
-}
-
-function isLeaf(graph: GraphModel, { id, group }: Plan["nodes"][number]): boolean {
-  return !group && graph.nodes[id].kind === "leaf";
+function isLeaf(graph: GraphModel, { id, group, gate }: Plan["nodes"][number]): boolean {
+  return !group && !gate && graph.nodes[id].kind === "leaf";
 }
 
 /** Per node of the plan, how often it is drawn: a leaf that many use, once per use. */
@@ -148,13 +187,16 @@ export function shapesOf(
   least: readonly BoxSize[] = [],
   cards: boolean | CardSize = true,
   shares: ArrayLike<number> = sharesOf(graph, plan, times),
+  room = WINDOW,
 ): NodeShape[] {
   const flags = flagsIn(graph, plan);
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
   const isParameter = parametersIn(graph);
   return plan.nodes.map((node, i) => {
-    const { id, group } = node;
+    const { id, group, strip, gate } = node;
+    if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
+    if (gate) return gateShape(gate, measure);
     const { sign } = graph.nodes[id];
     if (hasBoxes && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
       const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
@@ -303,14 +345,6 @@ function sceneEdges(
   });
 }
 
-/** How many tensors go along a line that edges of the graph were merged into. */
-function tensorsIn(graph: GraphModel, parts: readonly number[], folded: readonly number[]): number {
-  if (parts.length === 1) return 1;
-  const between = new Set(folded);
-  const ends = parts.map((e) => graph.edges[e]).filter(({ target }) => !between.has(target));
-  return new Set(ends.map(({ target, output_nr }) => `${target} ${output_nr}`)).size;
-}
-
 /** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */
 function rowsOf(
   routes: readonly (readonly [number, number][])[],
@@ -335,16 +369,4 @@ function rowsOf(
     });
   }
   return rows;
-}
-
-function boundsOf(curve: Float64Array): [number, number, number, number] {
-  let [left, top] = curve;
-  let [right, bottom] = curve;
-  for (let i = 2; i < curve.length; i += 2) {
-    left = Math.min(left, curve[i]);
-    right = Math.max(right, curve[i]);
-    top = Math.min(top, curve[i + 1]);
-    bottom = Math.max(bottom, curve[i + 1]);
-  }
-  return [left, top, right, bottom];
 }

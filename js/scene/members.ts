@@ -1,7 +1,9 @@
+import type { EdgeModel } from "../wire";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 
 /** The graph's nodes that a drawn node stands for. */
-export function membersOf({ id, group, also }: SceneNode): readonly number[] {
+export function membersOf({ id, group, gate, also }: SceneNode): readonly number[] {
+  if (gate) return [];
   if (group) return group.members;
   return also ? [id, ...also] : [id];
 }
@@ -14,7 +16,9 @@ export function allIn(node: SceneNode): readonly number[] {
 /** Per node of the graph, of which there are so many, the indices of what is drawn for it. */
 export function drawnFor(nodes: readonly SceneNode[], count: number): number[][] {
   const drawn: number[][] = Array.from({ length: count }, () => []);
-  for (const node of nodes) for (const member of allIn(node)) drawn[member].push(node.index);
+  // What is in an open block of a strip is drawn itself.
+  for (const node of nodes)
+    if (!node.group?.isOpen) for (const member of allIn(node)) drawn[member].push(node.index);
   return drawn;
 }
 
@@ -33,8 +37,8 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a node of the graph. */
-export function holds({ id, group, said, also }: SceneNode, node: number | null): boolean {
-  if (node === null) return false;
+export function holds({ id, group, gate, said, also }: SceneNode, node: number | null): boolean {
+  if (node === null || gate) return false;
   if (group) return group.members.includes(node);
   return id === node || said?.includes(node) === true || also?.includes(node) === true;
 }
@@ -47,4 +51,9 @@ export function foldedIn(scene: Scene | null) {
     merged: merged.some((one) => one !== undefined && one.count > 1),
     plumbing: merged.some((one) => one !== undefined && one.folded.length > 0),
   };
+}
+
+/** The kind of an edge that no gradient flows along, as a part of a `SceneEdge`. */
+export function edgePart(kind: EdgeModel["kind"]): Pick<SceneEdge, "quiet"> {
+  return kind === "gradient" ? {} : { quiet: kind };
 }

@@ -2,7 +2,7 @@ import type { Direction } from "../layout/direction";
 import type { EdgeModel, NodeModel } from "../wire";
 import type { SceneFrame } from "./frame";
 import type { NodeShape } from "./node_shape";
-import type { ClosedGroup } from "./plan";
+import type { ClosedGroup, Gate } from "./plan";
 
 /** A graph with every position known: plain numbers and strings, for any painter. */
 export interface Scene {
@@ -48,6 +48,20 @@ export interface SceneNode {
   also?: readonly number[];
   /** What a closed box stands for; its id is that of the first node in it. */
   group?: ClosedGroup;
+  /** Of a block in a strip, how it is filled. */
+  bar?: Bar;
+  /** What it is where it stands in a lens for something outside. */
+  gate?: Gate;
+}
+
+/** A bar of a strip: it is filled as far as its gradient is large beside those of the others. */
+export interface Bar {
+  /** Index of the first bar of its strip. */
+  strip: number;
+  /** The way it is filled: from the bottom, or from the left. */
+  grows: "up" | "right";
+  /** How much room a number has, px along the row. */
+  room: number;
 }
 
 /** Kinds of nodes that no gradient flows through. */

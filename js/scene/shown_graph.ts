@@ -69,3 +69,15 @@ export function kindOfMerged(graph: GraphModel, edges: readonly number[]): EdgeM
   if (isOne("gradient")) return "gradient";
   return isOne("cut") ? "cut" : "constant";
 }
+
+/** How many tensors go along a line that edges of the graph were merged into. */
+export function tensorsIn(
+  graph: GraphModel,
+  parts: readonly number[],
+  folded: readonly number[],
+): number {
+  if (parts.length === 1) return 1;
+  const between = new Set(folded);
+  const ends = parts.map((e) => graph.edges[e]).filter(({ target }) => !between.has(target));
+  return new Set(ends.map(({ target, output_nr }) => `${target} ${output_nr}`)).size;
+}

@@ -52,13 +52,18 @@ export function shortCount(count: number): string {
 
 const COUNT_UNITS = ["K", "M", "G", "T"];
 
-/** A norm in three digits, with the zeros that are among them: "10.0", "0.575", "4.22e\u22125"; 0 for none. */
-export function normText(norm: number): string {
+/** A norm in so many digits, with the zeros that are among them: "10.0", "0.575", "4.22e\u22125"; 0 for none. */
+export function normText(norm: number, digits = 3): string {
   if (norm === 0) return "0";
   if (!Number.isFinite(norm)) return "NaN or Inf";
   if (norm >= 1e-3 && norm < 1e5)
-    return Number(norm.toPrecision(3)) >= 1000 ? norm.toFixed(0) : norm.toPrecision(3);
-  return norm.toExponential(2).replace("+", "").replace("-", "\u2212");
+    return Number(norm.toPrecision(digits)) >= 10 ** digits
+      ? norm.toFixed(0)
+      : norm.toPrecision(digits);
+  return norm
+    .toExponential(digits - 1)
+    .replace("+", "")
+    .replace("-", "\u2212");
 }
 
 export function isFloat(dtype: string): boolean {

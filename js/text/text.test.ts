@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { counted, formatCount, formatNumber, fullNumber, isNotFinite } from "./number";
+import { counted, formatCount, formatNumber, fullNumber, isNotFinite, shortCount } from "./number";
 import { formatShape } from "./shape";
 import { oneLine, shortenMiddle } from "./shorten";
 
@@ -11,6 +11,17 @@ describe("formatShape", () => {
     [[0], "(0,)"],
     [[64, 3, 7, 7], "(64, 3, 7, 7)"],
   ])("writes %j as %s", (shape, text) => expect(formatShape(shape)).toBe(text));
+});
+
+describe("shortCount", () => {
+  it.each([
+    [5, "5"],
+    [512, "512"],
+    [12_345, "12.3 K"],
+    [99_999, "100 K"],
+    [999_999, "1.00 M"],
+    [1.5e9, "1.50 G"],
+  ])("writes %d as %s", (count, text) => expect(shortCount(count)).toBe(text));
 });
 
 describe("shortenMiddle", () => {

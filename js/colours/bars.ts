@@ -1,0 +1,59 @@
+import type { TileGrad } from "../paint/marks";
+import type { SceneNode } from "../scene/scene";
+import type { Measure } from "../text/measure";
+import { normText } from "../text/number";
+import { type LogScale, logScale, placeOn } from "./scale";
+
+/** Norms further apart than this would leave the least of them no height on a linear scale. */
+const FAR_APART = 50;
+/** On a logarithmic scale the least norm still has this much. */
+const LOG_LEAST = 0.06;
+/** Between a number and the next bar's, px. */
+const APART = 3;
+/** A bar that lies on its side has a number where it is so thick, px. */
+const THICK = 15;
+
+/** A bar whose gradient is known, with its norm; Infinity also for a NaN in it. */
+export interface KnownBar {
+  node: SceneNode;
+  norm: number;
+}
+
+/**
+ * How the known bars of one strip are filled, in order: as high as the gradient of their parameters is large beside the
+ * others of the strip, on a linear scale from 0, or a logarithmic one where they are far apart.
+ */
+export function fillsOf(
+  bars: readonly KnownBar[],
+  measure: Measure,
+): (Pick<TileGrad, "text" | "words"> & { share: number })[] {
+  const scale = logScale(bars.map(({ norm }) => norm));
+  const isLog = scale !== null && scale.most > FAR_APART * scale.least;
+  const texts = textsFor(bars, measure);
+  return bars.map(({ norm }, i) => ({
+    text: texts[i],
+    share: shareOf(norm, scale, isLog),
+    words: `height: ${isLog ? "logarithmic" : "linear"}`,
+  }));
+}
+
+function shareOf(norm: number, scale: LogScale | null, isLog: boolean): number {
+  if (norm === 0 || !scale) return norm > 0 ? 1 : 0;
+  if (norm === Number.POSITIVE_INFINITY) return 1;
+  return isLog ? LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm) : norm / scale.most;
+}
+
+/** The numbers of a strip, in as many digits as there is room for on all of its bars; none where there is for one on none. */
+function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
+  const { bar } = bars[0].node;
+  const room = bar?.room ?? 0;
+  const fits = (text: string) =>
+    bar?.grows === "up" ? measure(text, "title") + APART <= room : room >= THICK;
+  for (const digits of [3, 2]) {
+    const texts = bars.map(({ norm }) =>
+      norm === Number.POSITIVE_INFINITY ? "NaN" : normText(norm, digits),
+    );
+    if (texts.every(fits)) return texts;
+  }
+  return bars.map(() => "");
+}

@@ -1,0 +1,195 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { transformer } from "../demo/deep_models";
+import type { Plan } from "../scene/plan";
+import { residualNet } from "../testing/residual";
+import { estimate } from "../text/measure";
+import { foldedScene } from "./folded_scene";
+import { firstFolding, openBlock, setPlumbing, toDepth } from "./folding";
+import { foldedPlan, groupedGraph } from "./grouped_graph";
+import { repeatedBlocks } from "./repeats";
+import { groupTree } from "./tree";
+
+/** Blocks of two linears in a row, each block wired to the next. */
+function stack(activations: string[]) {
+  const nodes = [":Loss"];
+  const edges: [number, number][] = [];
+  let last = 0;
+  activations.forEach((activation, i) => {
+    const first = nodes.push(`layers/${i}/up:Addmm`, `layers/${i}:${activation}`) - 2;
+    nodes.push(`layers/${i}/down:Addmm`);
+    edges.push([last, first], [first, first + 1], [first + 1, first + 2], [first, first + 2]);
+    last = first + 2;
+  });
+  return { nodes, edges };
+}
+
+/** The runs in nodes as "namespace:op", as lengths. */
+function runs(
+  nodes: string[],
+  edges: [number, number][],
+  known: { kind?: (path: string) => string | null; numbers?: (path: string) => number } = {},
+): number[] {
+  const tree = groupTree(nodes.map((node) => node.split(":")[0]));
+  const { kind = () => null, numbers = () => 1 } = known;
+  const graph = {
+    source: edges.map(([a]) => a),
+    target: edges.map(([, b]) => b),
+    tree,
+    op: nodes.map((node) => node.split(":")[1]),
+  };
+  const found = repeatedBlocks(graph, {
+    kind: tree.path.map(kind),
+    numbers: tree.path.map(numbers),
+  });
+  return found.map((run) => run.length);
+}
+
+const alike = (count: number) => stack(Array.from({ length: count }, () => "Relu"));
+
+describe("repeated blocks", () => {
+  it("are four or more that are alike and in a row", () => {
+    for (const count of [1, 2, 3, 4, 5, 40]) {
+      const { nodes, edges } = alike(count);
+      expect(runs(nodes, edges)).toEqual(count < 4 ? [] : [count]);
+    }
+  });
+
+  it("part where operations or wiring differ, if their class is not known", () => {
+    const odd = stack([..."rrrr", "g", ..."rrrrr"]);
+    expect(runs(odd.nodes, odd.edges)).toEqual([4, 5]);
+    const { nodes, edges } = alike(9);
+    // Without its skip, block 4 has the same operations in the same order.
+    expect(
+      runs(
+        nodes,
+        edges.filter((_, e) => e !== 4 * 4 + 3),
+      ),
+    ).toEqual([4, 4]);
+  });
+
+  it("of one class may differ a little: in operations, and in a small table", () => {
+    const { nodes, edges } = stack([..."rrgrrr"]);
+    const kind = (path: string) => (/\/\d$/.test(path) ? "T5Block" : null);
+    expect(runs(nodes, edges, { kind })).toEqual([6]);
+    const numbers = (extra: number) => (path: string) => (/\/0$/.test(path) ? 1000 + extra : 1000);
+    expect(runs(nodes, edges, { kind, numbers: numbers(15) })).toEqual([6]);
+    expect(runs(nodes, edges, { kind, numbers: numbers(500) })).toEqual([5]);
+    // Two sequences of layers need not do the same.
+    expect(runs(nodes, edges, { kind: () => "Sequential" })).toEqual([]);
+  });
+
+  it("are those of a list, or of one class", () => {
+    const named = (nodes: string[]) => nodes.map((node) => node.replace(/layers\/(\d)/, "layer$1"));
+    const { nodes, edges } = alike(4);
+    expect(runs(named(nodes), edges)).toEqual([]);
+    expect(runs(named(nodes), edges, { kind: () => "Block" })).toEqual([4]);
+  });
+
+  it("have parameters, and lead straight to each other", () => {
+    const { nodes, edges } = alike(6);
+    expect(runs(nodes, edges, { numbers: () => 0 })).toEqual([]);
+    const between = edges.map(([a, b]): [number, number] =>
+      a > 0 && nodes[a].includes("down") ? [nodes.length, b] : [a, b],
+    );
+    expect(runs([...nodes, ":Relu"], between)).toEqual([]);
+  });
+
+  it("are found at every level, in time linear in the graph", () => {
+    const { nodes, edges } = alike(2000);
+    expect(runs(nodes, edges)).toEqual([2000]);
+  });
+});
+
+describe("a picture with strips", () => {
+  const graph = transformer(6);
+  const grouped = groupedGraph(graph);
+  const { tree } = grouped;
+  const run = grouped.runs[0];
+
+  /** All pictures of a plan, its lenses' included. */
+  const plansIn = (plan: Plan): Plan[] => [
+    plan,
+    ...(plan.lenses ?? []).flatMap((lens) => plansIn(lens.plan)),
+  ];
+
+  it("accounts for every node once in each picture, and for every edge that passes a lens", () => {
+    fc.assert(
+      fc.property(fc.nat(5), fc.nat(3), fc.boolean(), (block, levels, hides) => {
+        const path = tree.path[run[block]];
+        const closed = setPlumbing(toDepth(tree, firstFolding(tree), 2), hides);
+        const plan = foldedPlan(grouped, openBlock(tree, closed, run, path, levels));
+        const [lens] = plan.lenses ?? [];
+        expect([lens.path, lens.block]).toEqual([path, block]);
+        const inBlock = (v: number) => tree.path[tree.groupOf[v]].startsWith(path);
+        const folded = (one: Plan) =>
+          new Set(one.edges.flatMap((edge) => edge.folded).filter((v) => one.nodeOf?.[v] === -1));
+        const strip = plan.nodes[lens.strip].strip;
+        graph.nodes.forEach(({ id }) => {
+          const isThere = (lens.plan.nodeOf?.[id] ?? -1) >= 0 || folded(lens.plan).has(id);
+          expect(isThere).toBe(inBlock(id));
+          const seen = (plan.nodeOf?.[id] ?? -1) >= 0 || folded(plan).has(id);
+          const isLink = strip?.links.some((link) => link.folded.includes(id)) ?? false;
+          expect(seen || isLink).toBe(true);
+          if (inBlock(id)) expect(strip?.blocks[block].group.members).toContain(id);
+        });
+        const gates = lens.plan.nodes.filter(({ gate }) => gate);
+        expect(gates.map(({ gate }) => gate?.title).sort()).toEqual([
+          block < 5 ? `from layers.${block + 1}` : "from norm",
+          block > 0 ? `to layers.${block - 1}` : "to embed",
+        ]);
+        for (const one of plansIn(plan))
+          for (const { source, target } of one.edges) {
+            expect(one.nodes[source]).toBeDefined();
+            expect(one.nodes[target]).toBeDefined();
+            expect(source).not.toBe(target);
+          }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("tells what all of the gradient is that passes a gate", () => {
+    const closed = toDepth(tree, firstFolding(tree), 2);
+    const { lenses } = foldedPlan(grouped, openBlock(tree, closed, run, tree.path[run[3]], 0));
+    for (const { gate } of lenses?.[0].plan.nodes ?? []) {
+      if (!gate?.carries || !("node" in gate.carries)) continue;
+      const { node } = gate.carries;
+      // The sum at the end of a layer is what its neighbour takes in, twice.
+      expect(graph.nodes[node].op).toBe("AddBackward0");
+      const layer = gate.isSource ? 3 : 2;
+      expect(graph.nodes[node].namespace).toBe(`encoder/layers/${layer}`);
+    }
+  });
+
+  it("draws what belongs to a sum with it, also in a lens", () => {
+    const graph = residualNet(Array(6).fill("identity"));
+    const blocks = groupedGraph(graph);
+    const [alike] = blocks.runs;
+    const first = firstFolding(blocks.tree);
+    const closed = setPlumbing(toDepth(blocks.tree, first, 1), true);
+    for (const g of alike) {
+      const path = blocks.tree.path[g];
+      const folding = openBlock(blocks.tree, closed, alike, path, 0);
+      const scene = foldedScene(blocks, folding, "left", estimate);
+      const sum = graph.nodes.find(
+        ({ op, namespace }) => op === "AddBackward0" && namespace === path,
+      );
+      const shown = scene.nodes[scene.drawn[sum?.id ?? -1][0]];
+      expect(shown.also?.map((id) => graph.nodes[id].op)).toEqual(["ReluBackward0"]);
+      for (const id of shown.also ?? []) expect(scene.drawn[id]).toEqual([shown.index]);
+      graph.nodes.forEach(({ id, kind }) => {
+        if (kind === "leaf") expect(scene.drawn[id].length).toBeGreaterThan(0);
+      });
+    }
+  });
+
+  it("is one by one where most blocks are open, and without strips if that is asked for", () => {
+    const hasStrip = (plan: Plan) => plan.nodes.some(({ strip }) => strip);
+    for (let depth = 0; depth < 5; depth++) {
+      const folding = toDepth(tree, firstFolding(tree), depth);
+      expect(hasStrip(foldedPlan(grouped, folding))).toBe(depth === 2);
+      expect(hasStrip(foldedPlan(grouped, { ...folding, foldsRepeats: false }))).toBe(false);
+    }
+  });
+});

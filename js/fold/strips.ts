@@ -1,0 +1,367 @@
+import { groupTitle } from "../scene/box_words";
+import type { ModuleParameters } from "../scene/parameters";
+import type { ClosedGroup, Gate, Lens, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
+import { oneLine } from "../text/shorten";
+import type { GraphModel } from "../wire";
+import { boxesAround } from "./boxes";
+import { closedBoxes, type Visible } from "./reduce";
+import { type GroupTree, lastPart } from "./tree";
+
+/** What a picture with strips is made from, besides what is visible. */
+interface Modules {
+  graph: GraphModel;
+  tree: GroupTree;
+  /** Per group, its class, null where that is not known. */
+  kind: readonly (string | null)[];
+  parameters: ModuleParameters;
+}
+
+/** With more of its blocks open than this, a strip is no help: they are shown one by one. */
+const MOST_LENSES = 2;
+
+/** Of repeated blocks, those to draw as strips: where they show, and few of them are open. Groups, in order. */
+export function stripsIn(
+  tree: GroupTree,
+  runs: readonly (readonly number[])[],
+  open: ReadonlySet<string>,
+): (readonly number[])[] {
+  if (runs.length === 0) return [];
+  const closed = closedBoxes(tree, open);
+  return runs.filter((run) => {
+    if (closed[tree.parent[run[0]]] >= 0) return false;
+    return run.reduce((count, g) => count + (open.has(tree.path[g]) ? 1 : 0), 0) <= MOST_LENSES;
+  });
+}
+
+/** Where a visible node is in a picture: itself, or in a strip (and which of its blocks), or outside. */
+interface Spot {
+  strip: number;
+  block: number;
+}
+
+/**
+ * What shows of a graph, as a picture with strips in it and one more for each block of theirs that is open. Every picture
+ * is of one home: the whole graph, or such a block. Linear in nodes and edges.
+ */
+export function plansOf(
+  grouped: Modules,
+  visible: Visible,
+  strips: readonly (readonly number[])[],
+  open: ReadonlySet<string>,
+): Plan {
+  const { graph, tree, kind, parameters } = grouped;
+  /** Per group, the strip that it is a block of, and which one. */
+  const spots = new Map<number, Spot>();
+  strips.forEach((run, strip) => {
+    run.forEach((g, block) => {
+      spots.set(g, { strip, block });
+    });
+  });
+  const isHome = (g: number) => g === 0 || (spots.has(g) && open.has(tree.path[g]));
+  const home = new Int32Array(tree.path.length);
+  for (let g = 1; g < home.length; g++) home[g] = isHome(g) ? g : home[tree.parent[g]];
+  const outer = (h: number) => (h === 0 ? -1 : home[tree.parent[h]]);
+  const homeOf = (v: number) => home[visible.nodes[v].container];
+
+  const drafts = new Map<number, Draft>();
+  for (const h of new Set([0, ...home])) drafts.set(h, new Draft());
+  const members = membersOf(visible);
+  // In the order of their first graph nodes, whatever is open: so that little moves when something opens.
+  visible.nodes.forEach((_, v) => {
+    for (let h = homeOf(v); h >= 0; h = outer(h)) {
+      const spot = spotIn(h, v);
+      if (spot) drafts.get(h)?.block(spot, h === homeOf(v) ? v : null);
+      else drafts.get(h)?.node(v);
+    }
+  });
+
+  visible.edges.forEach(({ source, target }, e) => {
+    const seen = new Set<number>();
+    for (const end of [source, target])
+      for (let h = homeOf(end); h >= 0 && !seen.has(h); h = outer(h)) {
+        seen.add(h);
+        drafts.get(h)?.edge(e, visible.edges[e], place(h, source), place(h, target));
+      }
+  });
+  return planOf(0);
+
+  /** The block of a strip that a visible node is, or lies in, in the picture of a home that it lies in. */
+  function spotIn(h: number, v: number): Spot | null {
+    if (homeOf(v) === h) return spots.get(visible.nodes[v].group) ?? null;
+    let at = homeOf(v);
+    while (outer(at) !== h) at = outer(at);
+    return spots.get(at) ?? null;
+  }
+
+  function isWithin(h: number, v: number): boolean {
+    for (let at = homeOf(v); at >= 0; at = outer(at)) if (at === h) return true;
+    return false;
+  }
+
+  function place(h: number, v: number): Place {
+    if (isWithin(h, v)) return { v, spot: spotIn(h, v), gate: null };
+    let around = outer(h);
+    while (!isWithin(around, v)) around = outer(around);
+    const spot = spotIn(around, v);
+    return { v, spot: null, gate: spot ? `${spot.strip} ${spot.block}` : `${v}` };
+  }
+
+  function planOf(h: number): Plan {
+    const draft = drafts.get(h) as Draft;
+    const inside = new Int32Array(tree.path.length);
+    const containers = draft.items.map((item): number => {
+      if (item.gate) return -1;
+      if (item.strip === null) return visible.nodes[item.v].container;
+      return tree.parent[strips[item.strip][0]];
+    });
+    for (const container of containers)
+      for (let g = container; g > 0 && g !== h; g = tree.parent[g]) inside[g]++;
+    // A strip that is alone in its group stands for the group.
+    const isAlone = draft.items.map(({ strip }, i) => {
+      const container = containers[i];
+      return strip !== null && container > 0 && container !== h && inside[container] === 1;
+    });
+    const within = containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g));
+    const boxes = boxesAround(within, tree, h);
+    const lenses: Lens[] = [];
+    const nodes = draft.items.map((item, i): PlanNode => {
+      const { v, strip, gate } = item;
+      const frame = boxes.box[i];
+      if (strip !== null) {
+        const run = strips[strip];
+        run.forEach((g, block) => {
+          if (isHome(g)) lenses.push(lensOf(g, i, block));
+        });
+        const blocks = run.map((g, block) =>
+          blockOf(g, draft.blocks.get(`${strip} ${block}`) ?? null),
+        );
+        const own: Strip = {
+          path: tree.path[containers[i]],
+          isAlone: isAlone[i],
+          ...titleOf(run),
+          blocks,
+          links: draft.links(strip),
+        };
+        const all = blocks.flatMap(({ group }) => group.members);
+        const group = { paths: run.map((g) => tree.path[g]), members: all, leaves: [] };
+        return { id: blocks[0].id, group, frame, strip: own };
+      }
+      if (gate) return { ...gateNode(h, item), frame: -1 };
+      const { node, group, also } = visible.nodes[v];
+      if (group >= 0) return { id: node, group: closedGroup(group, members[v]), frame };
+      const said = members[v].filter((id) => id !== node && !also?.includes(id));
+      return {
+        ...{ id: node, group: null, frame },
+        ...(said.length > 0 && { said }),
+        ...(also && { also }),
+      };
+    });
+    const nodeOf = new Int32Array(graph.nodes.length).fill(-1);
+    nodes.forEach(({ id, group, gate, said = [], also = [] }, i) => {
+      if (!gate) for (const v of group?.members ?? [id, ...also, ...said]) nodeOf[v] = i;
+    });
+    const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+    const inOrder = draft.edges.sort((a, b) => a.edges[0] - b.edges[0]);
+    const edges = inOrder.map((edge, i) => {
+      for (const e of edge.edges) edgeOf[e] = i;
+      const isPlain =
+        edge.count === 1 && nodes[edge.source].group === null && !nodes[edge.source].gate;
+      return { ...edge, argument: isPlain ? graph.edges[edge.edges[0]].argument : null };
+    });
+    const frames = Array.from(boxes.group, (g, i) => ({
+      path: tree.path[g],
+      parent: boxes.boxParent[i],
+    }));
+    return { nodes, edges, frames, nodeOf, edgeOf, ...(lenses.length > 0 && { lenses }) };
+  }
+
+  function lensOf(g: number, strip: number, block: number): Lens {
+    return {
+      path: tree.path[g],
+      kind: kind[g],
+      leaves: parameters.leaves[g],
+      numbers: parameters.numbers[g],
+      strip,
+      block,
+      plan: planOf(g),
+    };
+  }
+
+  function closedGroup(g: number, of: readonly number[]): ClosedGroup {
+    return { paths: [tree.path[g]], members: of, leaves: parameters.leaves[g] };
+  }
+
+  function blockOf(g: number, v: number | null) {
+    const name = /\d+$/.exec(tree.path[g])?.[0] ?? "";
+    if (v !== null) return { id: visible.nodes[v].node, group: closedGroup(g, members[v]), name };
+    const inside = nodesIn(tree, g);
+    return { id: inside[0], group: { ...closedGroup(g, inside), isOpen: true }, name };
+  }
+
+  function titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each"> {
+    const { numbers } = parameters;
+    const [first] = run;
+    const stem = lastPart(tree.path[first]).replace(/\d+$/, "");
+    const around = tree.path[tree.parent[first]];
+    const last = lastPart(tree.path[run[run.length - 1]]);
+    const title = stem || lastPart(around) || `${lastPart(tree.path[first])} … ${last}`;
+    const isEven = run.every((g) => numbers[g] === numbers[first]);
+    return { title, kind: kind[first], each: isEven ? numbers[first] : null };
+  }
+
+  /** What stands in a lens for something outside. */
+  function gateNode(h: number, { v, isSource, edges }: Item): Omit<PlanNode, "frame"> {
+    let around = outer(h);
+    while (!isWithin(around, v)) around = outer(around);
+    const spot = spotIn(around, v);
+    const group = spot ? strips[spot.strip][spot.block] : visible.nodes[v].group;
+    const { node } = visible.nodes[v];
+    const called = group < 0 ? nameOf(graph, node) : groupTitle(tree.path[group]);
+    const gate: Gate = {
+      isSource,
+      title: `${isSource ? "from" : "to"} ${called}`,
+      carries: carriedBy(graph, visible, edges),
+    };
+    return { id: node, group: group < 0 ? null : { ...closedGroup(group, []) }, gate };
+  }
+}
+
+interface Place {
+  v: number;
+  spot: Spot | null;
+  /** What it is told apart by where it lies outside. */
+  gate: string | null;
+}
+
+/** A node of a picture in the making. */
+interface Item {
+  /** The visible node, one of several perhaps. */
+  v: number;
+  strip: number | null;
+  gate: string | null;
+  isSource: boolean;
+  /** Of a gate, the visible edges that pass it. */
+  edges: number[];
+}
+
+type Line = Pick<PlanEdge, "source" | "target" | "count"> & { edges: number[]; folded: number[] };
+
+/** One picture in the making. */
+class Draft {
+  readonly items: Item[] = [];
+  readonly edges: Line[] = [];
+  /** The visible node of each block, null of one that is open. */
+  readonly blocks = new Map<string, number | null>();
+  private readonly at = new Map<string, number>();
+  private readonly merged = new Map<string, Line>();
+  private readonly between = new Map<number, Map<string, Line>>();
+
+  node(v: number): number {
+    return this.item(`${v}`, { v, strip: null, gate: null });
+  }
+
+  block({ strip, block }: Spot, v: number | null): number {
+    this.blocks.set(`${strip} ${block}`, v);
+    return this.strip(strip);
+  }
+
+  /** Adds what a visible edge is here; nothing where both its ends are in one block. */
+  edge(e: number, line: Visible["edges"][number], source: Place, target: Place): void {
+    const [from, to] = [source.spot, target.spot];
+    if (from && to && from.strip === to.strip) {
+      // Of a strip, only what leads from each block to the next has room.
+      if (Math.abs(from.block - to.block) === 1) this.link(from, to, line);
+      return;
+    }
+    const ends = [this.end(source, true), this.end(target, false)];
+    for (const end of ends) if (this.items[end].gate !== null) this.items[end].edges.push(e);
+    const isMerged = ends.some((end) => this.items[end].gate ?? this.items[end].strip !== null);
+    const found = isMerged ? this.merged.get(ends.join(" ")) : undefined;
+    if (found) add(found, line);
+    else {
+      const made = add({ source: ends[0], target: ends[1], count: 0, edges: [], folded: [] }, line);
+      this.edges.push(made);
+      this.merged.set(ends.join(" "), made);
+    }
+  }
+
+  links(strip: number): Line[] {
+    return [...(this.between.get(strip)?.values() ?? [])];
+  }
+
+  private link(from: Spot, to: Spot, line: Visible["edges"][number]): void {
+    const known = this.between.get(from.strip) ?? new Map<string, Line>();
+    this.between.set(from.strip, known);
+    const key = `${from.block} ${to.block}`;
+    const empty = { source: from.block, target: to.block, count: 0, edges: [], folded: [] };
+    known.set(key, add(known.get(key) ?? empty, line));
+  }
+
+  private end({ v, spot, gate }: Place, isSource: boolean): number {
+    if (spot) return this.strip(spot.strip);
+    if (gate === null) return this.node(v);
+    return this.item(`${isSource ? "from" : "to"} ${gate}`, { v, strip: null, gate, isSource });
+  }
+
+  private strip(strip: number): number {
+    return this.item(`strip ${strip}`, { v: -1, strip, gate: null });
+  }
+
+  private item(key: string, item: Omit<Item, "isSource" | "edges"> & { isSource?: boolean }) {
+    let found = this.at.get(key);
+    if (found === undefined) {
+      found = this.items.push({ isSource: false, ...item, edges: [] }) - 1;
+      this.at.set(key, found);
+    }
+    return found;
+  }
+}
+
+function add(to: Line, { count, edges, folded }: Visible["edges"][number]): Line {
+  to.count += count;
+  for (const e of edges) to.edges.push(e);
+  for (const v of folded) to.folded.push(v);
+  return to;
+}
+
+/** Per visible node, the graph nodes in it. */
+function membersOf({ nodes, nodeOf }: Visible): number[][] {
+  const members: number[][] = nodes.map(() => []);
+  nodeOf.forEach((at, v) => {
+    if (at >= 0) members[at].push(v);
+  });
+  return members;
+}
+
+/** The graph nodes in a group and in those inside it, in order. */
+function nodesIn({ groupOf, parent }: GroupTree, group: number): number[] {
+  const lies = new Uint8Array(parent.length);
+  for (let g = group; g < lies.length; g++) lies[g] = g === group || lies[parent[g]] ? 1 : 0;
+  return Array.from(groupOf.keys()).filter((v) => lies[groupOf[v]] === 1);
+}
+
+/** The one gradient that passes along these visible edges, if it is one. */
+function carriedBy(
+  { edges, nodes }: GraphModel,
+  visible: Visible,
+  passing: readonly number[],
+): Gate["carries"] {
+  const ends = passing.flatMap((i) => {
+    const { edges: parts, target } = visible.edges[i];
+    return parts.filter(
+      (e) => edges[e].kind === "gradient" && visible.nodeOf[edges[e].target] === target,
+    );
+  });
+  const targets = new Set(ends.map((e) => edges[e].target));
+  const [node] = targets;
+  if (targets.size !== 1) return null;
+  const all = edges.reduce((count, { target }) => count + (target === node ? 1 : 0), 0);
+  if (all === ends.length && nodes[node].kind !== "leaf") return { node };
+  return ends.length === 1 ? { edge: ends[0] } : null;
+}
+
+/** What a node outside of a lens is called there. */
+function nameOf({ nodes }: GraphModel, id: number): string {
+  const { name, namespace, sign, label } = nodes[id];
+  return oneLine(name ?? (namespace ? groupTitle(namespace) : (sign ?? label)));
+}

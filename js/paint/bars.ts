@@ -1,0 +1,35 @@
+import type { SceneNode } from "../scene/scene";
+import type { Marks } from "./marks";
+import { type Part, part } from "./parts";
+import { tileAt, tintOf } from "./tiles";
+
+/** Between the end of what is filled and a bar's border where the number stands, px. */
+const NUMBER = 20;
+/** Half of the outline stays seen. */
+const INSET = 0.6;
+/** A gradient that is not zero is seen. */
+const LEAST = 1.5;
+
+/** How far a bar is filled, and its number, but from afar. */
+export function barParts(node: SceneNode, marks: Marks, isMap = false): Part[] {
+  const grad = tileAt(node, marks);
+  if (!grad || !node.bar) return [];
+  const { share = 0 } = grad;
+  const text = isMap ? "" : grad.text;
+  const [w, h] = [node.shape.width - 2 * INSET, node.shape.height - 2 * INSET];
+  const isUp = node.bar.grows === "up";
+  const long = isUp ? h : w;
+  const room = long - (text === "" ? 0 : isUp ? NUMBER : 2.4 * NUMBER);
+  const filled = share > 0 ? Math.max(LEAST, share * room) : 0;
+  const place = isUp
+    ? { x: -w / 2, y: h / 2 - filled, width: w, height: filled }
+    : { x: -w / 2, y: -h / 2, width: filled, height: h };
+  const rx = Math.min(4, w / 4, h / 4, filled / 2);
+  const tint = tintOf(node, marks) || "is-plain";
+  const fill = part("rect", { class: `gw-bar-fill ${tint}`, ...place, rx });
+  if (text === "") return [fill];
+  const at = isUp
+    ? { x: 0, y: 15 - node.shape.height / 2, "text-anchor": "middle" }
+    : { x: node.shape.width / 2 - 5, y: 4.5, "text-anchor": "end" };
+  return [fill, part("text", { class: "gw-text gw-bar-number", ...at }, text)];
+}

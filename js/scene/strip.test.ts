@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
+import { transformer } from "../demo/deep_models";
+import { openedBlock } from "../fold/first_scene";
+import { foldedScene } from "../fold/folded_scene";
+import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
+import { DIRECTIONS } from "../layout/direction";
+import { tableMeasure } from "../text/metrics";
+import type { GraphModel } from "../wire";
+import { boxOf } from "./find";
+import { overlap } from "./grid";
+import type { Scene } from "./scene";
+
+/** So many blocks in a row, each with one parameter. */
+function row(count: number): GraphModel {
+  const g = new Builder();
+  g.namespace = "";
+  let x = g.op("SinBackward0", [4], { self: g.leaf("x", [4]) });
+  for (let i = 0; i < count; i++) {
+    g.namespace = `net.blocks/${i}`;
+    x = g.op("MulBackward0", [4], { self: x, other: g.leaf(`net.blocks.${i}.w`, [4]) });
+    x = g.op("TanhBackward0", [4], { self: x });
+  }
+  g.namespace = "";
+  return g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
+}
+
+const directions = fc.constantFrom(...DIRECTIONS);
+const rooms = fc.record({ width: fc.integer({ min: 400, max: 2000 }), height: fc.constant(600) });
+const barsOf = ({ nodes }: Scene) => nodes.filter(({ bar }) => bar);
+
+function stripScene(graph: GraphModel, depth: number, direction: Scene["direction"], room = ROOM) {
+  const grouped = groupedGraph(graph);
+  const folding = setPlumbing(toDepth(grouped.tree, firstFolding(grouped.tree), depth), true);
+  return foldedScene(grouped, folding, direction, tableMeasure, { room });
+}
+
+const ROOM = { width: 1370, height: 600 };
+
+describe("a strip", () => {
+  it("has its bars side by side in its frame, in the order in which data flows", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 4, max: 60 }), directions, rooms, (count, direction, room) => {
+        const scene = stripScene(row(count), 1, direction, room);
+        const bars = barsOf(scene);
+        expect(bars).toHaveLength(count);
+        const frame = scene.frames.find(({ path }) => path === "net.blocks");
+        for (const bar of bars) {
+          const { left, top, right, bottom } = boxOf(bar);
+          expect(left).toBeGreaterThanOrEqual(frame?.left ?? Number.NaN);
+          expect(right).toBeLessThanOrEqual(frame?.right ?? Number.NaN);
+          expect(top).toBeGreaterThanOrEqual(frame?.top ?? Number.NaN);
+          expect(bottom).toBeLessThanOrEqual(frame?.bottom ?? Number.NaN);
+        }
+        const along = bars.map(({ x, y }) =>
+          direction === "left" ? x : direction === "right" ? -x : direction === "up" ? y : -y,
+        );
+        expect(along).toEqual([...along].sort((a, b) => a - b));
+        bars.slice(1).forEach((bar, i) => {
+          expect(overlap(boxOf(bar), boxOf(bars[i]))).toBe(false);
+        });
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("is joined from bar to bar, and at both ends to what is around it", () => {
+    for (const direction of DIRECTIONS) {
+      const { nodes, edges, edgeOf } = stripScene(row(6), 1, direction);
+      const blocks = edges.flatMap(({ source, target }) =>
+        nodes[source].bar && nodes[target].bar
+          ? [[nodes[source], nodes[target]].map(({ group }) => Number(group?.paths[0].at(-1)))]
+          : [],
+      );
+      expect(blocks).toEqual([5, 4, 3, 2, 1].map((i) => [i, i - 1]));
+      for (const edge of edges) {
+        for (const [end, at] of [
+          [edge.source, 0],
+          [edge.target, edge.curve.length - 2],
+        ]) {
+          const { left, top, right, bottom } = boxOf(nodes[end]);
+          expect(edge.curve[at]).toBeGreaterThanOrEqual(left - 0.01);
+          expect(edge.curve[at]).toBeLessThanOrEqual(right + 0.01);
+          expect(edge.curve[at + 1]).toBeGreaterThanOrEqual(top - 0.01);
+          expect(edge.curve[at + 1]).toBeLessThanOrEqual(bottom + 0.01);
+        }
+        for (const e of edge.merged?.edges ?? []) expect(edgeOf?.[e]).toBe(edge.index);
+      }
+    }
+  });
+
+  it("is no wider than the window, however many bars it has", () => {
+    for (const count of [4, 40, 400, 10_000]) {
+      const scene = stripScene(row(count), 1, "left");
+      expect(barsOf(scene)).toHaveLength(count);
+      const frame = scene.frames.find(({ path }) => path === "net.blocks");
+      expect((frame?.right ?? Number.NaN) - (frame?.left ?? 0)).toBeLessThan(ROOM.width);
+      const named = barsOf(scene).filter(({ shape }) => shape.texts.length > 0);
+      expect(named.length).toBeGreaterThan(0);
+      expect(named.length).toBeLessThanOrEqual(60);
+    }
+  });
+});
+
+describe("a lens", () => {
+  const graph = transformer(6);
+  const grouped = groupedGraph(graph);
+  const closed = toDepth(grouped.tree, firstFolding(grouped.tree), 2);
+
+  it("shows what is in a block, beside the rest, which stays as it is", () => {
+    for (const direction of DIRECTIONS) {
+      const before = foldedScene(grouped, closed, direction, tableMeasure, { room: ROOM });
+      for (const block of [0, 3, 5]) {
+        const path = `encoder/layers/${block}`;
+        const folding = openedBlock(grouped, closed, path, direction, tableMeasure, ROOM);
+        if (!folding) throw new Error(`${path} is in no strip.`);
+        const scene = foldedScene(grouped, folding, direction, tableMeasure, { room: ROOM });
+        const frame = scene.frames.find(({ lens }) => lens);
+        expect([frame?.path, frame?.title]).toEqual([path, `layers.${block}`]);
+        const steps = [block + 1, block - 1].filter((i) => i >= 0 && i < 6);
+        expect(frame?.lens?.steps.map((step) => step.path)).toEqual(
+          steps.map((i) => `encoder/layers/${i}`),
+        );
+        // Everything around it is at the same places but for rounding, moved as a whole.
+        const rest = scene.nodes.slice(0, before.nodes.length);
+        const [dx, dy] = [rest[0].x - before.nodes[0].x, rest[0].y - before.nodes[0].y];
+        rest.forEach((node, i) => {
+          expect(Math.abs(node.x - dx - before.nodes[i].x)).toBeLessThan(2);
+          expect(Math.abs(node.y - dy - before.nodes[i].y)).toBeLessThan(2);
+          expect(overlap(boxOf(node), frame ?? boxOf(node))).toBe(false);
+        });
+        scene.nodes.forEach((node, i) => {
+          expect(node.index).toBe(i);
+          if (i < rest.length || !frame) return;
+          const { left, top, right, bottom } = boxOf(node);
+          expect(left >= frame.left && right <= frame.right).toBe(true);
+          expect(top >= frame.top + 30 && bottom <= frame.bottom).toBe(true);
+        });
+        // What is in it is found there, not at its bar.
+        for (const { id, namespace } of graph.nodes)
+          if (namespace?.startsWith(path))
+            for (const index of scene.drawn[id]) expect(index).toBeGreaterThanOrEqual(rest.length);
+        for (const [i, edge] of scene.edges.entries()) expect(edge.index).toBe(i);
+      }
+    }
+  });
+});
