@@ -205,7 +205,8 @@ def test_a_picture_is_made_for_the_width_of_its_page(write):
     for _ in range(30):
         x = x.sin()
     with contextlib.closing(GraphWidget(x.sum(), direction="left")) as widget:
-        assert getattr(widget, write)(width=1200) == getattr(widget, write)()
+        if write != "to_pdf":  # which says when it was made
+            assert getattr(widget, write)(width=1200) == getattr(widget, write)()
         wide, narrow = widget.to_svg(width=1400), widget.to_svg(width=500)
         sizes = [
             tuple(float(ET.fromstring(svg).get(side)) for side in ("width", "height"))
