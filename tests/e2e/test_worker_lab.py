@@ -96,8 +96,8 @@ def start(page: Page, lab: Lab, name: str, layers: int, *cells: str) -> Locator:
 
 
 def boxes(widget: Locator) -> Locator:
-    """The modules that are drawn closed, on the SVG of a near view."""
-    return widget.locator(".gw-open-sign")
+    """The modules that are drawn closed, as tiles or as bars, on the SVG of a near view."""
+    return widget.locator(".gw-closed")
 
 
 def open_all(widget: Locator) -> None:
