@@ -44,6 +44,7 @@ from ..wire import (
 )
 from .blank import blank_details
 from .details import details
+from .extra_details import put_sharded
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
@@ -86,6 +87,11 @@ class Live:
             if kind == "leaf"
             and (leaf := leaf_tensor(captured.nodes[node])) is not None
             and (tied := names.tied_to(leaf))
+        }
+        self._sharded = {
+            node: sharded
+            for node, leaf in captured.leaves()
+            if (sharded := names.sharded_as(leaf)) is not None
         }
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
@@ -322,6 +328,9 @@ class Live:
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
+            if node in self._sharded:
+                run = None if self.recording is None else self.recording.run
+                put_sharded(found, self._sharded[node], run, looking.summaries.of)
         if node in self._tied:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):

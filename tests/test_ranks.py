@@ -1,0 +1,103 @@
+"""Several processes: true names, local and reduced gradients, and no process waits for another."""
+
+from __future__ import annotations
+
+from processes import together
+
+
+def test_fsdp2_names_shapes_and_reduced_gradients(tmp_path):
+    together(
+        f"""
+folder = {str(tmp_path)!r}
+
+def sharded(how):
+    model = mlp()
+    mesh = init_device_mesh("cpu", (2,))
+    if how == "layers":
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model[2], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+def work(rank):
+    for how in ("layers", "root"):
+        plain = sharded(how)
+        plain(batch(rank)).square().mean().backward()
+        expected = {{name: p.grad.to_local() for name, p in plain.named_parameters()}}
+        local = mlp()
+        local(batch(rank)).square().mean().backward()
+        local = {{name: p.grad for name, p in local.named_parameters()}}
+        for own in (False, True):
+            net = sharded(how)
+            loss = net(batch(rank)).square().mean()
+            widget = GraphWidget(loss)
+            before = look(widget)
+            widget.backward() if own else loss.backward()
+            for name, parameter in net.named_parameters():
+                assert torch.equal(parameter.grad.to_local(), expected[name]), name
+            found = {{d["name"]: d for d in look(widget) if d["kind"] == "leaf"}}
+            assert found.keys() == {{"net." + name for name in expected}}, found.keys()
+            for name, reduced in expected.items():
+                details = found["net." + name]
+                assert details["shape"] == [*local[name].shape]
+                arrived = torch.tensor(details["grad_output"][0]["values"])
+                assert torch.allclose(arrived, local[name], atol=1e-6), name
+                assert details["grad"]["shape"] == [*reduced.shape]
+                assert torch.equal(torch.tensor(details["grad"]["values"]), reduced)
+                for shape in (local[name].shape, reduced.shape):
+                    assert str(tuple(shape)) in details["about"]
+                    assert str(tuple(shape)) in details["explained"]
+                mean = local[name].clone()
+                dist.all_reduce(mean)
+                part = (mean / 2).chunk(2)[rank]
+                assert torch.allclose(part, reduced, atol=1e-6), name
+            assert not [f for f in widget.diagnose() if f.severity != "info"], widget.diagnose()
+            assert not [
+                f for f in widget.diagnose(optimizer=torch.optim.SGD(net.parameters(), 0.1))
+                if f.severity != "info"
+            ]
+            save(widget, folder + f"/{{how}}-{{own}}-{{rank}}.gw")
+            look(gradwalk.load(folder + f"/{{how}}-{{own}}-{{rank}}.gw"))
+            widget.step_back(3)
+            for name, parameter in net.named_parameters():
+                assert torch.equal(parameter.grad.to_local(), expected[name]), name
+            net.zero_grad()
+            net(batch(rank)).square().mean().backward()
+            for name, parameter in net.named_parameters():
+                assert torch.equal(parameter.grad.to_local(), expected[name]), name
+            net.zero_grad()
+            gone = [d for d in look(widget) if d["kind"] == "leaf"]
+            assert all("FSDP2" in d["explained"] and d["grad"] is None for d in gone)
+
+on_ranks(work)
+"""
+    )
+
+
+def test_one_rank_looks_at_tensors_that_are_shared_out_while_the_others_do_not(tmp_path):
+    together(
+        f"""
+def work(rank):
+    mesh = init_device_mesh("cpu", (2,))
+    for placement in (Shard(0), Replicate()):
+        w = distribute_tensor(torch.randn(4, 3), mesh, [placement]).requires_grad_()
+        y = w * 2
+        loss = y.to_local().square().sum()
+        if rank == 0:
+            widget = GraphWidget(loss)
+            look(widget)
+        loss.backward()
+        if rank == 0:
+            found = look(widget)
+            own = next(d for d in found if d["kind"] == "leaf")
+            assert own["value"]["shape"] == [*w.to_local().shape], own["value"]
+            assert "This rank's part of a tensor (4, 3)" in own["value"]["note"]
+            grad = torch.tensor(own["grad"]["values"])
+            assert torch.equal(grad, w.grad.to_local())
+            widget.diagnose()
+            gradwalk.explain_grad(w, loss)
+            save(widget, {str(tmp_path)!r} + "/a.gw")
+            str(widget)
+
+on_ranks(work)
+"""
+    )
