@@ -101,3 +101,59 @@ def work(rank):
 on_ranks(work)
 """
     )
+
+
+def test_each_rank_saves_its_local_and_its_reduced_gradients(tmp_path):
+    together(
+        f"""
+from pathlib import Path
+from gradwalk.wire.ranks import rank_in
+
+folder = {str(tmp_path)!r}
+
+def said(name, rank):
+    path = Path(folder) / f"{{name}}-{{rank}}.gw"
+    found = rank_in(path.read_bytes(), path.name)
+    assert (found["rank"], found["world_size"]) == (rank, 2)
+    return {{leaf["name"]: leaf for leaf in found["leaves"]}}
+
+def work(rank):
+    mesh = init_device_mesh("cpu", (2,))
+    local = mlp()
+    local(batch(rank)).square().mean().backward()
+    for name in ("DDP", "FSDP2"):
+        for own in (False, True):
+            net = mlp()
+            net = DistributedDataParallel(net) if name == "DDP" else fully_shard(net, mesh=mesh)
+            with watch():
+                loss = net(batch(rank)).square().mean()
+            widget = GraphWidget(loss)
+            widget.backward() if own else loss.backward()
+            reduced = [getattr(p.grad, "_local_tensor", p.grad) for p in net.parameters()]
+            before = [grad.clone() for grad in reduced]
+            save(widget, folder + f"/{{name}}{{own}}-{{rank}}.gw")
+            if own and name == "DDP":
+                widget.reset()
+                assert all(parameter.grad is None for parameter in net.parameters())
+                widget.step(999)
+            after = [getattr(p.grad, "_local_tensor", p.grad) for p in net.parameters()]
+            assert all(map(torch.equal, before, after))
+            leaves = said(f"{{name}}{{own}}", rank)
+            for (key, parameter), grad, mine in zip(
+                net.named_parameters(), reduced, local.parameters(), strict=True
+            ):
+                leaf = leaves["net." + key]
+                assert leaf["parallel"] == name
+                assert leaf["line"]["file"] == "<string>" and leaf["line"]["line"] > 0
+                assert leaf["reduced"]["norm"] == grad.double().norm().item()
+                assert abs(leaf["local"]["norm"] - mine.grad.norm()) < 1e-6
+                assert leaf["local"]["shape"] == [*mine.shape]
+                if mine.ndim == 1:
+                    mean = torch.tensor(leaf["local"]["few"])
+                    dist.all_reduce(mean)
+                    part = mean / 2 if name == "DDP" else (mean / 2).chunk(2)[rank]
+                    assert torch.allclose(part, torch.tensor(leaf["reduced"]["few"]), atol=1e-6)
+
+on_ranks(work)
+"""
+    )

@@ -20,6 +20,7 @@ from ..subject.subject import Subject
 from ..wire import DetailsModel, StageModel
 from ..wire.columns import encode
 from ..wire.graph_json import beyond_drawn, graph_to_data
+from ..wire.ranks import with_rank
 from ..wire.saved_graph import FORMAT, VERSION, SavedGraph
 from .disk import read_path, write_file
 from .without_source import without_source
@@ -44,6 +45,9 @@ def save(
     shows, tensors with at most 64 of their numbers. It is read without
     the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
     save gradients, call ``widget.backward()`` first.
+
+    Where ``torch.distributed`` is initialised, each rank writes its own file, as in
+    ``save(widget, f"run-{rank}.gw")``, with its local and reduced gradients; it waits for no other.
 
     Args:
         *outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, any
@@ -88,7 +92,7 @@ def save(
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, encode(saved_graph(given[0]._shown(), source)), "save")
+        return write_file(path, _contents(given[0]._shown(), source), "save")
     called = (
         names_among(notebook.caller_variables(sys._getframe(1)))
         if names is None
@@ -97,9 +101,19 @@ def save(
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
         shown = Shown(subject, subject.direction, len(subject.drawn) <= MOST_SHOWN)
-        return write_file(path, encode(saved_graph(shown, source)), "save")
+        return write_file(path, _contents(shown, source), "save")
     finally:
         subject.close()
+
+
+def _contents(shown: Shown, source: bool) -> bytes:
+    """The graph, and where several processes train together what this one says beside it."""
+    graph, rank = encode(saved_graph(shown, source)), shown.subject.rank()
+    if rank is None:
+        return graph
+    if not source:
+        rank["leaves"] = [{**leaf, "line": None} for leaf in rank["leaves"]]
+    return with_rank(graph, rank)
 
 
 def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:

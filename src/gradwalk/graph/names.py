@@ -45,6 +45,7 @@ class Names:
         tied: ``id`` of a parameter that stands in several places of one module -> its names there.
         sharded: ``id`` of a tensor that FSDP2 gathered -> itself while it lives, and the parameter
             that it gathered.
+        replicated: ``id`` of each parameter within a DistributedDataParallel.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Names:
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
     tied: dict[int, list[str]] = field(default_factory=dict)
     sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
+    replicated: set[int] = field(default_factory=set)
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
         """The variable that a module was found by, and its dotted path; None for neither."""
@@ -210,6 +212,8 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         if id(below) not in found.places:
             found.places[id(below)] = weakref.ref(below), prefix, path
     for below in module.modules():
+        if isinstance(below, torch.nn.parallel.DistributedDataParallel):
+            found.replicated.update(map(id, below.parameters()))
         for owner, name, tensor, sharded in gathered_parameters(below):
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)
