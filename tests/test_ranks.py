@@ -157,3 +157,84 @@ def work(rank):
 on_ranks(work)
 """
     )
+
+
+PLANTED = """
+import collections
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 6)
+
+    def forward(self, x, is_second=True):
+        h = self.first(x).tanh()
+        return (self.second(h) if is_second else h).square().mean()
+
+def told(name, shown=None):
+    widget = gradwalk.load(f"{folder}/{name}-*.gw", rank=shown)
+    look(widget)
+    return {f.kind: f for f in widget.diagnose() if not f.message.startswith("Rank ")}
+
+def saved(name, rank, model, loss):
+    widget = GraphWidget(loss, names={"net": model})
+    loss.backward()
+    save(widget, f"{folder}/{name}-{rank}.gw")
+"""
+
+
+def test_what_is_planted_in_real_processes_is_found(tmp_path):
+    together(
+        f"folder = {str(tmp_path)!r}\n"
+        + PLANTED
+        + """
+def work(rank):
+    def ddp(**more):
+        return DistributedDataParallel(Net(), **more)
+
+    net = ddp()
+    saved("good", rank, net, net(batch(rank)))
+    net = ddp(find_unused_parameters=True)
+    with watch():
+        loss = net(batch(rank), is_second=rank == 0)
+    saved("unused", rank, net, loss)
+    net = ddp()
+    with net.no_sync():
+        saved("no_sync", rank, net, net(batch(rank)))
+    saved("no_sync_then", rank, net, net(batch(rank)))  # which has added both up
+    net = Net()
+    saved("bare", rank, net, net(batch(rank)))
+    net = ddp()
+    saved("nan", rank, net, net(batch(rank) * (float("nan") if rank == 1 else 1)))
+    net = ddp()
+    with torch.no_grad():
+        net.module.second.weight += rank
+    saved("drifted", rank, net, net(batch(rank)))
+    net = fully_shard(Net(), mesh=init_device_mesh("cpu", (2,)))
+    saved("fsdp", rank, net, net(batch(rank)))
+
+on_ranks(work)
+for name, kinds in {
+    "good": set(),
+    "unused": {"unused on a rank"},
+    "no_sync": {"not reduced"},
+    "no_sync_then": set(),
+    "bare": {"not reduced"},
+    "nan": {"nan on a rank"},
+    "drifted": {"drifted"},
+    "fsdp": set(),
+}.items():
+    for shown in (0, 1):
+        found = told(name, shown)
+        assert found.keys() == kinds, (name, shown, found)
+message = told("unused")["unused on a rank"].message
+assert "net.module.second.weight at <string>:" in message, message
+assert "got no gradient on rank 1, and did on rank 0" in message
+assert "find_unused_parameters=True" in message
+assert "no_sync()" in told("no_sync")["not reduced"].message
+assert told("no_sync")["not reduced"].severity == "warning"
+assert told("bare")["not reduced"].severity == "error"
+assert "on rank 1, and none" in told("nan")["nan on a rank"].message
+"""
+    )
