@@ -292,6 +292,25 @@ def test_files_that_do_not_fit_are_refused(as_rank, tmp_path, monkeypatch):
         assert "is damaged" in refused(pattern)
 
 
+def test_of_many_ranks_the_first_alone_keeps_the_details_of_all_nodes(
+    as_rank, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(gradwalk.files.save, "MOST_DETAILED", 30)
+    monkeypatch.setattr(gradwalk.files.save, "FEWEST_DETAILED", 2)
+    for world, kept in ((3, 10), (20, 2)):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        pattern = run(as_rank, folder, world)
+        for rank in range(world):
+            widget = load(pattern, rank=rank)
+            known = 0
+            for node in range(len(widget.graph["nodes"])):
+                widget.selected = node
+                known += not widget.details["about"].startswith("Not saved")
+            assert known == (len(widget.graph["nodes"]) if rank == 0 else kept)
+            assert len(row(widget, "model.first.bias")) == world
+
+
 def test_a_missing_rank_and_other_versions_are_told(as_rank, tmp_path):
     pattern = run(as_rank, tmp_path, 4)
     for rank in (1, 3):
