@@ -108,6 +108,7 @@ export function fakeDetails(
         ? "A leaf is where gradients end: it adds them to .grad and passes nothing on."
         : why,
     },
+    ranks: [],
     failed: [],
     ...fakeStepDetails(graph, id, progress),
     ...fakeWatched(graph, id),

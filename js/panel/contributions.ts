@@ -77,9 +77,9 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
   );
 }
 
-/** A tensor in a cell: its values when they are few, else its norm. */
-function amount(summary: TensorSummary | null): HTMLElement {
-  if (summary === null) return element("td", "gw-dim", "not kept");
+/** A tensor in a cell: its values when they are few, else its norm; `none` where there is none. */
+export function amount(summary: TensorSummary | null, none = "not kept"): HTMLElement {
+  if (summary === null) return element("td", "gw-dim", none);
   const { values, norm, shape, note } = summary;
   const few = isFew(summary);
   const text = few

@@ -50,6 +50,28 @@ describe("Panel", () => {
     expect(text()).toContain("Click a node");
   });
 
+  it("lists what a leaf got on each rank, and where it got nothing", () => {
+    const { panel } = mounted();
+    const local = summary({ values: null, norm: 2.5, numel: 30, shape: [30] });
+    const reduced = summary({ norm: 1.118 });
+    const details: DetailsModel = {
+      ...fakeDetails(graph, 3, NOT_RUN),
+      ranks: [
+        { rank: 0, local, reduced },
+        { rank: 2, local: null, reduced: null },
+      ],
+    };
+    panel.update(graph, 3, details);
+    const rows = [...panel.element.querySelectorAll('[data-section="ranks"] tbody tr')];
+    const cells = rows.map((row) => [...row.children].map((cell) => cell.textContent));
+    expect(cells).toEqual([
+      ["0", expect.stringContaining("2.5"), "[1, 0.5]"],
+      ["2", "none", "none"],
+    ]);
+    panel.update(graph, 3, { ...details, ranks: [] });
+    expect(panel.element.querySelector('[data-section="ranks"]')).toBeNull();
+  });
+
   it("never shows one node's details for another", () => {
     vi.useFakeTimers();
     const { panel, text } = mounted();

@@ -13,6 +13,7 @@ import { formulaSection } from "./formula";
 import { flowSections, tensorSection, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
+import { ranksSection } from "./ranks";
 import { savedSection } from "./saved";
 import { failedSection, type Opened, section, sentence } from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
@@ -141,6 +142,7 @@ export class Panel {
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
       this.whatIf?.element ?? null,
+      ranksSection(details, opened),
       of("formula", "Derivative") ?? formulaSection(details, opened, go),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),

@@ -445,6 +445,15 @@ export interface FailedModel {
   sentence: string;
 }
 
+/** The gradient of a leaf on one rank; both null where its graph lacks the leaf. */
+export interface RankGradModel {
+  rank: Count;
+  /** What arrived at the leaf there: the gradient of that rank alone. */
+  local: TensorSummary | null;
+  /** Its `.grad`; under FSDP2 that rank's part of it. */
+  reduced: TensorSummary | null;
+}
+
 /**
  * Everything the panel shows of the selected node. Every list is of the first 100; the counts are
  * of all. `input_count` is that of `inputs`, `no_grad_inputs` and `constants` together.
@@ -508,6 +517,8 @@ export interface DetailsModel {
   cuts: CutModel[];
   /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
   explained: string | null;
+  /** Of a leaf in the files of several ranks: its gradient on each. */
+  ranks: RankGradModel[];
   failed: FailedModel[];
 }
 
@@ -519,7 +530,7 @@ export interface StageModel {
 }
 
 /** What is wrong, or only worth knowing; docs/findings.md explains each. */
-export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes";
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no grad" | "cut" | "memory" | "no backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax twice" | "sigmoid twice" | "averaged twice" | "dominated" | "passes" | "unused on a rank" | "not reduced" | "drifted" | "nan on a rank" | "large on a rank" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> str | None:
     """Write the files that were asked for; the text to print, if any."""
-    widget = load(given.file)
+    widget = load(given.files if given.files[1:] else given.files[0], rank=given.rank)
     try:
         if given.html is not None:
             widget.to_html(given.html, title=given.title, source=not given.no_source)
@@ -57,7 +57,15 @@ def _parser() -> argparse.ArgumentParser:
         description="Show an autograd graph that gradwalk.save() wrote to a file.",
         epilog="Without --html and --svg, the graph is printed as text.",
     )
-    parser.add_argument("file", help="the saved graph, such as run.gw")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="file",
+        help="the saved graph, such as run.gw; or those of all ranks of a run, such as 'run-*.gw'",
+    )
+    parser.add_argument(
+        "--rank", type=int, metavar="N", help="of several ranks, the one whose graph to show"
+    )
     parser.add_argument(
         "--html", metavar="OUT", help="write one page to explore the graph in, offline"
     )

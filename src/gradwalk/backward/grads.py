@@ -134,6 +134,14 @@ class Timeline:
             return error
         return None
 
+    def why_taken(self) -> str | None:
+        """That the pass left no ``.grad``, where it had added to it: somebody has moved it on."""
+        if self.moments[-1].grad is None and any(
+            moment.grad is not None for moment in self.moments
+        ):
+            return f"{self.name}.grad was taken away when the backward pass ended, as FSDP2 does"
+        return None
+
     def why_stuck(self) -> str | None:
         """Why torch would not let anyone set the ``.grad`` that is there now; None when it does."""
         tensor = self.tensor()
@@ -257,7 +265,7 @@ class Grads:
             if not timeline.is_untouched(closely=False):
                 timeline.note(steps)
             if self.fixed is None:
-                self.fixed = timeline.why_stuck()
+                self.fixed = timeline.why_taken() or timeline.why_stuck()
 
     def put_back(self) -> str | None:
         """Make every ``.grad`` what it was before the pass, which failed.

@@ -20,6 +20,7 @@ from ..subject.subject import Subject
 from ..wire import DetailsModel, StageModel
 from ..wire.columns import encode
 from ..wire.graph_json import beyond_drawn, graph_to_data
+from ..wire.ranks import RankModel, with_rank
 from ..wire.saved_graph import FORMAT, VERSION, SavedGraph
 from .disk import read_path, write_file
 from .without_source import without_source
@@ -29,6 +30,9 @@ MOST_AT_EVERY_CURSOR = 500
 
 MOST_DETAILED = 2_000
 """Nodes whose details are saved: of a larger graph the first ones from the outputs."""
+
+FEWEST_DETAILED = 50
+"""The same on any rank but the first, where there are many."""
 
 
 def save(
@@ -44,6 +48,10 @@ def save(
     shows, tensors with at most 64 of their numbers. It is read without
     the model, without its devices and without pickle. Saving runs nothing and moves nothing: to
     save gradients, call ``widget.backward()`` first.
+
+    Where ``torch.distributed`` is initialised, each rank writes its own file, as in
+    ``save(widget, f"run-{rank}.gw")``, with its local and reduced gradients; it waits for no
+    other. Of many ranks the first alone keeps the details of all nodes, so that files stay small.
 
     Args:
         *outputs: A `GraphWidget`, or what `GraphWidget` takes: tensors that require grad, any
@@ -88,7 +96,7 @@ def save(
             raise ValueError(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
-        return write_file(path, encode(saved_graph(given[0]._shown(), source)), "save")
+        return write_file(path, _contents(given[0]._shown(), source), "save")
     called = (
         names_among(notebook.caller_variables(sys._getframe(1)))
         if names is None
@@ -97,17 +105,36 @@ def save(
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
         shown = Shown(subject, subject.direction, len(subject.drawn) <= MOST_SHOWN)
-        return write_file(path, encode(saved_graph(shown, source)), "save")
+        return write_file(path, _contents(shown, source), "save")
     finally:
         subject.close()
 
 
-def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:
+def _contents(shown: Shown, source: bool) -> bytes:
+    """The graph, and where several processes train together what this one says beside it."""
+    rank = shown.subject.rank()
+    graph = encode(saved_graph(shown, source, _most_detailed(rank)))
+    if rank is None:
+        return graph
+    if not source:
+        rank["leaves"] = [{**leaf, "line": None} for leaf in rank["leaves"]]
+    return with_rank(graph, rank)
+
+
+def _most_detailed(rank: RankModel | None) -> int:
+    """How many nodes' details go into a file: the others of many ranks share what the first has."""
+    if rank is None or rank["rank"] == 0:
+        return MOST_DETAILED
+    return max(FEWEST_DETAILED, MOST_DETAILED // rank["world_size"])
+
+
+def saved_graph(shown: Shown, source: bool = True, most: int = MOST_DETAILED) -> SavedGraph:
     """Everything that goes into the file.
 
     Args:
         shown: What to save.
         source: Whether lines of the program go along.
+        most: Nodes whose details go along.
 
     Returns:
         Plain values.
@@ -115,7 +142,7 @@ def saved_graph(shown: Shown, source: bool = True) -> SavedGraph:
     subject = shown.subject
     total = len(subject.drawn)
     every = total <= MOST_AT_EVERY_CURSOR
-    details = _details(subject, min(total, MOST_DETAILED), every)
+    details = _details(subject, min(total, most), every)
     findings = shown.findings
     if findings is None:
         findings = finding_models(subject.findings(Names()))

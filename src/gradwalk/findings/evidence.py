@@ -90,9 +90,10 @@ class Evidence:
 
     @functools.cached_property
     def held(self) -> dict[int, torch.Tensor]:
-        """``id`` of each parameter that an optimizer holds -> the parameter."""
+        """``id`` of each parameter that an optimizer holds, as a leaf -> the parameter."""
+        leaf_of = self.called.leaves_of_parameters()
         return {
-            id(parameter): parameter
+            leaf_of.get(id(parameter), id(parameter)): parameter
             for optimizer in self.optimizers
             for group in optimizer.param_groups
             for parameter in group["params"]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .nodes import Edge, gradient_edge
+from .sharded import Sharded, gathered_parameters
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
@@ -42,6 +43,9 @@ class Names:
             its dotted path there. The first place given to a module stays.
         parameters: Variable of a module -> ``id`` of each of its parameters -> its dotted path.
         tied: ``id`` of a parameter that stands in several places of one module -> its names there.
+        sharded: ``id`` of a tensor that FSDP2 gathered -> itself while it lives, and the parameter
+            that it gathered.
+        replicated: ``id`` of each parameter within a DistributedDataParallel.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -53,6 +57,8 @@ class Names:
     places: dict[int, tuple[weakref.ref[torch.nn.Module], str, str]] = field(default_factory=dict)
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
     tied: dict[int, list[str]] = field(default_factory=dict)
+    sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
+    replicated: set[int] = field(default_factory=set)
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
         """The variable that a module was found by, and its dotted path; None for neither."""
@@ -74,6 +80,20 @@ class Names:
         places = self.tied.get(id(tensor), ())
         is_it = reference is not None and reference() is tensor
         return list(dict.fromkeys([name, *places])) if is_it and places else []
+
+    def sharded_as(self, tensor: torch.Tensor) -> Sharded | None:
+        """The parameter in parts that FSDP2 gathered in a tensor; None for any other tensor."""
+        reference, found = self.sharded.get(id(tensor), (None, None))
+        return found if reference is not None and reference() is tensor else None
+
+    def leaves_of_parameters(self) -> dict[int, int]:
+        """``id`` of a parameter that FSDP2 keeps in parts -> that of the leaf of the graph."""
+        found: dict[int, int] = {}
+        for key, (_, sharded) in self.sharded.items():
+            parameter = sharded.parameter()
+            if parameter is not None:
+                found[id(parameter)] = key
+        return found
 
     def add(self, name: str, tensor: torch.Tensor) -> None:
         """Note a tensor's name. The first name given to a tensor stays."""
@@ -191,10 +211,18 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         found.classes.setdefault(path, type(below).__name__)
         if id(below) not in found.places:
             found.places[id(below)] = weakref.ref(below), prefix, path
+    for below in module.modules():
+        if isinstance(below, torch.nn.parallel.DistributedDataParallel):
+            found.replicated.update(map(id, below.parameters()))
+        for owner, name, tensor, sharded in gathered_parameters(below):
+            _, _, path = found.places.get(id(owner), (None, "", ""))
+            found.add(f"{path}.{name}" if path else name, tensor)
+            found.sharded.setdefault(id(tensor), (weakref.ref(tensor), sharded))
+    leaf_of = found.leaves_of_parameters()
     found.parameters.setdefault(
         prefix,
         {
-            id(parameter): f"{prefix}.{name}" if prefix else name
+            leaf_of.get(id(parameter), id(parameter)): f"{prefix}.{name}" if prefix else name
             for name, parameter in module.named_parameters()
         },
     )

@@ -9,6 +9,7 @@ What looking copies is bounded by `PART` numbers at a time, whatever the tensor'
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +28,24 @@ _FREED = (
     "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
     "there, as after untyped_storage().resize_(), which FSDP uses), so its values cannot be read."
 )
+
+_SHARED_OUT = (
+    "It is shared out over several ranks: reading it as a whole would make this one wait for the "
+    "others."
+)
+
+
+def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What this process holds of a DTensor; None for every other tensor.
+
+    Any operation on the whole may ask the other processes, which wait for as long as they do not
+    ask the same.
+    """
+    shared_out = sys.modules.get("torch.distributed.tensor")
+    if shared_out is None or not isinstance(tensor, shared_out.DTensor):
+        return None
+    part: torch.Tensor = tensor._local_tensor
+    return part
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
@@ -73,6 +92,8 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
     """
     if type(tensor) in _PLAIN and _is_whole(tensor):
         return None
+    if own_part(tensor) is not None:
+        return _SHARED_OUT
     with torch._C.DisableTorchFunctionSubclass():
         waiting = [tensor]
         for each in waiting:  # grows while we walk

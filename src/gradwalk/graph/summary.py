@@ -20,6 +20,7 @@ from .reading import (
     distinct,
     first_line,
     overlaps_too_much,
+    own_part,
     parts,
     same_numbers,
     why_unreadable,
@@ -57,6 +58,9 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
         A statistic that does not exist (of an empty tensor, the minimum of complex numbers) is
         None; when something cannot be read, ``note`` says why in a sentence.
     """
+    part = own_part(tensor)
+    if part is not None:
+        return _of_part(tensor, part)
     # A subclass may refuse any method, or run a user's code: the base class's are used.
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         summary = without_values(tensor)
@@ -68,6 +72,15 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
                 _fill(summary, torch.Tensor.detach(tensor))
         except Exception as error:  # any backend may refuse any operation; the panel must open
             summary["note"] = f"Not all of it can be read here; torch says: {first_line(error)}"
+    return summary
+
+
+def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
+    """The part of a DTensor that this process holds."""
+    summary = summarise(part)
+    placed = ", ".join(map(str, tensor.placements))
+    note = f"This rank's part of a tensor {tuple(tensor.shape)}, placed as {placed}."
+    summary["note"] = " ".join(filter(None, (note, summary["note"])))
     return summary
 
 

@@ -12,6 +12,7 @@ from ..backward.run import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
 from ..graph.nodes import custom_function, donates_buffers
+from ..graph.sharded import Sharded
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
@@ -61,6 +62,33 @@ def about_tied(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_TIED
     more = f" = {rest} more" if rest > 0 else ""
     return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
+
+
+def about_sharded(sharded: Sharded) -> str:
+    """What FSDP2 does with a parameter."""
+    return (
+        f"FSDP2 gathered it, {sharded.full} in full, for the pass; of it this rank holds "
+        f"{sharded.part}."
+    )
+
+
+def reduced_part(sharded: Sharded) -> str:
+    """What the ``.grad`` of a parameter in parts is."""
+    return (
+        f"This rank's part, {sharded.part} of {sharded.full}, of the gradient that "
+        "FSDP2 reduced over the ranks. What arrived at the leaf is this rank's own, before that."
+    )
+
+
+def not_reduced(sharded: Sharded, run: Run | None) -> str:
+    """Why a parameter in parts has no ``.grad``."""
+    if run is None:
+        return _NOTHING_SEEN
+    return (
+        f"FSDP2 takes the gradient of the gathered tensor away, and adds this rank's part of the "
+        f"reduced one, {sharded.part}, to the .grad of the parameter. There is none: it "
+        "has been cleared since, or reducing was switched off by set_requires_gradient_sync(False)."
+    )
 
 
 def _about_digit(op: str, forward: str) -> str:

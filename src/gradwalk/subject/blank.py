@@ -63,5 +63,6 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         "constants": [],
         "cuts": [],
         "explained": None,
+        "ranks": [],
         "failed": [],
     }

@@ -157,6 +157,7 @@ def details(
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
             None,
         ),
+        "ranks": [],
         "failed": list(parts.failed),
     }
 

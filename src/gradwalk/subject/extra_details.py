@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..backward.run import Run
 from ..forward.annotate import Annotated, Extra
 from ..forward.annotations import Annotation
 from ..forward.cuts import Cut
 from ..forward.source_line import SourceLine, shown_file
 from ..forward.values import ITSELF
+from ..graph.sharded import Sharded
 from ..graph.summary import Summarise, summarise
 from ..graph.words import label
+from ..reasons import why
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
 from ..wire import (
     ConstantModel,
@@ -93,6 +96,27 @@ def extra_details(
         "inferred": extra.inferred,
         "cuts": _cuts(graph, extra),
     }
+
+
+def put_sharded(
+    found: DetailsModel, sharded: Sharded, run: Run | None, summarised: Summarise
+) -> None:
+    """Put in what becomes of the gradient of a parameter that FSDP2 keeps in parts.
+
+    Args:
+        found: The details of the leaf that it was gathered in.
+        sharded: The parameter.
+        run: The pass that is shown.
+        summarised: Summarises tensors.
+    """
+    found["about"] = f"{why.about_sharded(sharded)} {found['about']}"
+    grad = sharded.grad
+    if grad is not None:
+        sentence = why.reduced_part(sharded)
+        found["grad"] = {**summarised(grad), "note": sentence}
+        found["grad_note"]["grad"], found["explained"] = None, sentence
+    elif found["grad"] is None:
+        found["grad_note"]["grad"] = found["explained"] = why.not_reduced(sharded, run)
 
 
 def _about(graph: nx.MultiDiGraph, node: int, extra: Extra) -> str:

@@ -42,11 +42,14 @@ from ..wire import (
     TransportModel,
     Values,
 )
+from ..wire.ranks import RankModel
 from .blank import blank_details
 from .details import details
+from .extra_details import put_sharded
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
+from .rank import Parallel, is_one_of_several, rank_model
 from .stored import Since, Stored
 
 if TYPE_CHECKING:
@@ -81,11 +84,16 @@ class Live:
         self._classes = classes_of_modules(captured, names, self._inferred)
         self._boxes = boxes_outside(captured, self._inferred)
         self._tied = {
-            node: tied
-            for node, kind in captured.graph.nodes(data="kind")
-            if kind == "leaf"
-            and (leaf := leaf_tensor(captured.nodes[node])) is not None
-            and (tied := names.tied_to(leaf))
+            node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
+        }
+        self._sharded = {
+            node: sharded
+            for node, leaf in captured.leaves()
+            if (sharded := names.sharded_as(leaf)) is not None
+        }
+        self._parallel: dict[int, Parallel] = {
+            **{n: "DDP" for n, leaf in captured.leaves() if id(leaf) in names.replicated},
+            **dict.fromkeys(self._sharded, "FSDP2"),
         }
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
@@ -322,6 +330,9 @@ class Live:
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
+            if node in self._sharded:
+                run = None if self.recording is None else self.recording.run
+                put_sharded(found, self._sharded[node], run, looking.summaries.of)
         if node in self._tied:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
@@ -359,6 +370,14 @@ class Live:
                 why.no_grad(self.graph, node, tensor, run, state) if missing else None
             )
             return
+
+    def rank(self) -> RankModel | None:
+        """What this process says of its leaves, when the pass that is shown is over."""
+        if not is_one_of_several():
+            return None
+        looking, end = self.looking(), len(self.steps)
+        found, is_recorded = self._parallel, self.recording is not None
+        return rank_model(self.captured, lambda node: looking(node, end), found, is_recorded)
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""

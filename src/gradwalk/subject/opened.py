@@ -38,10 +38,14 @@ _SEEN = {"source", "namespace", "call", "inplace"}
 
 
 class Opened(Still):
-    """What a file holds; see `gradwalk.subject.subject.Subject`."""
+    """What a file holds; see `gradwalk.subject.subject.Subject`.
+
+    Attributes:
+        saved: It.
+    """
 
     def __init__(self, saved: SavedGraph) -> None:
-        self._file = saved
+        self.saved = saved
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
         self.graph = _autograd_part(self.drawn)
         self.cursor = saved["cursor"]
@@ -49,17 +53,17 @@ class Opened(Still):
     @property
     def is_watched(self) -> bool:
         """Whether the program was watched that made it."""
-        return self._file["watched"]
+        return self.saved["watched"]
 
     @property
     def direction(self) -> str:
         """As it was shown."""
-        return self._file["direction"]
+        return self.saved["direction"]
 
     @property
     def model(self) -> GraphModel:
         """What is drawn."""
-        return self._file["graph"]
+        return self.saved["graph"]
 
     @property
     def recorded(self) -> object | None:
@@ -69,12 +73,12 @@ class Opened(Still):
     @property
     def steps(self) -> list[StepModel]:
         """Those that were saved."""
-        return self._file["steps"]
+        return self.saved["steps"]
 
     @property
     def run(self) -> RunModel | None:
         """What flowed in them."""
-        return self._file["run"]
+        return self.saved["run"]
 
     def backward(self, **_: Any) -> None:
         """There is nothing to run.
@@ -86,19 +90,19 @@ class Opened(Still):
 
     def state(self) -> StateModel:
         """What had been seen of backward."""
-        return self._file["state"]
+        return self.saved["state"]
 
     def transport(self) -> TransportModel:
         """That travelling moves nothing, and what there was to say about the pass."""
-        return self._file["transport"]
+        return self.saved["transport"]
 
     def reopened(self) -> TransportModel:
         """The same."""
-        return self._file["transport"]
+        return self.saved["transport"]
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes held for backward."""
-        return self._file["memory"]
+        return self.saved["memory"]
 
     def findings(
         self,
@@ -109,11 +113,11 @@ class Opened(Still):
         optimizers: Sequence[torch.optim.Optimizer] = (),  # noqa: ARG002
     ) -> list[Finding]:
         """What was found where it was made."""
-        return findings_from(self._file["findings"])
+        return findings_from(self.saved["findings"])
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel showed of a node; of a large graph, that of later nodes is not there."""
-        found = self._file["details"][node]
+        found = self.saved["details"][node]
         if found is None:
             return undetailed(self.drawn, node)
         return details_at(found, self.cursor if cursor is None else cursor)
@@ -124,7 +128,7 @@ class Opened(Still):
 
     def changes(self, node: int) -> list[int]:
         """Where a stage of them begins."""
-        return [stage["from_step"] for stage in self._file["details"][node] or ()] or [0]
+        return [stage["from_step"] for stage in self.saved["details"][node] or ()] or [0]
 
     def travel(self, cursor: int) -> None:
         """Move the cursor, and no ``.grad``."""

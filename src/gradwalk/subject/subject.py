@@ -23,6 +23,7 @@ from ..wire import (
     StepModel,
     TransportModel,
 )
+from ..wire.ranks import RankModel
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -193,6 +194,13 @@ class Subject(Protocol):
         """The graph, as `gradwalk.capture` gives it; a copy."""
         ...
 
+    def rank(self) -> RankModel | None:
+        """What this process says beside its graph, for the other ranks' to be laid beside it.
+
+        None where it has joined no others, or runs nothing.
+        """
+        ...
+
     def close(self) -> None:
         """Remove every hook, and let go of what was recorded."""
 
@@ -224,6 +232,10 @@ class Still:
     def paused(self) -> AbstractContextManager[None]:
         """There is nothing to pause."""
         return nullcontext()
+
+    def rank(self) -> RankModel | None:
+        """It runs on no rank."""
+        return None
 
     def close(self) -> None:
         """Nothing is held."""

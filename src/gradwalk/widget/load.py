@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import glob
+import operator
+import os
+import warnings
+from pathlib import Path
 from typing import Any
 
 from ..files.disk import read_file
+from ..findings.over_ranks import incomplete
 from ..graph.capture import MOST_NODES, read_most
 from ..subject.opened import Opened
+from ..subject.ranked import read_ranks
 from ..wire.saved_graph import MOST_BYTES, unpack
 from .graph_widget import GraphWidget
 
 
-def load(path: Any, *, max_nodes: int | None = MOST_NODES) -> GraphWidget:
-    """Open a file that `gradwalk.save` wrote.
+def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NODES) -> GraphWidget:
+    """Open a file that `gradwalk.save` wrote, or those of all ranks of a run as one.
 
     Args:
-        path: The file's name.
+        path: The file's name. Or the files that the ranks of one run have saved: a pattern, such as
+            "run-*.gw", or a list of names.
+        rank: Of several ranks the one whose graph is shown; None for the first.
         max_nodes: A file that holds more than a graph of so many nodes is refused, rather than take
             all memory. None opens a file of any size.
 
     Returns:
         A widget that shows what was saved. Its cursor moves over what was recorded and never
-        touches a ``.grad``; what needs the live graph raises an error that says so.
+        touches a ``.grad``; what needs the live graph raises an error that says so. Of several
+        ranks, ``details["ranks"]`` has the local and the reduced gradient of a leaf on each, and
+        `GraphWidget.diagnose` compares them.
 
     Raises:
-        TypeError: ``path`` is no path, or ``max_nodes`` is no whole number.
-        OSError: The file cannot be read.
-        ValueError: It is damaged, cut off, too large, of another version, or not a file of ours.
+        TypeError: ``path`` is no path, or ``rank`` or ``max_nodes`` is no whole number.
+        OSError: A file cannot be read, or there is none.
+        ValueError: It is damaged, cut off, too large, of another version, or not a file of ours; or
+            of several ranks the files are not of one run, or not of that rank.
 
     Example::
 
@@ -39,10 +51,57 @@ def load(path: Any, *, max_nodes: int | None = MOST_NODES) -> GraphWidget:
         GraphWidget(2 nodes, 1 edge, 1 leaf)
     """
     max_nodes = read_most(max_nodes)
-    data, name = read_file(path, "load", None if max_nodes is None else MOST_BYTES)
-    saved = unpack(data, name, max_nodes)
-    widget = GraphWidget._of(
-        Opened(saved), direction=saved["direction"], constants=saved["constants"]
-    )
+    most = None if max_nodes is None else MOST_BYTES
+    several = _several(path)
+    if several is not None:
+        files = [read_file(each, "load", most) for each in several]
+        ranked = read_ranks(files, _read_rank(rank), max_nodes)
+        for sentence in incomplete(ranked.ranks):
+            warnings.warn(sentence, stacklevel=2)
+        return _showing(ranked)
+    if rank is not None:
+        raise ValueError(
+            f"load() was given rank={rank!r} along with one file. Give the files of all ranks, as "
+            "in load('run-*.gw', rank=1), or leave it out."
+        )
+    data, name = read_file(path, "load", most)
+    return _showing(Opened(unpack(data, name, max_nodes)))
+
+
+def _several(path: Any) -> list[Any] | None:
+    """The files that are meant by a pattern or a list; None where one file is meant."""
+    if isinstance(path, (list, tuple)):
+        if not path:
+            raise ValueError(
+                "load() was given an empty list. Give the files that the ranks of a run saved."
+            )
+        return [*path]
+    if not isinstance(path, (str, os.PathLike)) or not glob.has_magic(str(path)):
+        return None
+    pattern = os.path.expanduser(str(path))  # noqa: PTH111  a pattern is no path
+    if Path(pattern).exists():  # its name has such a character in it
+        return None
+    found = sorted(glob.glob(pattern))  # noqa: PTH207  the pattern may be absolute
+    if not found:
+        raise FileNotFoundError(
+            f"load() was given the pattern {str(path)!r}, and no file fits it. Give the names of "
+            "files that gradwalk.save() wrote, such as 'run-*.gw'."
+        )
+    return [*found]
+
+
+def _read_rank(rank: Any) -> int | None:
+    try:
+        return None if rank is None else operator.index(rank)
+    except TypeError:
+        raise TypeError(
+            f"load() was given rank={rank!r}, of type {type(rank).__name__}. Give the number of a "
+            "rank, or None for the first."
+        ) from None
+
+
+def _showing(opened: Opened) -> GraphWidget:
+    saved = opened.saved
+    widget = GraphWidget._of(opened, direction=saved["direction"], constants=saved["constants"])
     widget.selected = saved["selected"]
     return widget

@@ -14,6 +14,8 @@ _DEEPEST = 80  # torch's tensors have at most 64 dimensions
 _LONGEST_NUMBER = 100  # characters of a number that is written as text
 _LARGEST = 2**64  # no whole number of torch's is larger; a browser takes it as a float
 
+_PLAIN = (bool, int, float, str)
+
 _Sizes = Mapping[str, int]
 _Check = Callable[[Any, _Sizes], None]
 
@@ -89,9 +91,15 @@ def _literal_checker(values: tuple[Any, ...]) -> _Check:
 def _union_checker(choices: tuple[Any, ...]) -> _Check:
     *first, last = (_checker(each) for each in choices if each is not types.NoneType)
     is_optional = types.NoneType in choices
+    # Most values are numbers and texts, whose type says which choice they are.
+    plain = {each: _checker(each) for each in choices if each in _PLAIN}
 
     def check_union(value: Any, sizes: _Sizes) -> None:
         if value is None and is_optional:
+            return
+        known = plain.get(type(value))
+        if known is not None:
+            known(value, sizes)
             return
         for each in first:
             try:

@@ -184,6 +184,16 @@ class FailedModel(TypedDict):
     sentence: str
 
 
+class RankGradModel(TypedDict):
+    """The gradient of a leaf on one rank; both None where its graph lacks the leaf."""
+
+    rank: Count
+    local: TensorSummary | None
+    """What arrived at the leaf there: the gradient of that rank alone."""
+    reduced: TensorSummary | None
+    """Its ``.grad``; under FSDP2 that rank's part of it."""
+
+
 class DetailsModel(TypedDict):
     """Everything the panel shows of the selected node.
 
@@ -247,6 +257,8 @@ class DetailsModel(TypedDict):
     """Of a cut."""
     explained: str | None
     """Why the ``.grad`` of a leaf is as it is, as ``explain_grad`` says it."""
+    ranks: list[RankGradModel]
+    """Of a leaf in the files of several ranks: its gradient on each."""
     failed: list[FailedModel]
 
 

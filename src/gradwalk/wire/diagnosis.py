@@ -32,6 +32,12 @@ FindingKind = Literal[
     "averaged twice",
     "dominated",
     "passes",
+    "unused on a rank",
+    "not reduced",
+    "drifted",
+    "nan on a rank",
+    "large on a rank",
+    "ranks",
 ]
 """What is wrong, or only worth knowing; docs/findings.md explains each."""
 

@@ -1,0 +1,122 @@
+"""What this process is among others that train together, and what it says of its leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from ..forward.annotate import Annotated
+from ..forward.source_line import SourceLine
+from ..graph.adjacency import predecessors
+from ..wire import DetailsModel
+from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
+from .extra_details import line_model
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Parallel = Literal["DDP", "FSDP2"]
+
+
+def is_one_of_several() -> bool:
+    """Whether this process has joined others by ``torch.distributed``."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def rank_model(
+    captured: Annotated,
+    details: Callable[[int], DetailsModel],
+    parallel: Mapping[int, Parallel],
+    is_recorded: bool,
+) -> RankModel:
+    """What this process has to say beside its graph. It asks no other process.
+
+    Args:
+        captured: The graph.
+        details: Those of a node when the pass is over.
+        parallel: Node of a leaf -> who reduces its gradient.
+        is_recorded: Whether there was a pass.
+    """
+    graph = captured.graph
+    leaves: list[RankLeafModel] = []
+    for node, data in graph.nodes(data=True):
+        if data["kind"] != "leaf":
+            continue
+        found = details(node)
+        came = found["grad_output"]
+        leaves.append(
+            {
+                "node": node,
+                "name": data["name"],
+                "parallel": parallel.get(node),
+                "line": line_model(_used_at(captured, node)),
+                "value": statistics_of(found["value"]),
+                "local": statistics_of(came[0]) if came else None,
+                "reduced": statistics_of(found["grad"]),
+            }
+        )
+    return {
+        "format": "gradwalk rank",
+        "version": RANK_VERSION,
+        "rank": torch.distributed.get_rank(),
+        "world_size": torch.distributed.get_world_size(),
+        "run": run_name(os.environ),
+        "torch_version": str(torch.__version__),
+        "structure": structure_of(graph),
+        "recorded": is_recorded,
+        "leaves": leaves,
+    }
+
+
+def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:
+    """The line of the operation furthest from the outputs that takes a leaf."""
+    for user in sorted(predecessors(captured.graph)[leaf], reverse=True):
+        seen = captured.annotations.get(user)
+        if seen is not None and seen.source is not None:
+            return seen.source
+    return None
+
+
+def run_name(environment: Mapping[str, str]) -> str | None:
+    """What the launcher says of a run, without asking another process.
+
+    ``torchrun`` names each run, unless it was not told to; else the address where its ranks meet
+    tells runs apart as far as it differs.
+
+    Args:
+        environment: The variables of the process.
+
+    Returns:
+        A text, the same on every rank; None where nothing is known.
+
+    Example::
+
+        >>> run_name({"MASTER_ADDR": "node7", "MASTER_PORT": "29500"})
+        'node7:29500'
+    """
+    said = environment.get("TORCHELASTIC_RUN_ID", "")
+    where = ":".join(filter(None, (environment.get("MASTER_ADDR"), environment.get("MASTER_PORT"))))
+    return " at ".join(filter(None, ("" if said == "none" else said, where))) or None
+
+
+def structure_of(graph: nx.MultiDiGraph) -> str:
+    """A short text, the same for graphs of the same operations, edges and names of leaves.
+
+    Shapes are left out: the last batch of a rank may be smaller.
+    """
+    nodes = [
+        [data["op"], data["name"] if data["kind"] == "leaf" else None]
+        for _, data in graph.nodes(data=True)
+    ]
+    edges = sorted(
+        (source, target, key, edge["output_nr"])
+        for source, target, key, edge in graph.edges(keys=True, data=True)
+    )
+    text = json.dumps([nodes, edges, graph.graph["roots"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,333 @@
+"""The files of several ranks as one: laid side by side, judged, and refused where they do not fit.
+
+Here the ranks are one process that says that it is each of them in turn; `test_ranks.py` has real
+ones.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import gradwalk
+from gradwalk import GraphWidget, load, save, watch
+from gradwalk.wire.ranks import rank_in, with_rank
+
+
+class Branch(nn.Module):
+    """One layer of two is used, as the rank has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(4, 4)
+
+    def forward(self, x, is_second):
+        h = self.first(x).tanh()
+        if is_second:
+            h = self.second(h)
+        return h.square().mean()
+
+
+@pytest.fixture
+def as_rank(monkeypatch):
+    """Says that this process is a rank; called with it and the number of ranks."""
+    for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def become(rank, world=2):
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: world)
+
+    return become
+
+
+def batch(rank):
+    return torch.randn(5, 3, generator=torch.Generator().manual_seed(rank))
+
+
+def run(
+    as_rank, folder, world=2, *, second=None, change=None, times=None, reduce=True, source=True
+):
+    """Every rank runs backward, reduces by hand if it is to, and saves; gives the pattern.
+
+    Args:
+        as_rank: The fixture.
+        folder: Where to save.
+        world: How many ranks.
+        second: The ranks whose branch takes the second layer; None for all.
+        change: Called with a rank, its model and its batch before it runs; may give another batch.
+        times: Rank -> what its loss is multiplied with.
+        reduce: Whether ``.grad`` becomes the mean of the local ones.
+        source: As for `gradwalk.save`.
+    """
+    ranks = []
+    for rank in range(world):
+        torch.manual_seed(0)
+        model = Branch()
+        x = batch(rank)
+        if change is not None:
+            changed = change(rank, model, x)
+            x = x if changed is None else changed
+        with watch():
+            loss = model(x, second is None or rank in second) * (times or {}).get(rank, 1)
+        widget = GraphWidget(loss, names={"model": model})
+        loss.backward()
+        _ = widget.run  # as a notebook does, or the next cell
+        ranks.append((model, widget))
+    if reduce:
+        for same in zip(*(model.parameters() for model, _ in ranks), strict=True):
+            grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in same]
+            mean = torch.stack(grads).mean(0)
+            for parameter in same:
+                parameter.grad = mean.clone()
+    for rank, (_, widget) in enumerate(ranks):
+        as_rank(rank, world)
+        save(widget, folder / f"run-{rank}.gw", source=source)
+    return str(folder / "run-*.gw")
+
+
+def changed(said, **change):
+    return {**said, **change}
+
+
+def row(widget, name):
+    node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == name)
+    widget.selected = node
+    return widget.details["ranks"]
+
+
+def kinds(widget):
+    return [f.kind for f in widget.diagnose() if not f.message.startswith("Rank ")]
+
+
+def only(widget, kind):
+    (found,) = [f for f in widget.diagnose() if f.kind == kind]
+    assert found.message.endswith(".")
+    return found
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
+def test_one_picture_with_the_gradients_of_every_rank(as_rank, tmp_path, world):
+    pattern = run(as_rank, tmp_path, world)
+    widget = load(pattern)
+    assert kinds(widget) == []
+    found = row(widget, "model.first.bias")
+    assert [each["rank"] for each in found] == [*range(world)]
+    local = [torch.tensor(each["local"]["values"]) for each in found]
+    for rank in range(world):
+        torch.manual_seed(0)
+        model = Branch()
+        model(batch(rank), True).backward()
+        assert torch.allclose(local[rank], model.first.bias.grad)
+        reduced = torch.tensor(found[rank]["reduced"]["values"])
+        assert torch.allclose(reduced, torch.stack(local).mean(0))
+        weight = row(widget, "model.second.weight")[rank]
+        assert weight["local"]["norm"] == pytest.approx(model.second.weight.grad.norm().item())
+        shown = load(pattern, rank=rank)
+        assert shown.details is None
+        assert row(shown, "model.first.bias") == found
+        (own,) = load(tmp_path / f"run-{rank}.gw").to_networkx().graph["roots"]
+        assert own == shown.to_networkx().graph["roots"][0]
+    operation = next(n["id"] for n in widget.graph["nodes"] if n["kind"] == "op")
+    widget.selected = operation
+    assert widget.details["ranks"] == []
+    files = [tmp_path / f"run-{rank}.gw" for rank in reversed(range(world))]
+    assert row(load(files), "model.first.bias") == found
+
+
+def test_what_is_loaded_can_be_saved_and_made_a_page(as_rank, tmp_path, monkeypatch):
+    pattern = run(as_rank, tmp_path, second=[0])
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    widget = load(pattern)
+    again = load(save(widget, tmp_path / "all.gw"))
+    assert row(again, "model.second.bias") == row(widget, "model.second.bias")
+    assert [f.message for f in again.diagnose()] == [f.message for f in widget.diagnose()]
+    page = tmp_path / "out.html"
+    done = subprocess.run(
+        [sys.executable, "-m", "gradwalk", pattern, "--html", str(page), "--rank", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    assert page.stat().st_size > 1000
+
+
+def test_a_parameter_that_some_ranks_leave_out(as_rank, tmp_path):
+    for world, second in ((2, [0]), (3, [1, 2]), (4, [3])):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        widget = load(run(as_rank, folder, world, second=second))
+        found = only(widget, "unused on a rank")
+        unused = [rank for rank in range(world) if rank not in second]
+        words = gradwalk.findings.over_ranks.in_words
+        assert f"got no gradient on {words(unused)}, and did on {words(second)}" in found.message
+        for name in ("model.second.weight", "model.second.bias"):
+            assert f"{name} at " in found.message
+        assert "(`h = self.second(h)`)" in found.message
+        if 0 in second:
+            rows = row(widget, "model.second.bias")
+            assert [each["local"] is None for each in rows] == [r in unused for r in range(world)]
+            assert f"The graph of {words(unused)} has no such node." in widget.details["about"]
+        shown = load(str(folder / "run-*.gw"), rank=second[0])
+        assert set(only(shown, "unused on a rank").nodes) == {
+            n["id"] for n in shown.graph["nodes"] if (n["name"] or "").startswith("model.second")
+        }
+        assert row(shown, "model.first.bias")[unused[0]]["local"] is not None
+
+
+def test_lines_are_left_out_where_they_shall_be(as_rank, tmp_path):
+    widget = load(run(as_rank, tmp_path, second=[0], source=False))
+    assert "`" not in only(widget, "unused on a rank").message
+    assert b"self.second" not in b"".join(
+        str(rank_in(path.read_bytes(), "")).encode() for path in tmp_path.iterdir()
+    )
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_gradients_that_were_not_reduced(as_rank, tmp_path, world):
+    widget = load(run(as_rank, tmp_path, world, reduce=False))
+    found = only(widget, "not reduced")
+    assert found.severity == "error"
+    assert "On each rank it is what arrived there, so nothing was reduced" in found.message
+    assert "model.first.weight at " in found.message
+    (name,) = re.findall(r"the norm of (\S+) is", found.message)
+    for each in row(widget, name):
+        assert f"{each['reduced']['norm']:.6g} on rank {each['rank']}" in found.message
+
+
+def test_other_weights_on_each_rank_need_not_agree(as_rank, tmp_path):
+    """Stages of a pipeline, say: equal names and shapes, with other weights."""
+
+    def change(rank, model, x):
+        torch.manual_seed(10 + rank)
+        for parameter in model.parameters():
+            nn.init.normal_(parameter)
+
+    assert kinds(load(run(as_rank, tmp_path, reduce=False, change=change))) == []
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_nan_on_one_rank(as_rank, tmp_path, odd):
+    def change(rank, model, x):
+        return torch.full_like(x, odd) if rank == 1 else None
+
+    widget = load(run(as_rank, tmp_path, 3, change=change))
+    found = only(widget, "nan on a rank")
+    assert found.severity == "error"
+    assert "NaN on rank 1, and none on the other ranks" in found.message
+    assert "rank=1" in found.message
+    assert widget.diagnose()[0] == found
+
+
+def test_one_rank_with_a_much_larger_gradient(as_rank, tmp_path):
+    for times, is_found in ((1e4, True), (10.0, False)):
+        folder = tmp_path / str(is_found)
+        folder.mkdir()
+        pattern = run(as_rank, folder, 3, times={2: times})
+        if not is_found:
+            assert kinds(load(pattern)) == []
+            continue
+        found = only(load(pattern), "large on a rank")
+        rows = [row(load(pattern), f"model.{name}") for name, _ in Branch().named_parameters()]
+        totals = [math.hypot(*(of[rank]["local"]["norm"] for of in rows)) for rank in range(3)]
+        assert found.numbers == {
+            "rank": 2,
+            "norm": pytest.approx(totals[2]),
+            "others": pytest.approx(sum(totals[:2]) / 2),
+        }
+        most = max(rows, key=lambda of: of[2]["local"]["norm"])
+        assert row(load(pattern), load(pattern).graph["nodes"][found.nodes[0]]["name"]) == most
+
+
+def test_files_that_do_not_fit_are_refused(as_rank, tmp_path, monkeypatch):
+    pattern = run(as_rank, tmp_path)
+    first, second = sorted(tmp_path.iterdir())
+
+    def refused(path, **more):
+        with pytest.raises((ValueError, TypeError, OSError)) as caught:
+            load(path, **more)
+        text = str(caught.value)
+        assert text.endswith(".")
+        return text
+
+    assert "no file fits it" in refused(str(tmp_path / "no-*.gw"))
+    assert "empty list" in refused([])
+    assert "the files are of ranks 0 and 1" in refused(pattern, rank=2)
+    assert "number of a rank" in refused(pattern, rank="1")
+    assert "along with one file" in refused(first, rank=0)
+    copy = tmp_path / "run-copy.gw"
+    copy.write_bytes(first.read_bytes())
+    assert "are both of rank 0" in refused(pattern)
+    copy.unlink()
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
+    alone = save(torch.ones(1, requires_grad=True) * 2, tmp_path / "run-alone.gw")
+    assert "is of no rank" in refused(pattern)
+    alone.unlink()
+    data = second.read_bytes()
+    said = rank_in(data, "")
+    graph = data[: data.index(with_rank(b"", said))]
+    for change, words in (
+        ({"world_size": 3}, "is of another run (3 ranks) than"),
+        ({"rank": 7}, "is damaged: it says rank 7 of 2"),
+        ({"rank": "1"}, "is damaged"),
+        ({"version": 99}, "version 99"),
+        ({"leaves": [{}]}, "is damaged"),
+    ):
+        second.write_bytes(with_rank(graph, changed(said, **change)))
+        assert words in refused(pattern), change
+    second.write_bytes(with_rank(graph, changed(said, run="b")))
+    first.write_bytes(with_rank(first.read_bytes()[:-1] and graph, changed(said, rank=0, run="a")))
+    assert "is of another run (b, 2 ranks) than" in refused(pattern)
+    for cut in (data[-30:], data[-16:], data[-9:], data[-8:]):
+        second.write_bytes(cut)
+        assert "is damaged" in refused(pattern)
+
+
+def test_of_many_ranks_the_first_alone_keeps_the_details_of_all_nodes(
+    as_rank, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(gradwalk.files.save, "MOST_DETAILED", 30)
+    monkeypatch.setattr(gradwalk.files.save, "FEWEST_DETAILED", 2)
+    for world, kept in ((3, 10), (20, 2)):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        pattern = run(as_rank, folder, world)
+        for rank in range(world):
+            widget = load(pattern, rank=rank)
+            known = 0
+            for node in range(len(widget.graph["nodes"])):
+                widget.selected = node
+                known += not widget.details["about"].startswith("Not saved")
+            assert known == (len(widget.graph["nodes"]) if rank == 0 else kept)
+            assert len(row(widget, "model.first.bias")) == world
+
+
+def test_a_missing_rank_and_other_versions_are_told(as_rank, tmp_path):
+    pattern = run(as_rank, tmp_path, 4)
+    for rank in (1, 3):
+        (tmp_path / f"run-{rank}.gw").unlink()
+    path = tmp_path / "run-2.gw"
+    data = path.read_bytes()
+    said = rank_in(data, "")
+    graph = data[: data.index(with_rank(b"", said))]
+    path.write_bytes(with_rank(graph, changed(said, torch_version="9.9.9", recorded=False)))
+    with pytest.warns(UserWarning, match="rank") as told:
+        widget = load(pattern)
+    text = " ".join(str(each.message) for each in told)
+    assert "There is no file of ranks 1 and 3, of the 4 ranks of this run" in text
+    assert f"{torch.__version__} on rank 0 and 9.9.9 on rank 2" in text
+    assert "The file of rank 2 holds no backward pass" in text
+    assert all(each.filename == __file__ for each in told)
+    assert [f.message for f in widget.diagnose() if f.kind == "ranks"] == [
+        str(each.message) for each in told
+    ]
+    assert [each["rank"] for each in row(widget, "model.first.bias")] == [0, 2]
