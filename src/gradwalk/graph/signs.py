@@ -201,12 +201,14 @@ def _factor(behind: Node | None, name: str) -> Any:
 
 
 def _with_factor(sign: str, behind: Node | None) -> str:
-    """A sign with the factor of its second operand, or what is added: "+ 3 ×"."""
+    """A sign with the factor of its second operand, or how it rounds: "+ 3 ×", "÷ floor"."""
     alpha, beta, value = (
         f"{_factor(behind, name):.4g}".replace("-", "−") for name in ("alpha", "beta", "value")
     )
     if sign in ("+", "−", "( ) −"):
         return f"{sign} {alpha} ×"
+    if sign == "÷":
+        return f"÷ {getattr(behind, '_saved_rounding_mode', '')}".strip()
     if sign in ("+ ×", "+ ÷"):
         return f"+ {value} {'× ×' if sign == '+ ×' else '× ÷'}"
     if sign == "@ +":
