@@ -275,3 +275,65 @@ def test_it_is_a_box_of_controls_and_picture():
     assert made.graph in made.children
     made.close()
     assert made.graph.comm is None
+
+
+@pytest.mark.parametrize("fails", ["raises", "constant", "none"])
+def test_a_call_that_fails_leaves_the_gradients_of_the_one_that_is_shown(fails):
+    model = torch.nn.Linear(1, 1)
+
+    def function(w):
+        if w > 0:
+            if fails == "raises":
+                raise ValueError("no")
+            return 3.0 if fails == "constant" else None
+        return model(w.reshape(1, 1) ** 2).sum()
+
+    made = interact(function, w=(-5.0, 5.0))
+    made.controls["w"].value = -2.0
+    before = made.leaves["w"].grad.clone(), model.weight.grad.clone()
+    made.controls["w"].value = 2.0
+    assert made.error is not None
+    assert torch.equal(made.leaves["w"].grad, before[0])
+    assert torch.equal(model.weight.grad, before[1])
+    # They are taken back before the next call all the same, as they would add up.
+    made.controls["w"].value = -1.0
+    assert torch.equal(model.weight.grad, torch.ones(1, 1))
+    made.close()
+
+
+def test_a_function_that_is_another_each_time_is_not_compared():
+    factor = torch.tensor(1.0)
+
+    def function(w):
+        factor.mul_(1.5)
+        return w * factor
+
+    made = interact(function, w=(1.0, 5.0))
+    with pytest.raises(ValueError, match="called twice with the same numbers it gave"):
+        made.check()
+    made.close()
+
+
+def test_arguments_may_be_called_as_ours_are():
+    made = interact(lambda function, graph: function * graph, function=(0.0, 2.0), graph=2.0)
+    assert set(made.leaves) == {"function", "graph"}
+    made.close()
+
+
+@pytest.mark.parametrize("lr", [0.05, 1e-4, 0.3])
+def test_a_slider_can_hold_what_a_step_sets_it_to(lr):
+    """The browser rounds a slider to its steps, and sends that back."""
+    made = interact(lambda w, v: (w * 3 - 1) ** 2 + v**2, w=(-5.0, 5.0), v=(-1.0, 1.0, 0.5))
+    made.controls["v"].value = 0.5
+    steps = {knob["name"]: knob["step"] for knob in made.graph._knobs}
+    for _ in range(3):
+        expected = {name: leaf.detach() - lr * leaf.grad for name, leaf in made.leaves.items()}
+        made.step(lr)
+        for name, control in made.controls.items():
+            count = round((control.value - control.min) / control.step)
+            rounded = control.min + count * control.step
+            assert rounded == pytest.approx(expected[name].item(), rel=1e-7, abs=1e-8)
+            assert torch.equal(made.leaves[name].detach(), expected[name])
+    # In the picture it moves as it did.
+    assert {knob["name"]: knob["step"] for knob in made.graph._knobs} == steps
+    made.close()

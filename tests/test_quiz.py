@@ -203,3 +203,48 @@ def test_the_browser_answers_by_messages(widget):
     widget._answer({"kind": "reveal", "node": x})
     assert widget.score == {"right": 1, "wrong": 0, "revealed": 1, "of": 2}
     assert [one["answer"] for one in widget._quiz["questions"]] == ["−12", "9"]
+
+
+@pytest.mark.parametrize("text", ["1e999999999/3", "1/1e-999999999", "9" * 5000 + "/7", "1/1e400"])
+def test_a_fraction_of_enormous_numbers_is_none_at_once(text):
+    assert read_number(text) is None
+
+
+@pytest.mark.parametrize("dtype", ["torch.float32", "torch.float64", "torch.bfloat16"])
+@pytest.mark.parametrize("truth", [1e-8, -3e-9, 1e-12, 1e-30])
+def test_of_a_tiny_gradient_another_tiny_number_is_not_right(dtype, truth):
+    assert is_near(truth, truth, dtype)
+    assert not is_near(5 * truth, truth, dtype)
+    assert not is_near(-truth, truth, dtype)
+
+
+def test_a_hint_tells_what_is_in_a_gradient_besides_the_chain_rule():
+    x = torch.tensor(-3.0, requires_grad=True)
+    (x * 10).backward()
+    h = x * 2
+    h.register_hook(lambda grad: grad * 5)
+    widget = GraphWidget(h**2, names={"x": x, "h": h})
+    widget.quiz("grad", nodes=["x", "h"])
+    hints = {}
+    for name, by_chain_rule in [("x", "-24"), ("h", "-12")]:
+        assert not widget.answer(name, by_chain_rule)
+        hints[name] = next(q["hint"] for q in widget._quiz["questions"] if q["name"] == name)
+    assert ".grad held 10 before this pass" in hints["x"]
+    assert "hook" not in hints["x"]
+    assert "a hook changes what arrives" in hints["h"]
+    assert widget.answer("x", str(x.grad.item()))
+    assert widget.answer("h", "-60")
+    widget.close()
+
+
+def test_another_graph_ends_the_quiz_before_anything_is_answered():
+    x = torch.tensor(-3.0, requires_grad=True)
+    widget = GraphWidget(x**2)
+    for value in (2.0, 3.0):
+        widget.quiz("grad", nodes=["x"])
+        widget.update((x * value) ** 2)
+        with pytest.raises(ValueError, match="no quiz is on"):
+            widget.answer("x", "-6")
+        assert widget.score is None
+        assert widget._quiz is None
+    widget.close()

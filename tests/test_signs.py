@@ -41,7 +41,22 @@ def x() -> torch.Tensor:
         (lambda x: x * torch.tensor([2.0, 3.0]), "×"),
         (lambda x: 2**x, "2^( )"),
         (lambda x: x ** torch.tensor(3.0), "( )³"),
-        (lambda x: torch.div(x, 2, rounding_mode="floor"), "÷"),
+        (lambda x: torch.div(x, 2, rounding_mode="floor"), "÷ floor"),
+        (lambda x: torch.div(x, x, rounding_mode="trunc"), "÷ trunc"),
+        (lambda x: torch.add(x, x, alpha=-3), "+ −3 ×"),
+        (lambda x: torch.sub(x, x, alpha=0.5), "− 0.5 ×"),
+        (lambda x: torch.rsub(x, 2.0, alpha=3), "( ) − 3 ×"),
+        (lambda x: torch.addcmul(x, x, x), "+ ×"),
+        (lambda x: torch.addcmul(x, x, x, value=5), "+ 5 × ×"),
+        (lambda x: torch.addcdiv(x, x, x, value=5), "+ 5 × ÷"),
+        (lambda x: torch.addmm(x, x[:, None], x[None], beta=2), "@ + 2 ×"),
+        (lambda x: torch.addmm(x, x[:, None], x[None], alpha=3), "3 × @ +"),
+        (lambda x: x**math.inf, "( )^inf"),
+        (lambda x: x**1e300, "( )^1e+300"),
+        (lambda x: x.log2(), "log2"),
+        (lambda x: x.log1p(), "log1p"),
+        (lambda x: x.expm1(), "expm1"),
+        (lambda x: torch.atan2(x, x), "atan2"),
         (lambda x: -x, "−( )"),
         (lambda x: x**2, "( )²"),
         (lambda x: x**10, "( )¹⁰"),
@@ -183,7 +198,7 @@ def test_a_number_that_is_not_all_that_is_done_stays_beside_its_operation(x):
         z = y + x * shared + x / shared
     with closing(GraphWidget(z.sum(), names={"named": named, "x": x})) as widget:
         nodes = widget.graph["nodes"]
-        assert {node["sign"] for node in nodes} == {None, "Σ", "+", "×", "÷"}
+        assert {node["sign"] for node in nodes} == {None, "Σ", "+", "+ 2 ×", "×", "÷"}
         assert all(node["said_by"] is None for node in nodes)
 
 

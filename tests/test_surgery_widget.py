@@ -175,3 +175,28 @@ class TestAnotherGraphInThePicture:
             widget.update(self.shown(4.0), names={"w": self.w})
             del before
             assert gone() is None
+
+
+@pytest.mark.parametrize("edge", [3, None, 2.5, torch.tensor(1.0), {1: 2}])
+def test_an_edge_of_another_kind_is_refused_in_a_sentence(edge: Any):
+    with (
+        closing(GraphWidget(block()["loss"])) as widget,
+        pytest.raises(TypeError, match="edits was given the edge"),
+    ):
+        widget.edits = [{"kind": "cut", "edge": edge}]
+
+
+@pytest.mark.parametrize("value", ["q", None, print, {}, [[1], [2, 3]], 10**400])
+def test_what_are_no_numbers_replace_nothing(value: Any):
+    with closing(GraphWidget(block()["loss"])) as widget:
+        widget.edits = [{"kind": "replace", "edge": (2, 0), "value": value}]
+        assert widget.what_if is not None
+        assert "Give a number, or a list" in str(widget.what_if["failed"])
+
+
+def test_a_leaf_that_is_nan_before_and_after_is_not_listed_as_changed():
+    w, v = (torch.tensor(0.0, requires_grad=True) for _ in range(2))
+    with closing(GraphWidget(w.sqrt() * 0 + v, names={"w": w, "v": v})) as widget:
+        widget.edits = [{"kind": "scale", "edge": "w", "value": 2}]
+        assert widget.what_if is not None
+        assert all(leaf["difference"] is None for leaf in widget.what_if["leaves"])

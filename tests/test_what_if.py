@@ -411,3 +411,41 @@ def test_outputs_that_cannot_be():
     x.register_hook(hook)
     y.backward(retain_graph=True)
     assert "while a backward pass runs" in seen[0]
+
+
+def test_a_function_that_changes_its_gradient_in_place_changes_no_other():
+    """As with a hook: an addition hands the same tensor to both."""
+    a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
+    out = (a + b).sum()
+    expected = torch.autograd.grad(out, [a, b], retain_graph=True)
+    for change in (lambda g: g.mul_(5), lambda g: g.mul_(5) and None if g.dim() == 0 else None):
+        found = what_if(out, replace={"a": change})
+        same(found.before.values(), expected)
+        same([found.after["b"]], expected[1:])
+    assert torch.equal(what_if(out, replace={"a": lambda g: g.mul_(5)}).after["a"], 5 * expected[0])
+
+
+@pytest.mark.parametrize("of", ["w", "h"])
+def test_a_real_gradient_is_not_made_complex(of: str):
+    w = torch.tensor(2.0, requires_grad=True)
+    h = w * 3
+    with pytest.raises(TypeError, match="Give a real one"):
+        what_if(h**2, scale={of: 2j})
+    with pytest.raises(ValueError, match="64 bits"):
+        what_if(h**2, scale={of: 10**400})
+
+
+def test_what_is_nan_before_and_after_has_not_changed():
+    w, v = (torch.tensor([0.0, 1.0], requires_grad=True) for _ in range(2))
+    out = (w.sqrt() + 1 / w).sum() + (v * 2).sum()
+    assert torch.autograd.grad(out, w, retain_graph=True)[0].isnan().any()
+    assert repr(what_if(out)) == "<WhatIf: 0 of 2 gradients would be others>"
+    assert repr(what_if(out, cut="v")) == "<WhatIf: 1 of 2 gradients would be others>"
+
+
+def test_hooks_of_a_module_are_told_of():
+    linear = torch.nn.Linear(2, 2)
+    linear.register_full_backward_hook(lambda *_: None)
+    found = what_if(linear(torch.ones(1, 2, requires_grad=True)).sum())
+    assert any("Backward hooks of a module" in note for note in found.notes)
+    assert not any("BackwardHookFunction" in note for note in found.notes)

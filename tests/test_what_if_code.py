@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from gradwalk import capture, watch, what_if
+from gradwalk import GraphWidget, capture, watch, what_if
 
 NEURON = """\
 h = w0 * x
@@ -133,3 +133,25 @@ def test_it_changes_the_line_that_uses_it():
     assert "h.register_hook(lambda grad: grad * 3)" in what_if(loss, scale={"h": 3}).code
     both = what_if(loss, cut=[(2, 0), (4, 1)], scale={(2, 1): 2}).code
     assert "out = h.detach() + with_hook(w2 * r.detach(), lambda grad: grad * 2)" in both
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["0", "0.weight", "\n", "w\n", "a\nraise SystemExit", "a\rb", "f(x)", "w; h", "None", "<b>"],
+)
+@pytest.mark.parametrize("edge", [[0, 0], "name"])
+def test_whatever_a_tensor_is_called_the_code_runs(name: str, edge: Any):
+    leaf, other = (torch.tensor(v, requires_grad=True) for v in (2.0, 5.0))
+    output = leaf * other
+    widget = GraphWidget(output, names={name: leaf, "other": other})
+    for edit, expected in [({"kind": "cut"}, None), ({"kind": "scale", "value": 3.0}, 15.0)]:
+        widget.edits = [{**edit, "edge": name if edge == "name" else edge}]
+        assert widget.what_if is not None
+        assert widget.what_if["failed"] is None
+        code = widget.what_if["code"]
+        compile(code, "<change>", "exec")
+        if expected is not None:
+            exec(code, {"output": output})
+            output.backward(retain_graph=True)
+            assert leaf.grad == expected
+    widget.close()

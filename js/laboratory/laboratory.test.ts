@@ -118,3 +118,31 @@ it("says what finite differences say", async () => {
   const told = Array.from(host.querySelectorAll(".gw-difference"), (one) => one.textContent);
   expect(told).toEqual(["✓Δh/Δw\u221212.0000", "≠Δh/Δx1e\u22129"]);
 });
+
+it("puts a hint above its node where there is no room under it", async () => {
+  const { channel, one } = await view();
+  const sizes = { room: 2000 };
+  const has = (name: string, wanted: string, size: () => number) =>
+    vi.spyOn(HTMLElement.prototype, name as "offsetHeight", "get").mockImplementation(function (
+      this: HTMLElement,
+    ) {
+      return this.classList.contains(wanted) ? size() : 0;
+    });
+  const spies = [
+    has("clientHeight", "gw-pins", () => sizes.room),
+    has("offsetHeight", "gw-hint", () => 80),
+  ];
+  const topOf = (selector: string) =>
+    Number(/, (-?[\d.]+)px/.exec(one(selector).style.transform)?.[1]);
+  const ask = (hint: string) => {
+    channel.change("score", score);
+    channel.change("_quiz", { what: "grad", questions: [question(2, { state: "wrong", hint })] });
+  };
+  ask("first");
+  expect(topOf(".gw-hint")).toBeGreaterThan(topOf(".gw-guess"));
+  sizes.room = topOf(".gw-hint") + 10;
+  ask("second");
+  expect(topOf(".gw-hint")).toBeLessThan(topOf(".gw-guess"));
+  expect(topOf(".gw-hint")).toBeGreaterThanOrEqual(0);
+  for (const spy of spies) spy.mockRestore();
+});

@@ -15,10 +15,14 @@ export interface Pin {
   node: number;
   element: HTMLElement;
   spot(node: SceneNode): Spot;
+  /** Whether it goes above its node where there is no room under it. */
+  mayGoAbove?: boolean;
 }
 
 /** Where nodes are drawn smaller, nothing can be done with what is pinned to them. */
 const LEAST_SCALE = 0.4;
+/** Between a node and what goes above it. */
+const GAP = 8;
 
 /** Elements that stand over the picture, each at its node. */
 export class Pins {
@@ -36,16 +40,20 @@ export class Pins {
 
   /** Puts them where their nodes are seen. */
   place(scene: Scene | null, { k, x, y }: View): void {
-    for (const { element, node: id, spot } of this.pins) {
+    const room = this.element.clientHeight;
+    for (const { element, node: id, spot, mayGoAbove } of this.pins) {
       const node = scene?.nodes[scene.drawn[id]?.[0] ?? -1];
       element.hidden = !node || node.group !== undefined || k < LEAST_SCALE;
       if (!node) continue;
       const at = spot(node);
       const left = k * (node.x + at.x) + x;
-      const top = k * (node.y + at.y) + y;
-      element.style.transform = `translate(${left}px, ${top}px) scale(${k})`;
       element.style.width = `${at.width}px`;
       element.style.minHeight = `${at.height}px`;
+      let top = k * (node.y + at.y) + y;
+      const high = mayGoAbove ? k * element.offsetHeight : 0;
+      if (top + high > room && mayGoAbove)
+        top = Math.max(0, k * (node.y - node.shape.height / 2 - GAP) + y - high);
+      element.style.transform = `translate(${left}px, ${top}px) scale(${k})`;
     }
   }
 }

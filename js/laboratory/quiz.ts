@@ -93,7 +93,7 @@ export class Quiz {
     };
     return question.hint === null
       ? [input]
-      : [input, { node, element: found.bubble, spot: bubbleSpot }];
+      : [input, { node, element: found.bubble, spot: bubbleSpot, mayGoAbove: true }];
   }
 
   private nextField(): Field | null {

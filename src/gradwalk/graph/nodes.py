@@ -16,6 +16,9 @@ from .signatures import argument_names, signature
 AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 """The class of the nodes that stand for leaf tensors."""
 
+ModuleHook: type[torch.autograd.Function] = torch.nn.modules._functions.BackwardHookFunction
+"""What a module with backward hooks puts around its inputs and outputs, which calls them."""
+
 Edge = tuple[Node, int]
 """A place in the graph: a node and which of its outputs."""
 

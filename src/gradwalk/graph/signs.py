@@ -90,7 +90,10 @@ _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Those of two operands, one of which may be written into the sign."""
 
 _BACKWARD = re.compile(r"Backward\d*$")
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# Digits belong to the word before them: "log 2" would be another function than log2.
+_WORDS = re.compile(
+    r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)(?:\d+(?:[A-Z](?![a-z])|[a-z]*))?|\d+"
+)
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -171,7 +174,9 @@ def _sign_at(
         return sign, None
     if sign == "( )ⁿ":
         return _power_at(graph, node, behind)
-    if sign not in _OPERATORS or not _is_plain(behind):
+    if not _is_plain(behind):
+        return _with_factor(sign, behind), None
+    if sign not in _OPERATORS:
         return sign, None
     found = _literal(graph, node)
     if found is None:
@@ -184,8 +189,32 @@ def _sign_at(
 
 def _is_plain(behind: Node | None) -> bool:
     """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
-    alpha = getattr(behind, "_saved_alpha", 1)
-    return alpha == 1 and getattr(behind, "_saved_rounding_mode", None) is None
+    return all(_factor(behind, name) == 1 for name in ("alpha", "beta", "value")) and (
+        getattr(behind, "_saved_rounding_mode", None) is None
+    )
+
+
+def _factor(behind: Node | None, name: str) -> Any:
+    """A number that an operation multiplies an operand by; 1 where there is none."""
+    found = getattr(behind, f"_saved_{name}", 1)
+    return found if isinstance(found, (int, float, complex)) else 1
+
+
+def _with_factor(sign: str, behind: Node | None) -> str:
+    """A sign with the factor of its second operand, or how it rounds: "+ 3 ×", "÷ floor"."""
+    alpha, beta, value = (
+        f"{_factor(behind, name):.4g}".replace("-", "−") for name in ("alpha", "beta", "value")
+    )
+    if sign in ("+", "−", "( ) −"):
+        return f"{sign} {alpha} ×"
+    if sign == "÷":
+        return f"÷ {getattr(behind, '_saved_rounding_mode', '')}".strip()
+    if sign in ("+ ×", "+ ÷"):
+        return f"+ {value} {'× ×' if sign == '+ ×' else '× ÷'}"
+    if sign == "@ +":
+        scaled = "@" if alpha == "1" else f"{alpha} × @"
+        return f"{scaled} +" if beta == "1" else f"{scaled} + {beta} ×"
+    return sign
 
 
 def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
@@ -239,7 +268,7 @@ def _power(exponent: Any) -> str | None:
     """A power with its exponent."""
     if isinstance(exponent, bool) or not isinstance(exponent, (int, float)):
         return None
-    if exponent == int(exponent):
+    if abs(exponent) < 1000 and exponent == int(exponent):
         return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
     return "√( )" if exponent == 0.5 else f"( )^{exponent:.4g}".replace("-", "−")
 

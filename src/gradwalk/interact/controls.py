@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ _CHOICES = (
     ipywidgets.SelectionSlider,
     ipywidgets.ToggleButtons,
 )
+_DIGITS = 8  # of a number that a slider is set to: more than float32 has
 _WHOLE = (ipywidgets.IntSlider, ipywidgets.IntText, ipywidgets.BoundedIntText)
 
 
@@ -85,11 +87,20 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
 
 
 def put(control: Any, number: float) -> None:
-    """Set a control of one number, and widen its range where it does not reach so far."""
+    """Set a control of one number, and let it reach so far, and so finely.
+
+    A slider in the browser rounds what it is set to and sends that back: a small step of gradient
+    descent would be undone.
+    """
     if hasattr(control, "max") and number > control.max:
         control.max = number
     if hasattr(control, "min") and number < control.min:
         control.min = number
+    if isinstance(control, ipywidgets.FloatSlider) and control.step is not None:
+        steps = (number - control.min) / control.step
+        if math.isfinite(steps) and not math.isclose(steps, round(steps), abs_tol=1e-9):
+            largest = max(abs(control.min), abs(control.max))
+            control.step = 10.0 ** (math.floor(math.log10(largest)) - _DIGITS)
     control.value = number
 
 

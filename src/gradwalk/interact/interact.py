@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,7 +53,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         leaves: The leaf tensors that it was called with then, by name.
     """
 
-    def __init__(self, function: Callable[..., Any], **arguments: Any) -> None:
+    def __init__(self, function: Callable[..., Any], /, **arguments: Any) -> None:
         """Make the controls and call the function; see `interact`."""
         self.graph: GraphWidget | None = None
         self.error: str | None = None
@@ -62,6 +63,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self._waits = False  # while several controls are set at once
         self._kind: str | None = None
         self._ranged = {name for name, given in arguments.items() if not _is_plain(given)}
+        self._steps: dict[str, float | None] = {}  # of controls that a step may have made finer
         super().__init__(function, {"manual": False}, **with_tensors(arguments))
         if self.graph is None:  # releases before 8 call nothing by themselves
             self.update()
@@ -99,20 +101,24 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self._say(self._sentence(error))
 
     def _run(self) -> None:
-        self._undo()
+        put_back = self._undo()
         values = {widget._kwarg: widget.get_interact_value() for widget in self.kwargs_widgets}
         leaves, arguments = self._read(values)
         state = torch.get_rng_state()
-        result, variables = called(self._function, arguments)
-        kind = kind_of(result)
-        if not tensors_in(result):
-            raise ValueError(
-                f"{self._called} returned {kind}, and nothing in it requires grad, so there is no "
-                "graph to show. Return the tensor that you would call backward() on, computed "
-                f"from {_listed(leaves) or 'a number among the arguments'}."
-            )
-        names = names_among({**variables, **leaves})
-        subject = read_subject((result,), names, self._called)
+        try:
+            result, variables = called(self._function, arguments)
+            kind = kind_of(result)
+            if not tensors_in(result):
+                raise ValueError(
+                    f"{self._called} returned {kind}, and nothing in it requires grad, so there is "
+                    "no graph to show. Return the tensor that you would call backward() on, "
+                    f"computed from {_listed(leaves) or 'a number among the arguments'}."
+                )
+            names = names_among({**variables, **leaves})
+            subject = read_subject((result,), names, self._called)
+        except BaseException:
+            put_back()
+            raise
         self._show(subject)
         self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
         before, self._kind = self._kind, kind
@@ -135,10 +141,17 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             return
         self.graph.backward()
 
-    def _undo(self) -> None:
-        """Put every ``.grad`` back that the last pass changed: those of a model would add up."""
-        if self.graph is not None and self.graph.transport["owned"]:
-            self.graph._open().travel(0)
+    def _undo(self) -> Callable[[], None]:
+        """Put every ``.grad`` back that the last pass changed: those of a model would add up.
+
+        Returns:
+            What takes that back, for a call that fails: the picture is of the last pass then.
+        """
+        if self.graph is None or not self.graph.transport["owned"]:
+            return lambda: None
+        subject, cursor = self.graph._open(), self.graph.cursor
+        subject.travel(0)
+        return lambda: subject.travel(cursor)
 
     def _read(
         self, values: dict[str, Any], dtype: torch.dtype | None = None
@@ -194,7 +207,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             number = float(control.value)
             low = number - max(1.0, abs(number)) if low is None else low
             high = number + max(1.0, abs(number)) if high is None else high
-            step = getattr(control, "step", None) or (1 if is_whole(control) else 0.1)
+            step = self._steps.get(name) or getattr(control, "step", None)
+            step = step or (1 if is_whole(control) else 0.1)
             found.append({"node": node["id"], "name": name, "min": low, "max": high, "step": step})
         return found
 
@@ -211,15 +225,17 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def check(self) -> dict[str, Any]:
         """Compare every gradient with a finite difference, in the picture as well.
 
-        The function is called twice for each number, in double precision and with the random state
-        of the call that is shown: it must be able to compute in double precision.
+        The function is called twice for each number, and twice more to see that it gives the same
+        each time, in double precision and with the random state of the call that is shown: it must
+        be able to compute in double precision.
 
         Returns:
             Name of an argument -> a `Difference` with ``.gradient``, ``.difference`` and
             ``.agrees``; of a tensor of several numbers a list of them.
 
         Raises:
-            ValueError: The function returns no single number, or failed in double precision.
+            ValueError: The function returns no single number, failed in double precision, or does
+                not give the same each time.
 
         Example::
 
@@ -234,7 +250,15 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             numbers = leaf.detach().flatten().tolist()
             flat.update({f"{name}[{i}]": number for i, number in enumerate(numbers)})
         with in_double():
+            first = self._total(flat)
             slopes = {place: central_difference(self._total, flat, place) for place in flat}
+            last = self._total(flat)
+        if first != last and not (math.isnan(first) and math.isnan(last)):
+            raise ValueError(
+                f"{self._called} cannot be checked: called twice with the same numbers it gave "
+                f"{first:.6g} and {last:.6g}, so it depends on something that a call changes, "
+                "such as a global tensor or random numbers that are not torch's."
+            )
         found: dict[str, Any] = {}
         for name, leaf in self.leaves.items():
             grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
@@ -326,11 +350,12 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 leaf, control = self.leaves[name], self.controls[name]
                 if leaf.grad is None:
                     continue
-                now: Any = (leaf.detach() - lr * leaf.grad).tolist()
+                now: Any = _decimals(leaf.detach() - lr * leaf.grad)
                 moved[name] = control.value, now
                 if isinstance(control, TensorControl):
                     control.value = now
                 else:
+                    self._steps.setdefault(name, getattr(control, "step", None))
                     put(control, now)
         finally:
             self._waits = False
@@ -371,7 +396,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         moved = [
             f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in found.moved.items()
         ]
-        return "   ".join([*moved, f"loss {found.before:.4g} → {found.after:.4g}"])
+        return ", ".join([*moved, f"loss {_short(found.before)} → {_short(found.after)}"])
 
     def _check_told(self) -> str:
         pairs = [
@@ -446,4 +471,18 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_short, value))}]"
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+
+
+def _decimals(tensor: torch.Tensor) -> Any:
+    """The numbers of a tensor with as few digits as tell them apart in its dtype: 0.1 of 0.1."""
+    if tensor.dim():
+        return [_decimals(each) for each in tensor]
+    number = tensor.item()
+    for digits in range(6, 18):
+        short = float(f"{number:.{digits}g}")
+        if tensor.new_tensor(short) == tensor:
+            return short
+    return number

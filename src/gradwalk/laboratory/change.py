@@ -47,8 +47,19 @@ class Edit:
             return self.value
         if grad is None:
             return None
-        found = self.value(grad)
-        return grad if found is None else fitting(found, grad, self.label)
+        # A copy, as the function may change it in place: others hold the same tensor.
+        own = grad.clone()
+        found = self.value(own)
+        return own if found is None else fitting(found, grad, self.label)
+
+
+def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """Whether two gradients are the same, number by number; NaN is the same as NaN."""
+    if one is None or other is None or one is other:
+        return one is other
+    if one.layout is not torch.strided or one.is_nested:
+        return torch.equal(one, other)
+    return bool(torch.eq(one, other).logical_or_(one.isnan().logical_and_(other.isnan())).all())
 
 
 def fitting(found: Any, like: Any, label: str) -> torch.Tensor:

@@ -11,7 +11,7 @@ from ..backward.kept import Kept
 from ..forward.annotations import Annotation
 from ..subject.model import few_of
 from ..wire import EditModel, FewModel, LeafChangeModel, WhatIfModel
-from .change import Edit
+from .change import Edit, same
 from .experiment import Experiment, Outcome
 from .places import place_name
 from .program_change import program_change
@@ -41,6 +41,11 @@ def read_edit(given: Any) -> EditModel:
         raise ValueError(
             f"edits was given the kind {kind!r}; it is one of {', '.join(map(repr, _KINDS))}."
         )
+    if not isinstance(edge, (str, list, tuple)):
+        raise TypeError(
+            f"edits was given the edge {edge!r}, of type {type(edge).__name__}. Give it as "
+            "(consumer id, input_nr), or the name of a tensor for all edges that flow to it."
+        )
     if isinstance(value, torch.Tensor):
         value = value.tolist()
     return {"kind": kind, "edge": edge if isinstance(edge, str) else list(edge), "value": value}
@@ -58,10 +63,21 @@ def edit_of(experiment: Experiment, model: EditModel) -> Edit:
     if kind == "replace":
         found = experiment.read("cut", edge)
         like = experiment.like(found.place)
-        value = torch.as_tensor(value, dtype=like.dtype, device=like.device)
+        value = _numbers(value, like, found.label)
         if value.dim() == 0:
             value = value.expand(tuple(like.shape))
     return experiment.read(kind, edge, value)
+
+
+def _numbers(value: Any, like: Any, label: str) -> torch.Tensor:
+    try:
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise TypeError(
+            f"edits was given a {type(value).__name__} to replace the gradient at {label}, which "
+            f"is of {like.dtype} and has shape {tuple(like.shape)}. Give a number, or a list of as "
+            "many numbers as it has."
+        ) from error
 
 
 def what_if_model(
@@ -152,7 +168,7 @@ def _difference(before: Gradient, after: Gradient) -> Gradient:
     """After minus before; None where nothing changed."""
     if before is None or after is None:
         return after if before is None else -before
-    if before is after or torch.equal(before, after):
+    if same(before, after):
         return None
     return after - before
 

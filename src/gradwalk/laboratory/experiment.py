@@ -11,7 +11,7 @@ import torch
 
 from ..backward.run_backward import starting_gradients
 from ..graph.capture import Capture, Place
-from ..graph.nodes import custom_function, leaf_tensor, outputs_metadata
+from ..graph.nodes import ModuleHook, custom_function, leaf_tensor, outputs_metadata
 from ..graph.tensors import has_hooks
 from ..wire import FewModel
 from .change import Edit, Edits, Kind, fitting
@@ -104,7 +104,7 @@ class Experiment:
             place = find_place(self.replay, given, kind)
             label = self.title(place)
         if kind == "scale":
-            _check_factor(value, label)
+            _check_factor(value, self.like(place), label)
         elif kind == "replace":
             if isinstance(value, torch.Tensor):
                 value = fitting(value, self.like(place), label)
@@ -203,14 +203,21 @@ class Experiment:
                 "do to a gradient is in neither number."
             )
         ran = replay.above(node for node, _ in self.wanted)
-        customs = {
-            custom.__name__: None
+        classes = {
+            custom: None
             for i in sorted(ran)
             if (custom := custom_function(captured.nodes[i])) is not None
         }
+        if ModuleHook in classes:
+            found.append(
+                "Backward hooks of a module, from register_full_backward_hook or "
+                "register_full_backward_pre_hook, were kept from running, so what they would do to "
+                "a gradient is in neither number."
+            )
+        customs = [each.__name__ for each in classes if each is not ModuleHook]
         if customs:
             found.append(
-                f"The backward of {_listed(list(customs))}, Python code, ran again: what it does "
+                f"The backward of {_listed(customs)}, Python code, ran again: what it does "
                 "besides computing a gradient was done again."
             )
         if not listed:
@@ -236,13 +243,23 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _check_factor(value: Any, label: str) -> None:
+def _check_factor(value: Any, like: Any, label: str) -> None:
     number = value.item() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
     if isinstance(number, bool) or not isinstance(number, (int, float, complex)):
         raise TypeError(
             f"scale was given {value!r}, of type {type(value).__name__}, for {label}. Give a "
             "number; for one factor per number of the gradient use replace={edge: lambda grad: "
             "grad * factors}."
+        )
+    if isinstance(number, complex) and not like.dtype.is_complex:
+        raise TypeError(
+            f"scale was given the complex number {number} for {label}, whose gradient is of "
+            f"{like.dtype}. Give a real one."
+        )
+    if isinstance(number, int) and abs(number) >= 2**63:
+        raise ValueError(
+            f"scale was given a whole number of {number.bit_length()} bits for {label}, and torch "
+            "multiplies by such of 64 bits at most. Give it as a float."
         )
 
 

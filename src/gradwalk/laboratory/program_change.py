@@ -189,8 +189,7 @@ def _by_name(annotations: Mapping[int, Annotation], replay: Replay, edit: Edit) 
     if edit.edge is not None and len(_into(replay, edit.place)) > 1:
         return None
     name, node = place_name(replay, edit.place), edit.place[0]
-    tree = None if name is None else _parsed(name)
-    if name is None or tree is None or not all(isinstance(e, ast.Expr) for e in tree.body):
+    if name is None or not _is_reference(name):
         return None
     seen, is_leaf = annotations.get(node), replay.is_leaf(node)
     line = None if seen is None else seen.source
@@ -206,6 +205,24 @@ def _by_name(annotations: Mapping[int, Annotation], replay: Replay, edit: Edit) 
     return f"# {where}\n{name} = {name}.detach()\n"
 
 
+def _is_reference(name: str) -> bool:
+    """Whether a name is one that a program can say: ``w``, ``net.fc.weight``, ``xs[0]``.
+
+    Names may be any text: a key of ``names=``, "0.weight" of a Sequential.
+    """
+    tree = _parsed(name)
+    if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
+        return False
+    found = tree.body[0].value
+    if ast.unparse(found) != name:
+        return False
+    while isinstance(found, ast.Attribute) or (
+        isinstance(found, ast.Subscript) and isinstance(found.slice, ast.Constant)
+    ):
+        found = found.value
+    return isinstance(found, ast.Name)
+
+
 def _into(replay: Replay, place: Place) -> list[Place]:
     return [edge for edge in replay.takers[place[0]] if replay.following[edge[0]][edge[1]] == place]
 
@@ -214,7 +231,9 @@ def _on_the_graph(replay: Replay, edit: Edit) -> str:
     """A hook on a node, found from an output on."""
     node, index = edit.edge if edit.edge is not None else edit.place
     root, way = _way(replay, node)
-    output = place_name(replay, replay.captured.roots[root]) or "output"
+    output = place_name(replay, replay.captured.roots[root])
+    if output is None or not _is_reference(output):
+        output = "output"
     start = (
         f"torch.autograd.graph.get_gradient_edge({output}).node"
         if replay.is_leaf(replay.captured.roots[root][0])
@@ -227,8 +246,9 @@ def _on_the_graph(replay: Replay, edit: Edit) -> str:
     walk = f"for nr in {way!r}:\n    node = node.next_functions[nr][0]\n" if way else ""
     named = place_name(replay, edit.place)
     instead = f", as {named}.detach() does" if edit.kind == "cut" and named else ""
+    at = "".join(c if c.isprintable() else " " for c in f"{replay.named(node)}{instead}")
     return (
-        f"{_about(edit)}# between forward and backward: at {replay.named(node)}{instead}\n"
+        f"{_about(edit)}# between forward and backward: at {at}\n"
         f"node = {start}\n{walk}"
         f"node.{register}(\n    lambda {arguments}: tuple(\n"
         f"        {hook} if nr == {index} else each for nr, each in enumerate(grads)\n    )\n)\n"

@@ -15,6 +15,7 @@ from ..graph.capture import Place, capture_nodes
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among
 from ..graph.outputs import Output, read_outputs
+from .change import same
 from .experiment import Experiment, Outcome, read_edits
 from .places import place_name
 from .program_change import program_change
@@ -44,9 +45,7 @@ class WhatIf:
         return {key: _less(self.after[key], self.before[key]) for key in self.before}
 
     def __repr__(self) -> str:
-        changed = sum(
-            1 for each in self.difference.values() if each is not None and bool(each.any())
-        )
+        changed = sum(not same(self.before[key], self.after[key]) for key in self.before)
         return f"<WhatIf: {changed} of {len(self.before)} gradients would be others>"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, Literal
 
 from ..wire import (
@@ -251,7 +250,34 @@ class Quiz:
                 lines.append(f"from {word}: {told} × {written(local)}")
         if not lines:
             return ["backward starts here, with the derivative of the output by itself"]
-        return [*lines, "add them up"] if len(lines) > 1 else lines
+        if len(lines) > 1:
+            lines.append("add them up")
+        return lines + self._besides(question)
+
+    def _besides(self, question: Question) -> list[str]:
+        """What is in a gradient besides what came along its edges."""
+        run, node = self.run, question.node
+        if run is None:
+            return []
+        found, total = [], 0.0
+        targets = [self.graph["edges"][edge]["target"] for edge in run["edges"]]
+        came: list[Values | None] = [
+            values for at, values in zip(targets, run["values"], strict=True) if at == node
+        ]
+        came += [seed["values"] for seed in run["seeds"] if seed["node"] == node]
+        numbers = [_number(values) for values in came]
+        for one in run["grads"]:
+            if one["node"] == node and one["before"] is not None:
+                held = _number(one["before"]["values"])
+                numbers.append(held)
+                told = "something" if held is None else written(held)
+                found.append(f".grad held {told} before this pass, which adds to it")
+        if any(number is None for number in numbers):
+            return found
+        total = sum(number for number in numbers if number is not None)
+        if not math.isclose(total, question.truth, rel_tol=1e-2, abs_tol=_NOTHING):
+            found.append("a hook changes what arrives")
+        return found
 
     def _value_hints(self, question: Question) -> list[str]:
         inputs = [e["target"] for e in self.graph["edges"] if e["source"] == question.node]
@@ -339,9 +365,11 @@ def read_number(text: str) -> float | None:
     try:
         above, slash, below = plain.partition("/")
         if slash:
-            return float(Fraction(above.replace(" ", "")) / Fraction(below.replace(" ", "")))
+            # Of floats: a Fraction would write out every digit of 1e999999999.
+            found = float(above) / float(below)
+            return found if math.isfinite(found) and math.isfinite(float(below)) else None
         return float(plain)
-    except (ValueError, ZeroDivisionError, OverflowError):
+    except (ValueError, ZeroDivisionError):
         return None
 
 
@@ -357,9 +385,11 @@ def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> b
     if math.isnan(truth) or math.isinf(truth):
         return math.isnan(number) if math.isnan(truth) else number == truth
     tolerance = _TOLERANCES.get(dtype or "", _TOLERANCE)
-    if abs(number - truth) <= max(
-        tolerance * abs(truth), _NOTHING * min(1, tolerance / _TOLERANCE)
-    ):
+    if abs(number - truth) <= tolerance * abs(truth):
+        return True
+    # What is left of numbers that cancel is nothing; but 5e-8 is not 1e-8.
+    nothing = _NOTHING * min(1, tolerance / _TOLERANCE)
+    if 0 in (number, truth) and abs(number - truth) <= nothing:
         return True
     digits = "" if "/" in text else text.lower().partition("e")[0]
     count = len("".join(c for c in digits if c.isdigit()).lstrip("0"))

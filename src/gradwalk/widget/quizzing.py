@@ -122,6 +122,7 @@ class QuizzingWidget(UpdatingWidget):
         self._tell_quiz()
 
     def _quiz_on(self, what: str) -> Quiz:
+        _ = self.graph  # another graph that is still to be drawn ends the quiz
         if self._asked is None:
             raise ValueError(f"{what} was called, but no quiz is on. Start one with quiz().")
         return self._asked
@@ -157,6 +158,7 @@ class QuizzingWidget(UpdatingWidget):
         if is_other and self._asked is not None:  # it was about another graph
             self._asked = None
             self.set_trait("_quiz", None)
+            self.set_trait("score", None)
         return is_other
 
     def _answer(self, asked: dict[str, Any]) -> None:
