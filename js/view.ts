@@ -151,7 +151,10 @@ export function createView(
     searchBox,
     {
       zoom: (factor) => drawing.zoomBy(factor),
-      fit: () => drawing.fit(),
+      fit: () => {
+        drawing.fit();
+        refit.widthIs(drawing.stage.width);
+      },
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
       toggleDerivatives() {
         choices.derivatives = !choices.derivatives;

@@ -43,9 +43,9 @@ export class Refit {
 
   private make(width: number): void {
     const { drawing, folder } = this;
-    const isSeen = this.width > 0;
+    const isAway = this.width > 0 && !drawing.isUntouched && !drawing.isWhole;
+    if (folder.isUntouched && isAway) return; // once it is fitted again
     this.width = width;
-    if (!folder.isUntouched) return;
-    if (!isSeen || drawing.isUntouched || drawing.isWhole) this.again();
+    if (folder.isUntouched) this.again();
   }
 }

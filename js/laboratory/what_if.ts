@@ -159,6 +159,8 @@ export class WhatIf {
   private pickAt(event: MouseEvent): boolean {
     const { scene, view, canvas } = this.drawing;
     if (!scene || !this.isOffered || event.button !== 0) return false;
+    // On a canvas nodes have no elements of their own; from so far no line is meant.
+    if (canvas.dataset.painter === "canvas") return false;
     const on = event.target as Element;
     if (on.closest(".gw-node, .gw-frame-head, .gw-edge-folded, .gw-edge-bar")) return false;
     const { left, top } = canvas.getBoundingClientRect();
