@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.library import Library
+from torch import Tensor, library, nn
 
 from gradwalk import GraphWidget, watch
 from gradwalk.forward.annotate import annotate
@@ -56,7 +55,7 @@ IN_TIMM = [
 
 MORE_IN_TIMM = ["regnety_002", "maxvit_tiny_rw_224", "swin_tiny_patch4_window7_224", "nfnet_l0"]
 
-STAND_INS: list[Library] = []  # what one defines lives as long as it does
+STAND_INS: list[library.Library] = []  # what one defines lives as long as it does
 
 
 def imported(name: str) -> Any:
@@ -66,7 +65,7 @@ def imported(name: str) -> Any:
     is used here, so names do.
     """
     if torch.version.cuda is None and not STAND_INS:
-        STAND_INS.append(Library("torchvision", "FRAGMENT"))
+        STAND_INS.append(library.Library("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):
             STAND_INS[0].define(f"{operator}(Tensor boxes, Tensor scores, float most) -> Tensor")
     return importlib.import_module(name)

@@ -57,6 +57,18 @@ def test_a_hidden_gradient_travels_nowhere(widget):
     assert widget.details["grad"]["values"] == -12.0
 
 
+def test_nothing_beside_the_picture_gives_a_hidden_number_away(widget):
+    widget.backward()
+    widget.edits = [{"kind": "scale", "edge": "w", "value": 2}]
+    widget.quiz("grad", nodes=["w"])
+    assert "12.0" not in json.dumps(travelled(widget))
+    told = json.dumps(widget._repr_mimebundle_(), default=str) + str(widget)
+    assert "−12" not in told
+    assert "-12" not in told
+    widget.quiz(None)
+    assert "-12.0" in json.dumps(travelled(widget)["what_if"])
+
+
 def test_a_hidden_value_travels_nowhere(widget):
     widget.quiz("value", nodes=["pred"])
     pred = node_of(widget, "pred")

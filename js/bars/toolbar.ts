@@ -57,7 +57,11 @@ export function createToolbar(
   saving: HTMLElement | null = null,
   { view = null, colours = null }: { view?: HTMLElement | null; colours?: HTMLElement | null } = {},
 ): Toolbar {
-  const crumbs = element("div", { class: "gw-crumbs", role: "group", "aria-label": "What is shown" });
+  const crumbs = element("div", {
+    class: "gw-crumbs",
+    role: "group",
+    "aria-label": "What is shown",
+  });
   const drawn = element("span", "gw-drawn");
   let name = "";
   let way: readonly string[] = [];

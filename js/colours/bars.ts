@@ -14,7 +14,7 @@ const APART = 3;
 const THICK = 15;
 
 /** A bar whose gradient is known, with its norm; Infinity also for a NaN in it. */
-export interface KnownBar {
+interface KnownBar {
   node: SceneNode;
   norm: number;
 }

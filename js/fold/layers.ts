@@ -8,11 +8,11 @@ const SUM = /^(Add|Sub)Backward0$/;
 
 /** What a node is to a layer: something that may follow it, an operand, a sum, or none of these. */
 export const OTHER = 0;
-export const FOLLOWER = 1;
-export const OPERAND = 2;
+const FOLLOWER = 1;
+const OPERAND = 2;
 /** A follower that also follows a sum. */
-export const ACTIVATION = 3;
-export const ADDITION = 4;
+const ACTIVATION = 3;
+const ADDITION = 4;
 
 export function roleOfOp(kind: string, op: string): number {
   if (kind !== "op") return OPERAND;

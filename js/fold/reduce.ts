@@ -26,7 +26,7 @@ export interface ReduceInput {
 }
 
 /** What is drawn as one box: a graph node, or a closed group. */
-export interface VisibleNode {
+interface VisibleNode {
   /** The first graph node in it. */
   node: number;
   /** The closed group; -1 for a node. */

@@ -3,7 +3,7 @@ import { topological } from "../layout/rank";
 import { type GroupTree, lastPart } from "./tree";
 
 /** Fewer blocks than this are as well seen one by one: the two or three of a stage of a ResNet. */
-export const LEAST_BLOCKS = 4;
+const LEAST_BLOCKS = 4;
 /** Blocks of one class whose numbers of parameters differ by no more are alike: the first of T5 has a small table of its own. */
 const ABOUT_AS_LARGE = 0.02;
 /** Classes that only hold others: two of them need not do the same. */

@@ -67,7 +67,7 @@ interface Shown {
 type HoldIn = (after: Scene) => Hold | null;
 
 /** Per node of a graph, which it was in the graph before. */
-export type Was = readonly (number | null)[];
+type Was = readonly (number | null)[];
 /** What is done when a picture is there. */
 type Then = (scene: Scene) => void;
 

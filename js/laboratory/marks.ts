@@ -17,7 +17,7 @@ const MOST_LINES = 400;
 const ROOM = 150;
 
 /** What is marked in the picture. */
-export interface Marked {
+interface Marked {
   edges: Edges;
   edits: readonly EditModel[];
   answer: WhatIfModel | null;

@@ -17,7 +17,7 @@ import {
 import { changeText, gradText, percentText, shareText } from "./words";
 
 /** What the reader does in it. */
-export interface WhatIfActions {
+interface WhatIfActions {
   edit(edits: EditModel[]): void;
   /** Lights the way of a share of the selected node's gradient up, or no more. */
   light(share: ShareModel | null): void;
@@ -25,7 +25,7 @@ export interface WhatIfActions {
 }
 
 /** What there is to show. */
-export interface WhatIfShown {
+interface WhatIfShown {
   edges: Edges;
   /** Those that can be edited here: the selected one, or those into the selected node. */
   offered: readonly EdgeId[];

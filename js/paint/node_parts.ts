@@ -76,7 +76,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
 }
 
 /** How round the corners of a node are, px. */
-export function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
+function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
   const { card, height, width } = shape;
   if (bar) return Math.min(5, width / 4, height / 4);
   if (quiet) return QUIET_RADIUS;

@@ -4,7 +4,7 @@ import type { Scene } from "./scene";
 import { type Size, seenBox, type View } from "./views";
 
 /** A corner of the window that a picture is seen through. */
-export interface Corner {
+interface Corner {
   top: boolean;
   right: boolean;
 }

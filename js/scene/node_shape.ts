@@ -47,7 +47,7 @@ export interface NodeShape {
   sign?: "round" | "plain";
 }
 
-export interface TileParts {
+interface TileParts {
   /** Where the norm of what arrived at its parameters is written, its baseline; null where it has none. */
   number: number | null;
   /** What stands there until it is known: how many numbers the parameters hold. */

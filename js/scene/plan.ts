@@ -62,7 +62,7 @@ export interface Strip {
 }
 
 /** One of them. */
-export interface StripBlock {
+interface StripBlock {
   /** The first graph node in it. */
   id: number;
   group: ClosedGroup;

@@ -55,7 +55,7 @@ export interface SceneNode {
 }
 
 /** A bar of a strip: it is filled as far as its gradient is large beside those of the others. */
-export interface Bar {
+interface Bar {
   /** Index of the first bar of its strip. */
   strip: number;
   /** The way it is filled: from the bottom, or from the left. */

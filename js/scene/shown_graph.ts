@@ -58,11 +58,6 @@ function withoutSigns(graph: GraphModel): GraphModel {
   return { ...graph, nodes: graph.nodes.map((node) => ({ ...node, sign: null })) };
 }
 
-/** Whether operations have other names on a board than torch's. */
-export function hasSigns({ nodes }: GraphModel): boolean {
-  return nodes.some(({ sign }) => sign !== null);
-}
-
 /** Of the edges that are merged into one line, the kind that says most: a gradient flows if it does along any. */
 export function kindOfMerged(graph: GraphModel, edges: readonly number[]): EdgeModel["kind"] {
   const isOne = (kind: EdgeModel["kind"]) => edges.some((e) => graph.edges[e].kind === kind);

@@ -72,7 +72,7 @@ export function stripShape(
 }
 
 /** A strip at its place: its bars in the order in which data flows, and the frame around them. */
-export interface PlacedStrip {
+interface PlacedStrip {
   bars: Omit<SceneNode, "index">[];
   frame: SceneFrame;
 }

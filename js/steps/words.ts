@@ -101,7 +101,7 @@ function passedOn({ run, passed }: Recording, { nodes, edges }: GraphModel, node
 }
 
 /** What a node is called on a board: "+ pred", "×", "b". */
-export function boardName({ kind, sign, name, op, label }: NodeModel): string {
+function boardName({ kind, sign, name, op, label }: NodeModel): string {
   if (kind === "leaf") return short(label);
   const called = sign ?? op;
   return short(name === null ? called : `${called} ${name}`);

@@ -323,11 +323,13 @@ class GraphWidget(Surgery, QuizzingWidget):
         return counted(subject.graph)
 
     def __str__(self) -> str:
-        return repr(self) if self._behind is None else mime.text_of(repr(self), self._shown())
+        if self._behind is None or self._quiz is not None:  # a quiz is not given away
+            return repr(self)
+        return mime.text_of(repr(self), self._shown())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         found = super()._repr_mimebundle_(**kwargs)
-        if self._behind is None:
+        if self._behind is None or self._quiz is not None:
             return found
         return mime.with_fallbacks(found, repr(self), self._shown())
 

@@ -193,7 +193,7 @@ class Quiz:
         hidden = self.hidden
         if not hidden:
             return value
-        if trait in ("findings", "_differences"):
+        if trait in ("findings", "_differences", "what_if"):
             return None
         if self.what == "order":
             return {"steps": [], "run": None}.get(trait, value)

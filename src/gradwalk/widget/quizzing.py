@@ -16,7 +16,7 @@ from .changes import values_of
 from .quiz import HIDDEN, KINDS, Quiz
 from .updating import UpdatingWidget
 
-_MASKED = ("run", "steps", "findings", "_values", "_differences", "_update")
+_MASKED = ("run", "steps", "findings", "_values", "_differences", "_update", "what_if")
 
 
 class QuizzingWidget(UpdatingWidget):

@@ -16,7 +16,7 @@ from ..laboratory.shares import shares
 from ..reasons import why
 from ..subject.subject import Subject
 from ..wire import EditModel, ShareModel, WhatIfModel
-from .traits import OfPass
+from .traits import OfPass, masked
 
 
 class Surgery(traitlets.HasTraits):
@@ -32,7 +32,9 @@ class Surgery(traitlets.HasTraits):
     """
 
     edits: Any = traitlets.Any([]).tag(sync=True)
-    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(
+        **masked("what_if", encoded=False)
+    )  # type: ignore[assignment]
     _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     _experiment: Experiment | None = None  # of the graph that is shown, once it was asked for
