@@ -27,10 +27,9 @@ _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type"
 _NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
 
 
-_ARITHMETIC = frozenset(
-    {"add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv"}
-    | {"radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv"}
-)
+_WORDS = ["add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv", "radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv"]
+_ARITHMETIC = frozenset(form for word in _WORDS for form in (word, f"{word}_", f"__{word}__"))
+_PLAIN_NUMBERS = (int, float, complex)  # and no bool, which is an int
 
 
 def function_name(function: Any) -> str:
@@ -80,12 +79,15 @@ def literals(
         arguments: Its positional arguments.
         keywords: Its keyword arguments.
     """
-    if name.strip("_") not in _ARITHMETIC:
+    if name not in _ARITHMETIC:
         return []
-    found: list[tuple[int | str, Any]] = [*enumerate(arguments[:2])]
-    if "other" in keywords:
+    found: list[tuple[int | str, Any]] = []
+    for at, value in enumerate(arguments[:2]):
+        if type(value) in _PLAIN_NUMBERS:
+            found.append((at, value))
+    if keywords and type(keywords.get("other")) in _PLAIN_NUMBERS:
         found.append(("other", keywords["other"]))
-    return [(at, value) for at, value in found if type(value) in (int, float, complex)]
+    return found
 
 
 def numbers_in(value: Any, most: int) -> list[Any]:

@@ -136,10 +136,9 @@ class Session:
         numbers: tuple[int, int],
         written: Sequence[Operand] = (),
     ) -> Record:
-        places = {position for position, _ in written}
-        for operand in written:  # integers are no operands of other calls
-            if all(position != operand[0] for position, _ in going_in):
-                going_in.insert(0 if operand[0] == 0 else len(going_in), operand)
+        if written and type(written[0][1]) is int:  # integers are no operands of other calls
+            going_in.insert(0 if written[0][0] == 0 else len(going_in), written[0])
+        is_written = len(written) > 0
         parents: list[Record] = []
         constants: list[Constant] = []
         leaves: list[TensorRef] = []
@@ -147,8 +146,10 @@ class Session:
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
                 read = self._read(value)
-                if read is not None or position in places:
-                    constants.append(_number(position, value, read or Origin(None, ())))
+                if read is None and is_written and position == written[0][0]:
+                    read = Origin(None, ())  # its own: constants are told apart by it
+                if read is not None:
+                    constants.append(_number(position, value, read))
                     needed.append(False)
                 continue
             made_by = self._made_by(value)
