@@ -26,10 +26,12 @@ _CASTS = frozenset({"long", "int", "short", "byte", "char", "bool", "to", "type"
 # Their results do not depend on the values of what they are given, or are no forward results.
 _NOT_VALUES = frozenset({"grad", "_grad", "_base", "backward", "requires_grad_", "_nested_size"})
 
-
-_WORDS = ["add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv", "radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv"]
-_ARITHMETIC = frozenset(form for word in _WORDS for form in (word, f"{word}_", f"__{word}__"))
 _PLAIN_NUMBERS = (int, float, complex)  # and no bool, which is an int
+_WORDS = ("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "truediv")
+_TURNED = ("radd", "rsub", "rmul", "rdiv", "rtruediv", "iadd", "isub", "imul", "idiv", "itruediv")
+_ARITHMETIC = frozenset(
+    form for word in (*_WORDS, *_TURNED) for form in (word, f"{word}_", f"__{word}__")
+)
 
 
 def function_name(function: Any) -> str:
@@ -69,9 +71,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
     return found
 
 
-def literals(
-    name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> list[tuple[int | str, int | float | complex]]:
+def literal(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Operand | None:
     """The plain number that an arithmetic operation takes instead of a tensor, and where it stood.
 
     Args:
@@ -80,14 +80,12 @@ def literals(
         keywords: Its keyword arguments.
     """
     if name not in _ARITHMETIC:
-        return []
-    found: list[tuple[int | str, Any]] = []
+        return None
     for at, value in enumerate(arguments[:2]):
         if type(value) in _PLAIN_NUMBERS:
-            found.append((at, value))
-    if keywords and type(keywords.get("other")) in _PLAIN_NUMBERS:
-        found.append(("other", keywords["other"]))
-    return found
+            return at, value
+    other = keywords.get("other") if keywords else None
+    return ("other", other) if type(other) in _PLAIN_NUMBERS else None
 
 
 def numbers_in(value: Any, most: int) -> list[Any]:

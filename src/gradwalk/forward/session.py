@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -30,7 +30,7 @@ from .operands import (
     how_cut,
     how_read,
     is_inplace,
-    literals,
+    literal,
     numbers_in,
     operands,
     tensors_of,
@@ -99,7 +99,7 @@ class Session:
         going_in = operands(arguments, keywords)
         inplace = changed is not None and any(output is changed for output in outputs)
         if made and numbers[0] < numbers[1]:
-            written = literals(name, arguments, keywords)
+            written = literal(name, arguments, keywords)
             record = self._record(function, going_in, numbers, written)
             record.inplace = inplace
             if len(outputs) == 1:
@@ -134,11 +134,11 @@ class Session:
         function: Any,
         going_in: list[Operand],
         numbers: tuple[int, int],
-        written: Sequence[Operand] = (),
+        written: Operand | None = None,
     ) -> Record:
-        if written and type(written[0][1]) is int:  # integers are no operands of other calls
-            going_in.insert(0 if written[0][0] == 0 else len(going_in), written[0])
-        is_written = len(written) > 0
+        place = None if written is None else written[0]
+        if written and type(written[1]) is int:  # integers are no operands of other calls
+            going_in.insert(0 if place == 0 else len(going_in), written)
         parents: list[Record] = []
         constants: list[Constant] = []
         leaves: list[TensorRef] = []
@@ -146,7 +146,7 @@ class Session:
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
                 read = self._read(value)
-                if read is None and is_written and position == written[0][0]:
+                if read is None and place is not None and position == place:
                     read = Origin(None, ())  # its own: constants are told apart by it
                 if read is not None:
                     constants.append(_number(position, value, read))
