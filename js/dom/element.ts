@@ -44,6 +44,21 @@ function setAttributes(target: Element, attributes: Attributes): void {
 /** On every focusable element: Jupyter would otherwise take its keys for commands that delete cells. */
 export const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
 
+/** A table with a name over each column. */
+export function table(
+  columns: readonly string[],
+  rows: readonly HTMLElement[],
+  attributes: Attributes = {},
+): HTMLTableElement {
+  const names = columns.map((name) => element("th", { scope: "col" }, name));
+  return element(
+    "table",
+    attributes,
+    element("thead", {}, element("tr", {}, ...names)),
+    element("tbody", {}, ...rows),
+  );
+}
+
 /** A line icon of 16 by 16 px. */
 export function icon(data: string): SVGSVGElement {
   return svgElement(

@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element, KEEP_KEYS, table } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { isAutograd } from "../scene/shown_graph";
 import { boardNumber } from "../text/gradient";
@@ -209,21 +209,10 @@ function leafTable({ leaves, leaf_count }: WhatIfModel, actions: WhatIfActions):
       "aria-label": "Leaves",
       ...KEEP_KEYS,
     },
-    element(
-      "table",
+    table(
+      ["leaf", "before", "after", "change"],
+      leaves.map((leaf) => leafRow(leaf, actions)),
       "gw-table gw-leaf-changes",
-      element(
-        "thead",
-        {},
-        element(
-          "tr",
-          {},
-          ...["leaf", "before", "after", "change"].map((name) =>
-            element("th", { scope: "col" }, name),
-          ),
-        ),
-      ),
-      element("tbody", {}, ...leaves.map((leaf) => leafRow(leaf, actions))),
     ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more leaf", "more leaves")}`),
   );

@@ -1,4 +1,4 @@
-import { element } from "../dom/element";
+import { element, table } from "../dom/element";
 import { boardValues, fewText, hasNotFinite } from "../text/gradient";
 import { counted, fullNumber } from "../text/number";
 import { formatShape } from "../text/shape";
@@ -32,25 +32,9 @@ export function contributionsSection(
     element(
       "div",
       "gw-shares",
-      element(
-        "table",
-        {},
-        element(
-          "thead",
-          {},
-          element(
-            "tr",
-            {},
-            ...["step", "from", "share", "sum"].map((name) =>
-              element("th", { scope: "col" }, name),
-            ),
-          ),
-        ),
-        element(
-          "tbody",
-          {},
-          ...contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several, go)),
-        ),
+      table(
+        ["step", "from", "share", "sum"],
+        contributions.slice(0, MOST_ROWS).map((part, i) => row(part, i, several, go)),
       ),
     ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more share")}`),

@@ -1,4 +1,4 @@
-import { element } from "../dom/element";
+import { element, table } from "../dom/element";
 import { counted } from "../text/number";
 import type { DetailsModel } from "../wire";
 import { amount } from "./contributions";
@@ -22,33 +22,19 @@ export function ranksSection(
     element(
       "div",
       "gw-shares",
-      element(
-        "table",
-        {},
-        element(
-          "thead",
-          {},
-          element(
-            "tr",
-            {},
-            ...["rank", "local", "reduced"].map((name) => element("th", { scope: "col" }, name)),
-          ),
-        ),
-        element(
-          "tbody",
-          {},
-          ...ranks
-            .slice(0, MOST_ROWS)
-            .map(({ rank, local, reduced }) =>
-              element(
-                "tr",
-                {},
-                element("td", {}, String(rank)),
-                amount(local, "none"),
-                amount(reduced, "none"),
-              ),
+      table(
+        ["rank", "local", "reduced"],
+        ranks
+          .slice(0, MOST_ROWS)
+          .map(({ rank, local, reduced }) =>
+            element(
+              "tr",
+              {},
+              element("td", {}, String(rank)),
+              amount(local, "none"),
+              amount(reduced, "none"),
             ),
-        ),
+          ),
       ),
     ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more rank")}`),
