@@ -327,12 +327,12 @@ class Live:
         with unseen(), torch.no_grad():
             try:
                 found = self._details(looking, node, cursor)
+                if node in self._sharded:
+                    run = None if self.recording is None else self.recording.run
+                    put_sharded(found, self._sharded[node], run, looking.summaries.of)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
-            if node in self._sharded:
-                run = None if self.recording is None else self.recording.run
-                put_sharded(found, self._sharded[node], run, looking.summaries.of)
         if node in self._tied:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
