@@ -228,6 +228,10 @@ for name, kinds in {
     for shown in (0, 1):
         found = told(name, shown)
         assert found.keys() == kinds, (name, shown, found)
+# A .grad that was reduced is not what arrived, and nobody added to it or clipped it.
+for name in ("good", "fsdp"):
+    kinds = {f.kind for f in gradwalk.load(f"{folder}/{name}-*.gw").diagnose()}
+    assert not kinds & {"accumulated", "clipped"}, (name, kinds)
 message = told("unused")["unused on a rank"].message
 assert "net.module.second.weight at <string>:" in message, message
 assert "got no gradient on rank 1, and did on rank 0" in message

@@ -21,7 +21,7 @@ export function ranksSection(
     true,
     element(
       "div",
-      "gw-shares",
+      "gw-shares is-ranks",
       table(
         ["rank", "local", "reduced"],
         ranks

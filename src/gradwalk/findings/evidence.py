@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +31,7 @@ class Evidence:
         called: What the program calls its parameters.
         is_explicit: Whether all that is called so belongs to the model.
         optimizers: What will update the parameters, as far as it was given.
+        reduced: Leaves whose ``.grad`` is made of the gradients of several processes.
     """
 
     captured: Annotated
@@ -39,6 +40,7 @@ class Evidence:
     called: Names
     is_explicit: bool
     optimizers: Sequence[torch.optim.Optimizer] = ()
+    reduced: Collection[int] = ()
 
     @property
     def run(self) -> Run | None:

@@ -112,7 +112,8 @@ def _changed_grads(evidence: Evidence) -> Iterator[Finding]:
         if before.get(node):
             added.append(node)
             continue
-        share = _share(kept.tensor, grad, length)
+        # Of a reduced one nothing is known: what arrived here is one part of it.
+        share = 0 if node in evidence.reduced else _share(kept.tensor, grad, length)
         if share is None and node not in before:
             added.append(node)
         elif share:

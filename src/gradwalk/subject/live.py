@@ -289,7 +289,13 @@ class Live:
     ) -> list[Finding]:
         """What may be wrong with the graph and the pass that is shown."""
         evidence = Evidence(
-            self.captured, self.recording, self.namespaces, called, is_explicit, optimizers
+            self.captured,
+            self.recording,
+            self.namespaces,
+            called,
+            is_explicit,
+            optimizers,
+            self._parallel,
         )
         return judge(evidence, limits or Limits())
 
