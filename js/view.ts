@@ -150,10 +150,10 @@ export function createView(
   const toolbar = createToolbar(
     searchBox,
     {
-      zoom: (factor) => drawing.zoomBy(factor),
+      zoom: (factor) => drawing.sight.zoomBy(factor),
       fit: () => {
-        drawing.fit();
-        refit.widthIs(drawing.stage.width);
+        drawing.sight.fit();
+        refit.widthIs(drawing.sight.stage.width);
       },
       toggleConstants: () => channel.set("constants", !channel.get("constants")),
       toggleDerivatives() {
@@ -209,7 +209,7 @@ export function createView(
   const states = element("div");
   let size = "";
   const arrangement = new Arrangement(drawing, panel.element);
-  const refit = new Refit(drawing, folder, () => {
+  const refit = new Refit(drawing.sight, folder, () => {
     folder.forget();
     redraw();
     showSelected();
@@ -235,7 +235,7 @@ export function createView(
   cleanup.add(() => refit.stop());
   shell.followFull(() => {
     arrangement.arrange();
-    drawing.fit(false);
+    drawing.sight.fit(false);
     placeKey();
   });
 
@@ -266,7 +266,8 @@ export function createView(
 
   /** The key of the colours covers as little of the picture as it can. */
   function placeKey(): void {
-    const { scene, view, stage } = drawing;
+    const { scene } = drawing;
+    const { view, stage } = drawing.sight;
     const { offsetWidth: width, offsetHeight: height } = corner;
     if (!scene || width === 0 || stage.width === 0) return;
     const { top, right } = emptiestCorner(scene, view, stage, { width, height });
@@ -374,7 +375,7 @@ export function createView(
     }
     showDetails();
     const running = progress && runningAt(progress.recording, progress.cursor);
-    if (before && progress && running !== null) drawing.follow(running);
+    if (before && progress && running !== null) drawing.sight.follow(running);
   }
 
   const showSteps = shell.guarded(() => stepper.read(autograd));
@@ -497,7 +498,7 @@ export function createView(
   ownKeys(
     root,
     {
-      f: () => drawing.fit(),
+      f: () => drawing.sight.fit(),
       "/": () => searchBox.focus(),
       "?": toggleHelp,
       Escape: () => (drawing.hasFocus ? false : giveUp() || shell.leaveFull() || drawing.focus()),

@@ -1,5 +1,5 @@
-import type { Drawing } from "../interact/drawing";
 import { type Folder, MOST_AT_ONCE } from "../interact/folder";
+import type { Sight } from "../interact/sight";
 
 /** A place that is so many times as wide, or as narrow, is another place. */
 const MUCH = 1.3;
@@ -15,7 +15,7 @@ export class Refit {
   private timer = 0;
 
   constructor(
-    private readonly drawing: Pick<Drawing, "isUntouched" | "isWhole">,
+    private readonly sight: Pick<Sight, "isUntouched" | "isWhole">,
     private readonly folder: Pick<Folder, "isUntouched" | "grouped">,
     private readonly again: () => void,
   ) {}
@@ -42,8 +42,8 @@ export class Refit {
   }
 
   private make(width: number): void {
-    const { drawing, folder } = this;
-    const isAway = this.width > 0 && !drawing.isUntouched && !drawing.isWhole;
+    const { sight, folder } = this;
+    const isAway = this.width > 0 && !sight.isUntouched && !sight.isWhole;
     if (folder.isUntouched && isAway) return; // once it is fitted again
     this.width = width;
     if (folder.isUntouched) this.again();

@@ -10,7 +10,7 @@ export class LinkedViews {
     if (this.following) return;
     this.following = true;
     try {
-      for (const other of all) if (other !== from) other.look(view, from.isUntouched);
+      for (const other of all) if (other !== from) other.sight.look(view, from.sight.isUntouched);
     } finally {
       this.following = false;
     }
@@ -23,7 +23,8 @@ export class LinkedViews {
       all.forEach(change);
       const size = (drawing: Drawing) => drawing.scene?.nodes.length ?? 0;
       const largest = all.reduce((best, one) => (size(one) > size(best) ? one : best));
-      for (const other of all) if (other !== largest) other.look(largest.view, largest.isUntouched);
+      const { view, isUntouched } = largest.sight;
+      for (const other of all) if (other !== largest) other.sight.look(view, isUntouched);
     } finally {
       this.following = false;
     }

@@ -69,8 +69,8 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   const toolbar = createToolbar(
     searchBox,
     {
-      zoom: (factor) => grid.first?.zoomBy(factor),
-      fit: () => grid.first?.fit(),
+      zoom: (factor) => grid.first?.sight.zoomBy(factor),
+      fit: () => grid.first?.sight.fit(),
       toggleFull: () => shell.toggleFull(),
       toggleHelp,
       togglePanel: () => setTables(!tablesOpen),
@@ -292,7 +292,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   ownKeys(
     root,
     {
-      f: () => grid.first?.fit(),
+      f: () => grid.first?.sight.fit(),
       "/": () => searchBox.focus(),
       "?": toggleHelp,
       Escape: () => !grid.hasFocus && (shell.leaveFull() || grid.focus()),
@@ -303,7 +303,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
 
   shell.followFull(() => {
     arrange();
-    grid.first?.fit(false);
+    grid.first?.sight.fit(false);
   });
   showHelp();
   redraw();

@@ -11,7 +11,7 @@ const NOTCH = Math.log2(1.2);
 /** What a mouse or a finger points at. */
 export type Pointed = Pick<MouseEvent, "clientX" | "clientY" | "target">;
 
-interface CameraEvents {
+export interface CameraEvents {
   moved(view: View): void;
   /** A wheel turned over a drawing that leaves it to the page. */
   wheelIgnored(): void;

@@ -6,34 +6,19 @@ import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
-import type { Box } from "../scene/grid";
-import { foldedAt } from "../scene/members";
 import type { Scene, SceneNode } from "../scene/scene";
-import {
-  boxView,
-  centreView,
-  firstView,
-  fitView,
-  type Hold,
-  heldView,
-  inSight,
-  isWhole,
-  revealView,
-  type Size,
-  seenBox,
-  type View,
-} from "../scene/views";
+import { fitView, type Hold, heldView, isWhole, type Size, seenBox } from "../scene/views";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { Camera, isFocused, type Pointed } from "./camera";
+import { isFocused, type Pointed } from "./camera";
 import { describeDrawn } from "./describe_box";
 import type { DrawingEvents } from "./drawing_events";
 import { glide, leaving, vanish } from "./flip";
 import { type Hit, hitAt } from "./hit";
 import { Keyboard } from "./keyboard";
-import { followView, nodeView } from "./node_view";
 import { Pointer } from "./pointer";
+import { Sight } from "./sight";
 import { Tooltip } from "./tooltip";
 import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
@@ -54,13 +39,10 @@ export interface Still {
 export class Drawing {
   readonly element: HTMLElement;
   readonly canvas: HTMLElement;
+  readonly sight: Sight;
   scene: Scene | null = null;
   private graph: GraphModel | null = null;
   private marks: Marks = NO_MARKS;
-  private size: Size = { width: 0, height: 0 };
-  private framed = false;
-  /** The first view, as long as nobody has moved it. */
-  private home: View | null = null;
   private request = 0;
   private pointerOver = false;
   private stopWatching: (() => void) | null = null;
@@ -72,7 +54,6 @@ export class Drawing {
   });
   private readonly hint = new WheelHint();
   private readonly tooltip = new Tooltip();
-  private readonly camera: Camera;
   private readonly keyboard = new Keyboard({
     keyed: (key, node) => this.events.keyed?.(key, node) ?? false,
     select: (node) => this.select(node),
@@ -81,7 +62,7 @@ export class Drawing {
       this.live.textContent = words;
     },
     escape: () => this.escape(),
-    zoomBy: (factor) => this.zoomBy(factor),
+    zoomBy: (factor) => this.sight.zoomBy(factor),
   });
   private readonly cleanup = new Cleanup();
 
@@ -90,7 +71,7 @@ export class Drawing {
     measure: Measure,
     { minimap = true }: { minimap?: boolean } = {},
   ) {
-    const map = minimap ? new Minimap((x, y) => this.centreOn(x, y), this.cleanup) : null;
+    const map = minimap ? new Minimap((x, y) => this.sight.centreOn(x, y), this.cleanup) : null;
     this.painting = new Painting(measure, map);
     this.canvas = stageElement(this.painting, {
       tabindex: 0,
@@ -107,7 +88,7 @@ export class Drawing {
       this.tooltip.element,
       this.live,
     );
-    this.camera = new Camera(this.painting.svg, this.canvas, {
+    this.sight = new Sight(this.painting.svg, this.canvas, {
       moved: (view) => {
         this.painting.move(view);
         this.tooltip.hide();
@@ -128,34 +109,24 @@ export class Drawing {
   /** Draws another graph, or the same in another direction, from its first view. */
   show(graph: GraphModel, scene: Scene): void {
     this.graph = graph;
-    this.scene = scene;
-    this.marks = { ...this.marks, hovered: null, focused: null };
-    this.keyboard.forget();
-    this.tooltip.hide();
-    this.painting.clear();
-    this.framed = false;
+    this.take(scene, null);
     this.frameFirst();
   }
 
   /** Draws another picture of the same graph. What is held stays where it is seen; without, it is a first view. */
   replace(scene: Scene, hold: Hold | null): void {
-    const before = this.scene && { scene: this.scene, view: this.camera.view };
+    const { scene: before, sight } = this;
+    const { view } = sight;
     const { focused } = this.marks;
-    const id = focused === null ? undefined : before?.scene.nodes[focused]?.id;
-    this.scene = scene;
-    this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id ?? -1]?.[0] ?? null };
-    this.keyboard.forget();
-    this.tooltip.hide();
-    this.painting.clear();
-    if (!before || !hold || !this.framed) {
-      this.framed = false;
+    const id = focused === null ? undefined : before?.nodes[focused]?.id;
+    this.take(scene, scene.drawn[id ?? -1]?.[0] ?? null);
+    if (!before || !hold || !sight.isFramed) {
       this.frameFirst();
       return;
     }
-    this.camera.resize(scene, this.size);
-    this.camera.go(heldView(before.view, hold), false);
+    sight.put(scene, heldView(view, hold));
     this.paint();
-    glide(this.canvas, before, scene, this.camera.view);
+    glide(this.canvas, { scene: before, view }, scene, sight.view);
   }
 
   /**
@@ -168,28 +139,23 @@ export class Drawing {
     hold: Hold | null,
     was: readonly (number | null)[],
   ): void {
-    const before = this.scene && { scene: this.scene, view: this.camera.view };
-    if (!before || !hold || !this.framed) {
+    const { scene: before, sight } = this;
+    if (!before || !hold || !sight.isFramed) {
       this.show(graph, scene);
       return;
     }
+    const { view, stage, isWhole: wasWhole } = sight;
     const { focused } = this.marks;
-    const id = focused === null ? -1 : was.indexOf(before.scene.nodes[focused]?.id ?? -1);
-    const ghosts = leaving(this.canvas, before.scene, was);
-    const wasWhole = isWhole(before.scene, before.view, this.size);
+    const id = focused === null ? -1 : was.indexOf(before.nodes[focused]?.id ?? -1);
+    const ghosts = leaving(this.canvas, before, was);
     this.graph = graph;
-    this.scene = scene;
-    this.marks = { ...this.marks, hovered: null, focused: scene.drawn[id]?.[0] ?? null };
-    this.keyboard.forget();
-    this.tooltip.hide();
-    this.painting.clear();
-    this.camera.resize(scene, this.size);
-    const held = heldView(before.view, hold);
-    const isLost = wasWhole && !isWhole(scene, held, this.size);
-    this.camera.go(isLost ? fitView(scene, this.size) : held, false);
+    this.take(scene, scene.drawn[id]?.[0] ?? null);
+    const held = heldView(view, hold);
+    const isLost = wasWhole && !isWhole(scene, held, stage);
+    sight.put(scene, isLost ? fitView(scene, stage) : held);
     this.paint();
-    glide(this.canvas, before, scene, this.camera.view, was);
-    vanish(this.overlay, ghosts, before.view, this.camera.view);
+    glide(this.canvas, { scene: before, view }, scene, sight.view, was);
+    vanish(this.overlay, ghosts, view, sight.view);
   }
 
   /** Draws the same picture with other numbers: nothing moves. */
@@ -197,6 +163,7 @@ export class Drawing {
     this.graph = graph;
     if (scene === this.scene) return;
     this.scene = scene;
+    this.sight.renew(scene);
     this.painting.clear();
     this.paint();
   }
@@ -210,118 +177,17 @@ export class Drawing {
 
   /** Tells the drawing its size in px. What was in the middle stays there. */
   resize(size: Size): void {
-    if (size.width === 0 || size.height === 0) return;
-    const before = this.size;
-    if (before.width === size.width && before.height === size.height) return;
-    this.size = size;
-    if (!this.scene) return;
-    if (!this.framed || this.camera.view === this.home) {
-      this.frameFirst();
-      return;
-    }
-    this.camera.resize(this.scene, size);
-    const { k, x, y } = this.camera.view;
-    // What was seen whole stays so; of anything else, what was in the middle.
-    const [dx, dy] = [(size.width - before.width) / 2, (size.height - before.height) / 2];
-    const wasWhole = isWhole(this.scene, this.camera.view, before);
-    this.camera.go(wasWhole ? fitView(this.scene, size) : { k, x: x + dx, y: y + dy }, false);
+    const became = this.sight.resize(size);
+    if (became === null) return;
     this.painting.refresh();
-    this.paintSoon();
-  }
-
-  fit(animate = true): void {
-    if (this.scene) this.camera.go(fitView(this.scene, this.size), animate);
-  }
-
-  /** What is seen now. */
-  get view(): View {
-    return this.camera.view;
-  }
-
-  /** Shows exactly this; `untouched` if it is still a first view, to be found anew when the size changes. */
-  look(view: View, untouched: boolean): void {
-    this.framed = true;
-    this.camera.go(view, false);
-    if (untouched) this.home = this.camera.view;
-  }
-
-  /** Whether this is still the first view. */
-  get isUntouched(): boolean {
-    return this.camera.view === this.home;
-  }
-
-  /** Whether all of the picture is seen. */
-  get isWhole(): boolean {
-    return this.scene !== null && isWhole(this.scene, this.camera.view, this.size);
-  }
-
-  /** Size of the window to the picture, px. */
-  get stage(): Size {
-    return this.size;
-  }
-
-  private centreOn(x: number, y: number): void {
-    const { k } = this.camera.view;
-    const { width, height } = this.size;
-    this.camera.go({ k, x: width / 2 - k * x, y: height / 2 - k * y }, false);
-  }
-
-  zoomBy(factor: number): void {
-    this.camera.zoomBy(factor);
-  }
-
-  /**
-   * Brings a node into view if it is outside, or too far away to be recognised; the copy nearest to what is seen, if
-   * it has several.
-   */
-  reveal(id: number, centre = false): void {
-    const { aim } = this.camera;
-    const index = nearestCopy(this.scene, id, aim, this.size);
-    if (index === null || !this.scene) return;
-    const view = nodeView(aim, this.scene, this.scene.nodes[index], this.size, centre);
-    if (view !== aim) this.camera.go(view);
-  }
-
-  /**
-   * Moves just so far, at the same scale, that the node and what it passes on are in view; of a hidden one what it is
-   * folded into, and only if that is out of view.
-   */
-  follow(id: number): void {
-    const { scene, size } = this;
-    const { aim } = this.camera;
-    if (!scene || !this.framed) return;
-    const index = nearestCopy(scene, id, aim, size);
-    const view =
-      index === null ? this.signView(id) : followView(aim, scene, scene.nodes[index], size);
-    if (view !== aim) this.camera.go(view);
-  }
-
-  /** The view that shows the sign of the plumbing that a node is folded into. */
-  private signView(id: number): View {
-    const { aim } = this.camera;
-    const sign = this.scene && foldedAt(this.scene, id);
-    if (!sign) return aim;
-    const { x, y } = sign;
-    return revealView(aim, { left: x, top: y, right: x, bottom: y }, this.size);
-  }
-
-  /** Moves to a box of the scene: fills the stage with it, just brings it into view, or centres it at a scale. */
-  lookAt(box: Box, how: "into" | "sight" | number): void {
-    const { aim } = this.camera;
-    const middle = { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 };
-    const view =
-      how === "into"
-        ? boxView(box, this.size)
-        : how === "sight"
-          ? inSight(aim, box, this.size)
-          : centreView({ ...aim, k: how }, middle, this.size);
-    if (view !== aim) this.camera.go(view);
+    if (became === "first") this.paint();
+    else this.paintSoon();
   }
 
   /** Puts the keyboard into the graph, on this node if one is given. */
   focus(id: number | null = null): void {
     if (id !== null)
-      this.mark({ focused: nearestCopy(this.scene, id, this.camera.view, this.size) });
+      this.mark({ focused: nearestCopy(this.scene, id, this.sight.view, this.sight.stage) });
     this.canvas.focus({ preventScroll: true });
   }
 
@@ -329,17 +195,22 @@ export class Drawing {
     cancelAnimationFrame(this.request);
     this.hint.stop();
     this.tooltip.hide();
-    this.camera.destroy();
+    this.sight.destroy();
     this.stopWatching?.();
     this.cleanup.run();
   }
 
+  /** Another scene takes the place of the one that is drawn. */
+  private take(scene: Scene, focused: number | null): void {
+    this.scene = scene;
+    this.marks = { ...this.marks, hovered: null, focused };
+    this.keyboard.forget();
+    this.tooltip.hide();
+    this.painting.clear();
+  }
+
   private frameFirst(): void {
-    if (!this.scene || this.size.width === 0) return;
-    this.framed = true;
-    this.camera.resize(this.scene, this.size);
-    this.camera.go(firstView(this.scene, this.size), false);
-    this.home = this.camera.view;
+    if (!this.scene || !this.sight.first(this.scene)) return;
     this.painting.refresh();
     this.paint();
   }
@@ -353,15 +224,15 @@ export class Drawing {
   }
 
   private paint(): void {
-    if (!this.scene || !this.framed) return;
+    if (!this.scene || !this.sight.isFramed) return;
     // Not before: only now it lies in a widget.
     this.stopWatching ??= whenThemeChanges(this.element, () => {
       this.painting.refresh(true);
       this.paintSoon();
     });
     const { painting, canvas } = this;
-    const { view } = this.camera;
-    if (painting.paint(this.scene, this.marks, view, this.size)) this.paintSoon();
+    const { view, stage } = this.sight;
+    if (painting.paint(this.scene, this.marks, view, stage)) this.paintSoon();
     canvas.dataset.detail = view.k < FAR ? "far" : "near";
     canvas.dataset.painter = painting.painter ?? "svg";
   }
@@ -432,10 +303,7 @@ export class Drawing {
     const node = this.scene.nodes[index];
     const { title, lines } = describeDrawn(this.graph, node, this.marks);
     this.live.textContent = [title, ...lines].join(", ");
-    const { aim } = this.camera;
-    const view = revealView(aim, boxOf(node), this.size);
-    if (view !== aim) this.camera.go(view);
-    else this.showTooltip(index);
+    if (!this.sight.revealBox(boxOf(node))) this.showTooltip(index);
   }
 
   private hover(hit: Hit | null): void {
@@ -458,8 +326,8 @@ export class Drawing {
     const box = boxOf(scene.nodes[index]);
     this.tooltip.show(
       describeDrawn(graph, scene.nodes[index], this.marks),
-      () => seenBox(this.camera.view, box),
-      () => this.size,
+      () => seenBox(this.sight.view, box),
+      () => this.sight.stage,
     );
   }
 
@@ -467,7 +335,7 @@ export class Drawing {
     const { scene, painting } = this;
     if (!scene) return null;
     const { left, top } = painting.svg.getBoundingClientRect();
-    const { k, x, y } = this.camera.view;
+    const { k, x, y } = this.sight.view;
     const at: [number, number] = [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
     const heads = painting.painter === "canvas" ? painting.heads : null;
     const hit = hitAt(scene, event.target as Element, at, k, heads);

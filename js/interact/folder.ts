@@ -17,7 +17,7 @@ import type { ContentCache } from "../layout/types";
 import { boxAround } from "../scene/find";
 import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";
-import { type Hold, isWhole, type Size } from "../scene/views";
+import type { Hold, Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
@@ -124,7 +124,7 @@ export class Folder {
     direction: Direction,
     origin = graph,
     source: GraphSource = { given: graph, constants: true, torchNames: false },
-    room = this.drawing.stage,
+    room = this.drawing.sight.stage,
   ): void {
     const { wanted, drawn } = this;
     const isSame = wanted?.grouped.graph === graph;
@@ -202,7 +202,7 @@ export class Folder {
       (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
       (after) => {
         const box = boxAround(after, path, group.members);
-        if (box) this.drawing.lookAt(box, how);
+        if (box) this.drawing.sight.lookAt(box, how);
       },
     );
   }
@@ -217,19 +217,19 @@ export class Folder {
     if (!next) return false;
     this.fold(next, hold, (after) => {
       const lens = boxAround(after, path, []);
-      if (lens) drawing.lookAt(lens, "sight");
+      if (lens) drawing.sight.lookAt(lens, "sight");
     });
     return true;
   }
 
   /** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
   private holdBar(path: string): HoldIn | null {
-    const { scene, view, stage } = this.drawing;
+    const { scene, sight } = this.drawing;
     const barIn = ({ nodes }: Scene) =>
       nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
     const bar = scene && barIn(scene);
     if (!scene || !bar) return null;
-    const wasWhole = isWhole(scene, view, stage);
+    const wasWhole = sight.isWhole;
     return (after) => {
       const same = barIn(after);
       return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
@@ -287,7 +287,7 @@ export class Folder {
     if (how === "stay") this.keep();
     if (isHidden) this.change((folding) => revealNode(grouped.tree, folding, node, how));
     this.goal = { node, centre };
-    if (!this.work || !isHidden) drawing.reveal(node, centre);
+    if (!this.work || !isHidden) drawing.sight.reveal(node, centre);
     if (!this.work) this.goal = null;
   }
 
@@ -390,7 +390,7 @@ export class Folder {
     this.idle();
     this.events.changed();
     then?.(scene);
-    if (goal) drawing.reveal(goal.node, goal.centre);
+    if (goal) drawing.sight.reveal(goal.node, goal.centre);
   }
 
   private fail(error: unknown): void {

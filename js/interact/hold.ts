@@ -12,9 +12,10 @@ export function topOf(scene: Scene, path: string, id: number): [number, number] 
 
 /** Holds the node nearest to the middle of the view that the next picture also shows. */
 export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
-  const { scene, view } = drawing;
+  const { scene, sight } = drawing;
   if (!scene) return null;
-  const { width, height } = drawing.stage;
+  const { view } = sight;
+  const { width, height } = sight.stage;
   const [x, y] = [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
   let best: Hold | null = null;
   let least = Number.POSITIVE_INFINITY;

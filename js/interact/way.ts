@@ -2,7 +2,6 @@ import { openPaths } from "../fold/folding";
 import { groupTitle } from "../scene/box_words";
 import { boxAround } from "../scene/find";
 import type { SceneNode } from "../scene/scene";
-import { isWhole } from "../scene/views";
 import type { Drawing } from "./drawing";
 import type { Folder } from "./folder";
 
@@ -37,7 +36,7 @@ export class Way {
   /** Opens a closed box and goes into it; a block of a strip opens in a lens, beside all that was seen. */
   enter(node: SceneNode): void {
     const { drawing, folder, boxes } = this;
-    const { scene, view, stage } = drawing;
+    const { scene, sight } = drawing;
     if (!node.group || !scene) return;
     if (node.bar || node.gate) {
       folder.open(node);
@@ -45,7 +44,7 @@ export class Way {
     }
     const [path] = node.group.paths;
     this.events.entering();
-    const scale = isWhole(scene, view, stage) ? null : view.k;
+    const scale = sight.isWhole ? null : sight.view.k;
     this.boxes = [...boxes, { path, scale }];
     folder.open(node, "into");
     this.tell();
@@ -61,9 +60,9 @@ export class Way {
     folder.leave(left.path, (scene, members) => {
       const frame = scene.frames.find(({ path }) => path === around);
       const box = boxAround(scene, left.path, members);
-      if (frame) drawing.lookAt(frame, "into");
-      else if (left.scale === null || !box) drawing.fit();
-      else drawing.lookAt(box, left.scale);
+      if (frame) drawing.sight.lookAt(frame, "into");
+      else if (left.scale === null || !box) drawing.sight.fit();
+      else drawing.sight.lookAt(box, left.scale);
     });
     this.tell();
     return true;

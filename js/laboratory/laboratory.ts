@@ -38,7 +38,7 @@ export class Laboratory {
 
   /** Puts it where the nodes are seen. */
   place(): void {
-    this.pins.place(this.drawing.scene, this.drawing.view);
+    this.pins.place(this.drawing.scene, this.drawing.sight.view);
   }
 
   /** Whether a click on a node is an answer. */

@@ -145,7 +145,8 @@ export class WhatIf {
 
   /** Puts the tools beside the edge that is picked. */
   place(): void {
-    const { scene, view, stage } = this.drawing;
+    const { scene, sight } = this.drawing;
+    const { view, stage } = sight;
     const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
     this.tools.hidden = !drawn;
     if (!drawn) return;
@@ -157,7 +158,8 @@ export class WhatIf {
   }
 
   private pickAt(event: MouseEvent): boolean {
-    const { scene, view, canvas } = this.drawing;
+    const { scene, canvas, sight } = this.drawing;
+    const { view } = sight;
     if (!scene || !this.isOffered || event.button !== 0) return false;
     // On a canvas nodes have no elements of their own; from so far no line is meant.
     if (canvas.dataset.painter === "canvas") return false;
