@@ -1,44 +1,35 @@
 import { Arrangement } from "./bars/arrangement";
 import { choices } from "./bars/choices";
+import { Corner } from "./bars/corner";
 import { createFindingsList, labelInModule } from "./bars/findings_list";
 import { createHelp } from "./bars/help";
-import { legendEntries, stateKey } from "./bars/legend";
+import { drawingEntries } from "./bars/legend";
 import { createProgress } from "./bars/progress";
 import { Refit } from "./bars/refit";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
 import { Shell } from "./bars/shell";
 import { createToolbar } from "./bars/toolbar";
-import { createTransportBar } from "./bars/transport_bar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel, Traits } from "./channel";
-import { element } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
-import { Remembered } from "./dom/remembered";
 import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
 import { createSaveMenu } from "./export/save_menu";
-import { bestDirection } from "./fold/first_scene";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
 import { Way } from "./interact/way";
 import { Laboratory } from "./laboratory/laboratory";
-import { Living, updateWords } from "./laboratory/living";
+import { Living } from "./laboratory/living";
 import { WhatIf } from "./laboratory/what_if";
-import { asDirection } from "./layout/direction";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
-import { drawsConstants, MOST_CARDS } from "./scene/card";
-import { emptiestCorner } from "./scene/corners";
-import { foldedIn } from "./scene/members";
-import { outputNames } from "./scene/node_words";
-import { graphName, leafCount, shownGraph } from "./scene/shown_graph";
-import { isOver, runningAt } from "./steps/recording";
-import { Stepper, type Stepping } from "./steps/stepping";
+import { drawsConstants } from "./scene/card";
 import { browserMeasure } from "./text/measure";
-import { counted } from "./text/number";
+import { Drawable } from "./view/drawable";
+import { Playback } from "./view/playback";
 import type { GraphModel } from "./wire";
 import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
@@ -56,14 +47,8 @@ export function createView(
   const living = new Living(channel);
   /** Whether an update is about to be taken: once all of its traits have come. */
   let isTaking = false;
-  /** All of it, its autograd nodes alone, and what of it is drawn. */
-  let graph: GraphModel | null = null;
-  let autograd: GraphModel | null = null;
-  let shown: GraphModel | null = null;
+  let drawable: Drawable | null = null;
   let showsHelp = choices.help;
-  /** What can be drawn of the graph: without and with its constants. */
-  let drawable: GraphModel[] = [];
-  const drawnOf = new Remembered();
 
   const measure = browserMeasure();
   const drawing = new Drawing(
@@ -131,6 +116,7 @@ export function createView(
   });
   const searchBox = createSearchBox({
     find(query) {
+      const shown = shownNow();
       const found = shown ? search(shown, query) : [];
       drawing.mark({ hits: query.trim() === "" ? null : new Set(found), hit: null });
       return found;
@@ -143,8 +129,8 @@ export function createView(
     left: () => drawing.focus(),
   });
   const saving = createSaveMenu(
-    () => liveSvg([drawing.still()], root, `Autograd graph of ${size}`),
-    () => graph?.roots.map((output) => output.name) ?? [],
+    () => liveSvg([drawing.still()], root, `Autograd graph of ${drawable?.words[2] ?? ""}`),
+    () => drawable?.graph.roots.map((output) => output.name) ?? [],
   );
   const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());
   const toolbar = createToolbar(
@@ -199,23 +185,30 @@ export function createView(
       select(node);
       folder.reveal(node, true);
     },
-    (node) => (graph ? labelInModule(graph.nodes[node]) : `node ${node}`),
+    (node) => (drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`),
   );
-  const stepper = new Stepper(channel, showStepping, playedWith);
-  const bar = createTransportBar(stepper, (node) => {
-    select(node);
-    folder.reveal(node, true);
+  const playback = new Playback(drawing, living, channel, {
+    drawable: () => drawable,
+    show(node) {
+      select(node);
+      folder.reveal(node, true);
+    },
+    recorded() {
+      showLegend();
+      viewBar.update();
+      corner.place();
+    },
+    moved: () => showDetails(),
   });
-  const states = element("div");
-  let size = "";
+  const { stepper, bar } = playback;
   const arrangement = new Arrangement(drawing, panel.element);
   const refit = new Refit(drawing.sight, folder, () => {
     folder.forget();
     redraw();
     showSelected();
   });
-  const corner = element("div", "gw-corner", viewBar.key, states);
-  drawing.element.append(progress.element, corner, bar.notes);
+  const corner = new Corner(drawing, viewBar.key, playback.key);
+  drawing.element.append(progress.element, corner.element, bar.notes);
   shell.fill(
     host,
     toolbar.element,
@@ -236,7 +229,7 @@ export function createView(
   shell.followFull(() => {
     arrangement.arrange();
     drawing.sight.fit(false);
-    placeKey();
+    corner.place();
   });
 
   function select(id: number | null, module: readonly string[] | null = null): void {
@@ -256,23 +249,12 @@ export function createView(
     way.update();
     viewBar.update();
     const drawn = drawing.scene?.nodes.length ?? 0;
-    toolbar.setDrawn(drawn > 0 && drawn < (autograd?.nodes.length ?? 0) ? drawn : null);
-    placeKey();
-    if (graph) showLegend();
+    toolbar.setDrawn(drawn > 0 && drawn < (drawable?.autograd.nodes.length ?? 0) ? drawn : null);
+    corner.place();
+    showLegend();
     whatIf.draw();
     showDetails();
     toolbar.tighten();
-  }
-
-  /** The key of the colours covers as little of the picture as it can. */
-  function placeKey(): void {
-    const { scene } = drawing;
-    const { view, stage } = drawing.sight;
-    const { offsetWidth: width, offsetHeight: height } = corner;
-    if (!scene || width === 0 || stage.width === 0) return;
-    const { top, right } = emptiestCorner(scene, view, stage, { width, height });
-    corner.classList.toggle("is-top", top);
-    corner.classList.toggle("is-right", right);
   }
 
   function toggleHelp(): void {
@@ -283,12 +265,9 @@ export function createView(
     showDetails();
   }
 
-  /** In a large picture what is played in one go: the closed box that a node is in, else its module. */
-  function playedWith(node: number): string | null {
-    const { scene } = drawing;
-    if (!scene || (graph?.nodes.length ?? 0) <= MOST_CARDS) return null;
-    const [index] = scene.drawn[node] ?? [];
-    return scene.nodes[index]?.group?.paths[0] ?? graph?.nodes[node].namespace ?? null;
+  /** What is drawn of the graph. */
+  function shownNow(): GraphModel | null {
+    return drawable?.shown(channel.get("constants")) ?? null;
   }
 
   /** Gives up a picture that takes long; false if there is none. */
@@ -298,20 +277,16 @@ export function createView(
 
   const redraw = shell.guarded(() => {
     shell.showPythonFault();
-    const { graph: given, was } = living.take();
+    const { graph, was } = living.take();
     const constants = channel.get("constants");
-    const isOther = given !== graph;
+    const isOther = graph !== drawable?.graph;
     if (isOther && !was) modules.select(null);
     if (isOther && was === undefined)
       refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
     const { torchNames } = viewBar;
-    if (drawnOf.isNew(given, torchNames))
-      drawable = [false, true].map((constants) => shownGraph(given, constants, torchNames));
-    graph = given;
-    whatIf.read(given);
-    autograd = drawable[0];
-    shown = drawable[constants ? 1 : 0];
-    const isBoard = !graph.static && autograd.nodes.length <= MOST_CARDS;
+    if (!drawable?.isOf(graph, torchNames)) drawable = new Drawable(graph, torchNames);
+    whatIf.read(graph);
+    const { isBoard } = drawable;
     const derivatives = isBoard && choices.derivatives;
     toolbar.setDerivatives(isBoard ? derivatives : null);
     drawing.mark({ derivatives });
@@ -319,23 +294,19 @@ export function createView(
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = asDirection(asked, () => bestDirection(drawable[1], room, measure));
+    const direction = drawable.direction(asked, room, measure);
     help.setDirection(asked, graph.static);
+    const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
     else folder.show(shown, direction, graph, source, room);
     laboratory.update(graph);
-    stepper.read(autograd);
-    const nodes = counted(autograd.nodes.length, "node");
-    size = `${nodes}, ${counted(autograd.edges.length, "edge")}`;
-    toolbar.setCrumb(outputNames(graph), nodes, size);
-    drawing.canvas.setAttribute(
-      "aria-label",
-      `${graphName(graph)} of ${size}, ${leafCount(graph)}. Arrow keys walk along edges, Enter selects, f fits, slash finds, Escape leaves.`,
-    );
+    stepper.read(drawable.autograd);
+    toolbar.setCrumb(...drawable.words);
+    drawing.canvas.setAttribute("aria-label", drawable.label);
     arrangement.arrange();
     showLegend();
-    searchBox.refresh(autograd.nodes.length);
+    searchBox.refresh(drawable.autograd.nodes.length);
   });
 
   const mark = shell.guarded(() => {
@@ -349,36 +320,10 @@ export function createView(
     });
     shell.note.textContent = state?.note ?? "";
     showLegend();
-    showBar();
+    playback.update();
   });
 
-  function showBar(): void {
-    const state = channel.get("state");
-    const seen = graph?.static || state?.runs > 0 ? state.note : null;
-    const { update } = living;
-    const live = update && updateWords(update);
-    bar.update(stepper.state, channel.get("transport") ?? null, graph, seen, live);
-  }
-
-  /** Follows the stepper: the picture at once, and the node that runs stays in view. */
-  function showStepping({ progress }: Stepping): void {
-    const before = drawing.progress;
-    showBar();
-    if (progress === before) return;
-    drawing.mark({ progress });
-    const steps = progress && progress.recording.steps.length > 0 && !isOver(progress);
-    states.replaceChildren(...(steps ? [stateKey()] : []));
-    if (progress?.recording !== before?.recording) {
-      showLegend();
-      viewBar.update();
-      placeKey();
-    }
-    showDetails();
-    const running = progress && runningAt(progress.recording, progress.cursor);
-    if (before && progress && running !== null) drawing.sight.follow(running);
-  }
-
-  const showSteps = shell.guarded(() => stepper.read(autograd));
+  const showSteps = shell.guarded(() => stepper.read(drawable?.autograd ?? null));
 
   /** Does something when a trait changes; of an update, which changes many, once when all of them are there. */
   function on(trait: keyof Traits, changed: () => void): void {
@@ -401,34 +346,22 @@ export function createView(
   }
 
   function showLegend(): void {
-    if (!shown || !autograd) return;
-    const state = channel.get("state");
-    shell.legend.replaceChildren(
-      ...legendEntries({
-        isStatic: shown.static,
-        stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
-        kinds: new Set(shown.nodes.map((node) => node.kind)),
-        copies: drawing.scene?.nodes.some((node) => node.copies > 1) ?? false,
-        folded: foldedIn(drawing.scene),
-        ran: (state?.runs ?? 0) > 0,
-        unreached: (state?.runs ?? 0) > 0 && (state?.reached ?? []).length < autograd.nodes.length,
-        freed: (state?.freed ?? []).length > 0,
-        recording: drawing.progress?.recording ?? null,
-      }),
-    );
+    const shown = shownNow();
+    if (!shown || !drawable) return;
+    const nodes = drawable.autograd.nodes.length;
+    shell.legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
   }
 
   const showDetails = shell.guarded(() => {
-    if (!graph) return;
+    if (!drawable) return;
     const { progress } = drawing;
     const { current } = modules;
     const selected = channel.get("selected");
-    const running =
-      progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
+    const { running } = playback;
     const isAsked = selected !== null || current !== null || showsHelp || whatIf.isOpen;
     const follows = choices.follows && running !== null && !arrangement.isNarrow;
     const shownNode = selected ?? (showsHelp ? null : running);
-    panel.update(graph, shownNode, channel.get("details"), progress, current);
+    panel.update(drawable.graph, shownNode, channel.get("details"), progress, current);
     arrangement.setPanel(isAsked || follows);
   });
 
@@ -461,7 +394,7 @@ export function createView(
   });
   on("_update", takeUpdate);
   for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
-    on(trait, () => laboratory.update(graph));
+    on(trait, () => laboratory.update(drawable?.graph ?? null));
   on("direction", redraw);
   on("constants", redraw);
   on("state", () => {
@@ -473,7 +406,7 @@ export function createView(
   on("cursor", () => stepper.follow());
   on("transport", () => {
     stepper.answered();
-    showStepping(stepper.state);
+    playback.follow();
   });
   on("selected", showSelected);
   on("details", showDetails);

@@ -1,10 +1,12 @@
 import { element, svgElement } from "../dom/element";
+import type { Drawing } from "../interact/drawing";
 import { scissorsPart } from "../paint/edge_parts";
 import { markPart } from "../paint/label_parts";
 import { FREED_MARK, GRADIENT_MARK } from "../paint/node_parts";
 import { makePart } from "../paint/parts";
+import { foldedIn } from "../scene/members";
 import type { Recording } from "../steps/recording";
-import type { NodeModel } from "../wire";
+import type { GraphModel, NodeModel, StateModel } from "../wire";
 
 interface LegendOptions {
   /** Whether the graph is a static one; "some" where others beside it are not. */
@@ -58,6 +60,27 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
   if (options.freed)
     entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
   return entries;
+}
+
+/** One entry per sign in the picture of a graph that has so many autograd nodes. */
+export function drawingEntries(
+  { scene, progress }: Pick<Drawing, "scene" | "progress">,
+  shown: GraphModel,
+  autograd: number,
+  state: StateModel | undefined,
+): HTMLElement[] {
+  const ran = (state?.runs ?? 0) > 0;
+  return legendEntries({
+    isStatic: shown.static,
+    stubs: shown.nodes.some((node) => node.no_grad_inputs.length > 0),
+    kinds: new Set(shown.nodes.map((node) => node.kind)),
+    copies: scene?.nodes.some((node) => node.copies > 1) ?? false,
+    folded: foldedIn(scene),
+    ran,
+    unreached: ran && (state?.reached ?? []).length < autograd,
+    freed: (state?.freed ?? []).length > 0,
+    recording: progress?.recording ?? null,
+  });
 }
 
 /** The signs of what stands for several nodes or edges. */

@@ -1,0 +1,83 @@
+import { stateKey } from "../bars/legend";
+import { createTransportBar } from "../bars/transport_bar";
+import type { Channel } from "../channel";
+import { element } from "../dom/element";
+import type { Drawing } from "../interact/drawing";
+import { type Living, updateWords } from "../laboratory/living";
+import { MOST_CARDS } from "../scene/card";
+import { isOver, runningAt } from "../steps/recording";
+import { Stepper, type Stepping } from "../steps/stepping";
+import type { Drawable } from "./drawable";
+
+interface PlaybackEvents {
+  /** What is drawn now. */
+  drawable(): Drawable | null;
+  /** Selects a node and brings it into view. */
+  show(node: number): void;
+  /** Another pass is stepped through, or none any more. */
+  recorded(): void;
+  /** The cursor has moved. */
+  moved(): void;
+}
+
+/** A pass as it is played in one graph's picture: the bar under it, the key of its states, and what runs in view. */
+export class Playback {
+  readonly stepper: Stepper;
+  readonly bar: ReturnType<typeof createTransportBar>;
+  readonly key = element("div");
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly living: Pick<Living, "update">,
+    private readonly channel: Pick<Channel, "get" | "set" | "send">,
+    private readonly events: PlaybackEvents,
+  ) {
+    this.stepper = new Stepper(
+      channel,
+      (stepping) => this.follow(stepping),
+      (node) => this.playedWith(node),
+    );
+    this.bar = createTransportBar(this.stepper, events.show);
+  }
+
+  /** The node that the last step ran, until all are over. */
+  get running(): number | null {
+    const { progress } = this.drawing;
+    return progress && !isOver(progress) ? runningAt(progress.recording, progress.cursor) : null;
+  }
+
+  /** Shows where the pass stands, and what there is to say of it. */
+  update(): void {
+    const { channel, living, events } = this;
+    const graph = events.drawable()?.graph ?? null;
+    const state = channel.get("state");
+    const seen = graph?.static || state?.runs > 0 ? state.note : null;
+    const { update } = living;
+    const live = update && updateWords(update);
+    this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live);
+  }
+
+  /** Follows the stepper: the picture at once, and the node that runs stays in view. */
+  follow({ progress }: Pick<Stepping, "progress"> = this.stepper.state): void {
+    const { drawing, events } = this;
+    const before = drawing.progress;
+    this.update();
+    if (progress === before) return;
+    drawing.mark({ progress });
+    const steps = progress && progress.recording.steps.length > 0 && !isOver(progress);
+    this.key.replaceChildren(...(steps ? [stateKey()] : []));
+    if (progress?.recording !== before?.recording) events.recorded();
+    events.moved();
+    const running = progress && runningAt(progress.recording, progress.cursor);
+    if (before && progress && running !== null) drawing.sight.follow(running);
+  }
+
+  /** In a large picture what is played in one go: the closed box that a node is in, else its module. */
+  private playedWith(node: number): string | null {
+    const { scene } = this.drawing;
+    const graph = this.events.drawable()?.graph;
+    if (!scene || (graph?.nodes.length ?? 0) <= MOST_CARDS) return null;
+    const [index] = scene.drawn[node] ?? [];
+    return scene.nodes[index]?.group?.paths[0] ?? graph?.nodes[node].namespace ?? null;
+  }
+}
