@@ -243,6 +243,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     def _forget(self) -> None:
         self._columns.clear()
         self.set_trait("details", [None] * len(self.panes))
+        super()._forget()
 
     def _table_now(self) -> LeafTableModel:
         cells = {label: column.cells() for label, column in self._columns.items()}

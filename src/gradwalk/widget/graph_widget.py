@@ -429,3 +429,4 @@ class GraphWidget(Surgery, QuizzingWidget):
         self._recorded = None
         self._forget_edits()
         self.set_trait("details", None)
+        super()._forget()
