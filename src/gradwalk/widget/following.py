@@ -35,8 +35,6 @@ class Followed(Protocol):
 
 _T = TypeVar("_T", bound=Followed)
 
-_OURS = f"{__name__.partition('.')[0]}."
-
 
 class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
     """A widget that is up to date whenever it is read, and when the program rests.
@@ -130,16 +128,19 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
     def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:  # noqa: A002
         """Have something called when traits change (for traitlets).
 
+        From then on a pass is shown as soon as it has ended: what waits to be told asks for
+        nothing by itself.
+
         Args:
             handler: What to call.
             names: Which traits.
             type: Which kind of notification.
         """
         super().observe(handler, names=names, type=type)
+        # What a class below this one declares is ipywidgets' own, and about its channel. Our own
+        # reactions do not come this way: see `reacts`.
         declared_by = getattr(handler, "this_class", None)
-        if declared_by is None or not (
-            issubclass(FollowingWidget, declared_by) or declared_by.__module__.startswith(_OURS)
-        ):
+        if declared_by is None or not issubclass(FollowingWidget, declared_by):
             self._observed = True
 
     @traitlets.default("_anywidget_id")

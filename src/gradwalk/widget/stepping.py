@@ -12,7 +12,7 @@ import traitlets
 from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.modes import grad_mode_kept
 from .following import Followed, FollowingWidget
-from .traits import Cursor, Selected
+from .traits import Cursor, Selected, reacts
 
 
 class Travelled(Followed, Protocol):
@@ -149,7 +149,7 @@ class SteppingWidget(FollowingWidget[_T]):
             )
         return cursor
 
-    @traitlets.observe("cursor")
+    @reacts("cursor")
     @grad_mode_kept
     def _on_cursor(self, _: Any) -> None:
         with self._lock:
@@ -176,7 +176,7 @@ class SteppingWidget(FollowingWidget[_T]):
             self._refreshing = before
         self.send_state("cursor")
 
-    @traitlets.observe("selected")
+    @reacts("selected")
     @grad_mode_kept
     def _on_selected(self, _: Any) -> None:
         self._refresh()

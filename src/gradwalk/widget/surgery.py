@@ -16,7 +16,7 @@ from ..laboratory.shares import shares
 from ..reasons import why
 from ..subject.subject import Subject
 from ..wire import EditModel, ShareModel, WhatIfModel
-from .traits import OfPass, masked
+from .traits import OfPass, masked, reacts
 
 
 class Surgery(traitlets.HasTraits):
@@ -57,7 +57,7 @@ class Surgery(traitlets.HasTraits):
             )
         return [read_edit(each) for each in given]
 
-    @traitlets.observe("edits")
+    @reacts("edits")
     @grad_mode_kept
     def _on_edits(self, _: Any) -> None:
         model = self._answer_to(self.edits) if self.edits else None

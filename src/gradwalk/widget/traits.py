@@ -37,6 +37,33 @@ def masked(trait: str, *, encoded: bool = True) -> dict[str, Any]:
     return {"sync": True, "to_json": told, **({"from_json": _decoded} if encoded else {})}
 
 
+class reacts(traitlets.ObserveHandler):  # noqa: N801  a decorator, as `traitlets.observe` is
+    """A method of a widget of ours that runs when some of its traits change.
+
+    `traitlets.observe`, but for one thing: the widget is not asked to tell anyone. Whoever is to be
+    told is shown a pass as soon as it ends, and a widget's own reactions wait for nothing.
+
+    Example::
+
+        >>> class Counting(traitlets.HasTraits):
+        ...     cursor = traitlets.Int(0)
+        ...
+        ...     @reacts("cursor")
+        ...     def moved(self, change):
+        ...         print(change["new"])
+        >>> Counting().cursor = 2
+        2
+    """
+
+    def __init__(self, *names: str) -> None:
+        """Run it when one of these changes."""
+        super().__init__(names, type="change")
+
+    def instance_init(self, inst: Any) -> None:
+        """Begin with a widget."""
+        traitlets.HasTraits.observe(inst, self, self.trait_names, type=self.type)
+
+
 class OfPass(traitlets.Any):
     """What a backward pass was seen to do; its owner looks for one that ended without telling."""
 
