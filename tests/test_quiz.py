@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwalk import GraphWidget
-from gradwalk.widget.quiz import is_near, read_number
+from gradwalk.widget.answers import is_near, read_number
 from gradwalk.wire.columns import decode
 
 

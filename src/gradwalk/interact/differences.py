@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -31,6 +33,60 @@ class Difference:
         """Whether both say the same, to four digits."""
         size = max(1.0, abs(self.gradient), abs(self.difference))
         return abs(self.gradient - self.difference) <= _TOLERANCE * size
+
+
+def differences(
+    called: str,
+    total: Callable[[Mapping[str, torch.Tensor]], float],
+    leaves: Mapping[str, torch.Tensor],
+) -> dict[str, Any]:
+    """The gradient of every leaf beside its finite differences.
+
+    Args:
+        called: What the function is called.
+        total: What the function gives with leaves of those names in double precision.
+        leaves: The leaves, with what backward left in their ``.grad``.
+
+    Returns:
+        Name -> a `Difference`; of a tensor of several numbers a list of them.
+
+    Raises:
+        ValueError: It does not give the same each time.
+        Exception: What ``total`` raises.
+    """
+
+    def at(numbers: Mapping[str, float]) -> float:
+        return total({name: _double(name, leaf, numbers) for name, leaf in leaves.items()})
+
+    flat: dict[str, float] = {}
+    for name, leaf in leaves.items():
+        values = leaf.detach().flatten().tolist()
+        flat.update({f"{name}[{i}]": value for i, value in enumerate(values)})
+    with in_double():
+        first = at(flat)
+        slopes = {place: central_difference(at, flat, place) for place in flat}
+        last = at(flat)
+    if first != last and not (math.isnan(first) and math.isnan(last)):
+        raise ValueError(
+            f"{called} cannot be checked: called twice with the same numbers it gave "
+            f"{first:.6g} and {last:.6g}, so it depends on something that a call changes, "
+            "such as a global tensor or random numbers that are not torch's."
+        )
+    found: dict[str, Any] = {}
+    for name, leaf in leaves.items():
+        grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        pairs = [
+            Difference(number, slopes[f"{name}[{i}]"])
+            for i, number in enumerate(grad.flatten().tolist())
+        ]
+        found[name] = pairs if leaf.dim() > 0 else pairs[0]
+    return found
+
+
+def _double(name: str, leaf: torch.Tensor, numbers: Mapping[str, float]) -> torch.Tensor:
+    """A leaf of the same shape with other numbers."""
+    own = [numbers[f"{name}[{i}]"] for i in range(leaf.numel())]
+    return torch.tensor(own, dtype=torch.float64).reshape(leaf.shape).requires_grad_()
 
 
 def central_difference(

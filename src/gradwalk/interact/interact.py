@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
@@ -21,25 +19,8 @@ from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
 from .controls import TensorControl, is_whole, leaf_of, put, with_tensors
-from .differences import Difference, central_difference, in_double
-
-LR = 0.05
-"""The learning rate that stands in the box at first."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step against the gradient.
-
-    Attributes:
-        before: The loss before it.
-        after: The loss after it.
-        moved: What each of the numbers was, and is.
-    """
-
-    before: float
-    after: float
-    moved: dict[str, tuple[Any, Any]]
+from .differences import Difference, differences
+from .row import LR, Row, Step
 
 
 class Interact(ipywidgets.interactive):  # type: ignore[misc]
@@ -67,7 +48,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         super().__init__(function, {"manual": False}, **with_tensors(arguments))
         if self.graph is None:  # releases before 8 call nothing by themselves
             self.update()
-        self._fill()
+        self._row = Row(self.step, self.check)
+        self.children = [*self.controls.values(), self.graph, self._row, self.out]
 
     @property
     def controls(self) -> dict[str, Any]:
@@ -245,42 +227,16 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             (True, -4.0)
         """
         assert self.graph is not None
-        flat: dict[str, float] = {}
-        for name, leaf in self.leaves.items():
-            numbers = leaf.detach().flatten().tolist()
-            flat.update({f"{name}[{i}]": number for i, number in enumerate(numbers)})
-        with in_double():
-            first = self._total(flat)
-            slopes = {place: central_difference(self._total, flat, place) for place in flat}
-            last = self._total(flat)
-        if first != last and not (math.isnan(first) and math.isnan(last)):
-            raise ValueError(
-                f"{self._called} cannot be checked: called twice with the same numbers it gave "
-                f"{first:.6g} and {last:.6g}, so it depends on something that a call changes, "
-                "such as a global tensor or random numbers that are not torch's."
-            )
-        found: dict[str, Any] = {}
-        for name, leaf in self.leaves.items():
-            grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-            pairs = [
-                Difference(number, slopes[f"{name}[{i}]"])
-                for i, number in enumerate(grad.flatten().tolist())
-            ]
-            found[name] = pairs if leaf.dim() > 0 else pairs[0]
+        found = differences(self._called, self._total, self.leaves)
         self.graph._tell_differences(self._differences(found))
         return found
 
-    def _total(self, at: Mapping[str, float]) -> float:
-        """What the function gives with some numbers, in double precision."""
+    def _total(self, leaves: Mapping[str, torch.Tensor]) -> float:
+        """What the function gives with other leaves, and the random state of the shown call."""
         torch.set_rng_state(self._state)
-        arguments = dict(self.kwargs)
-        for name, leaf in self.leaves.items():
-            numbers = [at[f"{name}[{i}]"] for i in range(leaf.numel())]
-            made = torch.tensor(numbers, dtype=torch.float64).reshape(leaf.shape)
-            arguments[name] = made.requires_grad_()
         try:
             with torch.enable_grad():
-                tensors = tensors_in(self._function(**arguments))
+                tensors = tensors_in(self._function(**{**self.kwargs, **leaves}))
         except Exception as error:
             raise ValueError(
                 f"{self._called} cannot be checked: in double precision it raised "
@@ -371,43 +327,6 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             )
         return float(sum(tensor.item() for tensor in tensors))
 
-    def _fill(self) -> None:
-        """Put the picture under the controls, and under it what can be done with them."""
-        self._lr = ipywidgets.FloatText(value=LR, description="lr")
-        self._lr.layout.width = "160px"
-        step = ipywidgets.Button(description="Step", tooltip="w ← w − lr · w.grad")
-        check = ipywidgets.Button(
-            description="Check", tooltip="Compare each gradient with a finite difference"
-        )
-        self._told = ipywidgets.Label()
-        step.on_click(lambda _: self._do(self._step_told))
-        check.on_click(lambda _: self._do(self._check_told))
-        row = ipywidgets.HBox([self._lr, step, check, self._told])
-        self.children = [*self.controls.values(), self.graph, row, self.out]
-
-    def _do(self, what: Callable[[], str]) -> None:
-        try:
-            self._told.value = what()
-        except Exception as error:  # a button has nobody to raise to
-            self._told.value = str(error)
-
-    def _step_told(self) -> str:
-        found = self.step(self._lr.value)
-        moved = [
-            f"{name} {_short(was)} → {_short(now)}" for name, (was, now) in found.moved.items()
-        ]
-        return ", ".join([*moved, f"loss {_short(found.before)} → {_short(found.after)}"])
-
-    def _check_told(self) -> str:
-        pairs = [
-            each
-            for found in self.check().values()
-            for each in (found if isinstance(found, list) else [found])
-        ]
-        wrong = sum(not pair.agrees for pair in pairs)
-        said = "agree" if not wrong else f"agree, but {wrong}"
-        return f"{len(pairs)} gradients and finite differences {said}"
-
     def close(self) -> None:
         """Close the picture, the controls, and what stands beside them. Twice is fine."""
         for child in self.children:
@@ -468,12 +387,6 @@ def _is_plain(given: Any) -> bool:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_short, value))}]"
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _decimals(tensor: torch.Tensor) -> Any:

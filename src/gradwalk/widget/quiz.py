@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,14 +16,9 @@ from ..wire import (
     StepModel,
     Values,
 )
+from .answers import NOTHING, is_near, read_number, single_number, single_numbers, written
 
 KINDS = ("grad", "value", "order")
-
-# Relative, as torch.testing has them; and what counts as nothing.
-_TOLERANCES = {"torch.float64": 1e-7, "torch.float16": 1e-3, "torch.bfloat16": 1.6e-2}
-_TOLERANCE = 1.3e-6
-_NOTHING = 1e-7
-_LEAST_DIGITS = 3
 
 HIDDEN = "It is hidden while the quiz is on."
 
@@ -99,8 +94,8 @@ class Quiz:
             return {step["node"]: i for i, step in enumerate(self.steps)}
         if self.what == "value":
             found = {node["id"]: node["value"] for node in self.graph["nodes"]}
-            return dict(_numbers(found))
-        return dict(_numbers(gradients(self.graph, self.run)))
+            return dict(single_numbers(found))
+        return dict(single_numbers(gradients(self.graph, self.run)))
 
     def _why_not(self) -> str:
         if self.what == "order":
@@ -230,11 +225,11 @@ class Quiz:
 
     def _grad_hints(self, question: Question) -> list[str]:
         run = self.run
-        grads = dict(_numbers(gradients(self.graph, run)))
+        grads = dict(single_numbers(gradients(self.graph, run)))
         lines = []
         for edge, values in zip(run["edges"], run["values"], strict=True) if run else ():
             between = self.graph["edges"][edge]
-            source, passed = between["source"], _number(values)
+            source, passed = between["source"], single_number(values)
             if between["target"] != question.node or passed is None:
                 continue
             above = grads.get(source)
@@ -265,17 +260,17 @@ class Quiz:
             values for at, values in zip(targets, run["values"], strict=True) if at == node
         ]
         came += [seed["values"] for seed in run["seeds"] if seed["node"] == node]
-        numbers = [_number(values) for values in came]
+        numbers = [single_number(values) for values in came]
         for one in run["grads"]:
             if one["node"] == node and one["before"] is not None:
-                held = _number(one["before"]["values"])
+                held = single_number(one["before"]["values"])
                 numbers.append(held)
                 told = "something" if held is None else written(held)
                 found.append(f".grad held {told} before this pass, which adds to it")
         if any(number is None for number in numbers):
             return found
         total = sum(number for number in numbers if number is not None)
-        if not math.isclose(total, question.truth, rel_tol=1e-2, abs_tol=_NOTHING):
+        if not math.isclose(total, question.truth, rel_tol=1e-2, abs_tol=NOTHING):
             found.append("a hook changes what arrives")
         return found
 
@@ -286,7 +281,7 @@ class Quiz:
         hidden, nodes = self.hidden, self.graph["nodes"]
         told = []
         for node in inputs:
-            value = _number(nodes[node]["value"])
+            value = single_number(nodes[node]["value"])
             is_told = question.tries > 0 and value is not None and node not in hidden
             told.append(
                 self._name(node) + (f" = {written(value)}" if is_told and value is not None else "")
@@ -351,72 +346,3 @@ def _masked_values(trait: str, value: Any, hidden: set[int]) -> Any:
     if trait == "_update" and value is not None:
         return {**value, "changes": []}
     return value
-
-
-def read_number(text: str) -> float | None:
-    """A number as a reader types it; None for what is none.
-
-    Example::
-
-        >>> [read_number(text) for text in ("-24", "−2.4e1", " 1/4 ", "a")]
-        [-24.0, -24.0, 0.25, None]
-    """
-    plain = text.strip().replace("\N{MINUS SIGN}", "-").replace("\N{EN DASH}", "-")
-    try:
-        above, slash, below = plain.partition("/")
-        if slash:
-            # Of floats: a Fraction would write out every digit of 1e999999999.
-            found = float(above) / float(below)
-            return found if math.isfinite(found) and math.isfinite(float(below)) else None
-        return float(plain)
-    except (ValueError, ZeroDivisionError):
-        return None
-
-
-def is_near(number: float, truth: float, dtype: str | None, text: str = "") -> bool:
-    """Whether an answer is right: as near as the dtype is exact, or the truth rounded.
-
-    Args:
-        number: The answer.
-        truth: What torch has.
-        dtype: As torch calls it, "torch.float32".
-        text: The answer as it was typed: one with three digits or more may be rounded to them.
-    """
-    if math.isnan(truth) or math.isinf(truth):
-        return math.isnan(number) if math.isnan(truth) else number == truth
-    tolerance = _TOLERANCES.get(dtype or "", _TOLERANCE)
-    if abs(number - truth) <= tolerance * abs(truth):
-        return True
-    # What is left of numbers that cancel is nothing; but 5e-8 is not 1e-8.
-    nothing = _NOTHING * min(1, tolerance / _TOLERANCE)
-    if 0 in (number, truth) and abs(number - truth) <= nothing:
-        return True
-    digits = "" if "/" in text else text.lower().partition("e")[0]
-    count = len("".join(c for c in digits if c.isdigit()).lstrip("0"))
-    if count < _LEAST_DIGITS:
-        return False
-    return float(f"{truth:.{count - 1}e}") == number
-
-
-def written(number: float) -> str:
-    """A number as on a board: four digits, a true minus sign."""
-    return f"{number:.4g}".replace("-", "\N{MINUS SIGN}")
-
-
-def _numbers(found: dict[int, Values | None]) -> Iterator[tuple[int, float]]:
-    for node, values in found.items():
-        number = _number(values)
-        if number is not None:
-            yield node, number
-
-
-def _number(values: Values | None) -> float | None:
-    """The one number among values; None where there are none or several."""
-    while isinstance(values, list) and len(values) == 1:
-        values = values[0]
-    if isinstance(values, (list, bool)) or values is None:
-        return None
-    try:
-        return float(values)
-    except ValueError:  # a complex number
-        return None
