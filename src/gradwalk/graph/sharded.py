@@ -26,11 +26,16 @@ class Sharded:
         full: Its shape as a whole, as the forward pass uses it.
         part: The shape of what this process holds of it.
         parameter: What the module and the optimizer hold, while it lives.
+        ranks: Over how many it is shared out; None where this torch does not tell.
+        is_freed_between: Whether the whole is freed after forward and gathered again for backward;
+            None where this torch does not tell.
     """
 
     full: tuple[int, ...]
     part: tuple[int, ...]
     parameter: weakref.ref[torch.Tensor]
+    ranks: int | None
+    is_freed_between: bool | None
 
     @property
     def grad(self) -> torch.Tensor | None:
@@ -59,6 +64,7 @@ def gathered_parameters(
     # One group up to torch 2.10; several, if they have meshes of their own, in later ones.
     groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
     for group in groups:
+        ranks = getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None)
         for each in () if group is None else group.fsdp_params:
             gathered = getattr(each, "_unsharded_param", None)
             if gathered is None:  # no forward pass has run
@@ -68,6 +74,8 @@ def gathered_parameters(
                 tuple(gathered.shape),
                 tuple(each.sharded_size),
                 weakref.ref(each.sharded_param),
+                ranks,
+                getattr(group, "_reshard_after_forward", None),
             )
             yield info.module, info.param_name, gathered, sharded
             for owner, name in zip(info.shared_modules, info.shared_param_names, strict=True):

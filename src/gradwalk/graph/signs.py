@@ -83,6 +83,10 @@ _LONG = {
     "linalgsolveex": "solve",
     "linalginvex": "inverse",
     "logsumexp": "log Σ exp",
+    "totorchtensor": "to local",
+    "fromtorchtensor": "from local",
+    "redistribute": "place anew",
+    "registerpostbackwardfunction": "reduce",
 }
 """Signs of operations whose names are longer than a card is wide."""
 

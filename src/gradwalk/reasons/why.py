@@ -16,6 +16,7 @@ from ..graph.sharded import Sharded
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
+from .rank_words import about_ranks
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -29,8 +30,14 @@ _NOTHING_SEEN = (
 _MOST_TIED = 4  # names
 
 
-def what_is(data: dict[str, Any], node: Node) -> str:
-    """A sentence or two on what a node is, from its attributes in the captured graph."""
+def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = None) -> str:
+    """A sentence or two on what a node is.
+
+    Args:
+        data: Its attributes in the captured graph.
+        node: It.
+        arrived: The gradient that came to its first output in the pass that is shown, if known.
+    """
     if data["kind"] == "leaf":
         name = data["name"] or "This tensor"
         return (
@@ -41,6 +48,9 @@ def what_is(data: dict[str, Any], node: Node) -> str:
         )
     custom = custom_function(node)
     if custom is not None:
+        between = about_ranks(node, arrived)
+        if between is not None:
+            return between
         return (
             f"The backward of the custom autograd.Function {custom.__name__}: it calls "
             f"{custom.__name__}.backward with the gradient of what forward returned."
@@ -62,14 +72,6 @@ def about_tied(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_TIED
     more = f" = {rest} more" if rest > 0 else ""
     return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
-
-
-def about_sharded(sharded: Sharded) -> str:
-    """What FSDP2 does with a parameter."""
-    return (
-        f"FSDP2 gathered it, {sharded.full} in full, for the pass; of it this rank holds "
-        f"{sharded.part}."
-    )
 
 
 def reduced_part(sharded: Sharded) -> str:

@@ -110,7 +110,7 @@ def details(
         "kind": data["kind"],
         "op": data["op"],
         "name": data["name"],
-        "about": parts.build("about", lambda: why.what_is(data, node), None)
+        "about": parts.build("about", lambda: why.what_is(data, node, _first_arrived(step)), None)
         or str(parts.why("about")),
         "forward": parts.build("forward", lambda: _forward(node, data["op"]), None),
         "shape": None if data["shape"] is None else list(data["shape"]),
@@ -299,6 +299,10 @@ def _intermediate(captured: Annotated, node_id: int) -> torch.Tensor | None:
         if tensor is not None:
             return tensor
     return None
+
+
+def _first_arrived(step: Step | None) -> torch.Tensor | None:
+    return _tensor(step.grad_outputs[0]) if step is not None and step.grad_outputs else None
 
 
 def _summary(kept: Kept | None, summarised: Summarise) -> TensorSummary | None:

@@ -15,6 +15,7 @@ from ..graph.summary import Summarise, summarise
 from ..graph.words import label
 from ..reasons import why
 from ..reasons.extra_words import about_constant, about_cut, about_outside, no_flow
+from ..reasons.rank_words import about_sharded
 from ..wire import (
     ConstantModel,
     ConsumerModel,
@@ -109,7 +110,7 @@ def put_sharded(
         run: The pass that is shown.
         summarised: Summarises tensors.
     """
-    found["about"] = f"{why.about_sharded(sharded)} {found['about']}"
+    found["about"] = f"{about_sharded(sharded)} {found['about']}"
     grad = sharded.grad
     if grad is not None:
         sentence = why.reduced_part(sharded)
