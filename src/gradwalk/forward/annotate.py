@@ -59,18 +59,25 @@ class Annotated(Capture):
     Attributes:
         drawn: The autograd nodes, as in ``graph``, with more attributes, then the extra ones.
         annotations: What `watch` saw, by the id of the autograd node.
-        extras: What each extra node stands for; the first has the id after the last autograd node.
+        extras: What each extra node stands for; the first has the id `first_extra`.
         module_roots: What the outermost modules are called.
+        calls: How many calls of opened compiled code stand after the autograd nodes.
     """
 
     drawn: nx.MultiDiGraph
     annotations: dict[int, Annotation]
     extras: list[Extra]
     module_roots: Roots
+    calls: int = 0
+
+    @property
+    def first_extra(self) -> int:
+        """The id of the first extra node."""
+        return len(self.nodes) + self.calls
 
     def extra(self, node: int) -> Extra:
-        """What a node stands for that is no autograd node."""
-        return self.extras[node - len(self.nodes)]
+        """What a node stands for that is neither an autograd node nor inside of one."""
+        return self.extras[node - self.first_extra]
 
     def watched(self) -> nx.MultiDiGraph:
         """The graph without what was inferred, which stands at its end; a copy."""

@@ -114,7 +114,7 @@ def small_values(captured: Annotated) -> dict[int, Values]:
             _from_saved(captured, node, small, found, changed)
         for node in changed:
             found.pop(node, None)
-    for node, extra in enumerate(captured.extras, len(captured.nodes)):
+    for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = _plain(extra.constant.values)
     return found

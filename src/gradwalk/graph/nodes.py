@@ -103,9 +103,10 @@ def custom_function(node: Node) -> type[torch.autograd.Function] | None:
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     """The forward argument behind each of a node's next functions; None where unknown."""
     kind = node_class(type(node))
-    if kind.is_function:
+    if kind.is_function and kind.op != COMPILED:  # whose arguments are torch's own, without names
         return _function_argument_names(node, [child is not None for child, _ in following])
-    return argument_names(kind.op, len(following)) if kind.op else (None,) * len(following)
+    named = kind.op is not None and not kind.is_function
+    return argument_names(str(kind.op), len(following)) if named else (None,) * len(following)
 
 
 def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:

@@ -82,7 +82,7 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
     """
     source = _read(program)
     roots = _root_nodes(source.graph)
-    described = {node: _describe(node, source) for node in _breadth_first(source.graph, roots)}
+    described = {node: describe(node, source) for node in _breadth_first(source.graph, roots)}
     for node in roots:  # what is handed back is drawn as what goes in, however constant it is
         if described[node]["kind"] == "constant":
             described[node]["kind"] = "leaf"
@@ -95,7 +95,7 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
     for node, i in ids.items():
         graph.add_node(i, **described[node], sequence_nr=places[node])
     for node, i in ids.items():
-        for nr, (argument, value) in enumerate(_operands(node, source.module)):
+        for nr, (argument, value) in enumerate(operands(node, source.module)):
             if isinstance(value, Node):
                 output_nr = _output_nr(node, graph.nodes[ids[value]])
                 edge = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
@@ -112,7 +112,7 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """A static graph and what is needed to read it.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Source:
     made_by: str
 
 
-def _read(program: Any) -> _Source:
+def _read(program: Any) -> Source:
     if isinstance(program, ExportedProgram):
         inputs = {
             spec.arg.name: (_INPUT_OPS[spec.kind], spec.target)
@@ -143,8 +143,8 @@ def _read(program: Any) -> _Source:
             for spec in program.graph_signature.output_specs
             if spec.kind.name.endswith("_MUTATION")
         }
-        return _Source(program.graph, program.graph_module, inputs, changes, "torch.export")
-    return _Source(program.graph, program, {}, {}, "torch.fx")
+        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
+    return Source(program.graph, program, {}, {}, "torch.fx")
 
 
 def _root_nodes(graph: Graph) -> list[Node]:
@@ -163,7 +163,8 @@ def _breadth_first(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     return list(order)
 
 
-def _describe(node: Node, source: _Source) -> dict[str, Any]:
+def describe(node: Node, source: Source) -> dict[str, Any]:
+    """The attributes of a node of a program, but for its place in it; see `capture_program`."""
     op, name = _op_and_name(node, source)
     value = _value(node, source.module)
     several = isinstance(value, (tuple, list)) and not isinstance(value, TensorMetadata)
@@ -193,7 +194,7 @@ def _describe(node: Node, source: _Source) -> dict[str, Any]:
     }
 
 
-def _op_and_name(node: Node, source: _Source) -> tuple[str, str | None]:
+def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
     target: Any = node.target
     if node.op == "placeholder":
         return source.inputs.get(node.name, ("placeholder", str(target)))
@@ -273,7 +274,7 @@ def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
     return 0
 
 
-def _operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
+def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
     """(argument, value) for each node, and each number in place of a tensor, that goes in."""
     if node.target is operator.getitem and len(node.args) == 2 and _is_node(node.args[0]):
         yield f"[{node.args[1]}]", node.args[0]

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..forward.annotate import annotate
+from ..forward.annotate import Annotated, annotate
 from ..graph.capture import capture_nodes
+from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.names import read_names
 from ..graph.outputs import read_given
 from ..program.fx_graph import capture_program
+from ..program.inside import Inside, read_inside, tied, with_inside
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 def capture(
-    *outputs: Any, names: Mapping[str, Any] | torch.nn.Module | None = None
+    *outputs: Any,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    opened: bool = False,
 ) -> nx.MultiDiGraph:
     """The autograd graph behind some tensors, as a networkx graph.
 
@@ -32,6 +36,9 @@ def capture(
             ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
         names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
             parameters get dotted names), or one module.
+        opened: Whether to look inside of what ``torch.compile`` made: the backward program of each
+            ``CompiledFunctionBackward``, as it was before the backend fused it. Nothing is compiled
+            or run for it.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
@@ -60,6 +67,19 @@ def capture(
         "cut" from a cut to its source; all others are of kind "gradient". The new ones may have an
         ``input_nr`` of None.
 
+        With ``opened``, after the autograd nodes come nodes of kind "call": the calls of the
+        backward programs, each with ``inside`` (the id of its compiled node), ``op``
+        ("aten.mm.default"), ``called`` (the call with its arguments), ``fx_name``, ``namespace``
+        and ``source`` as above, of the forward call that it is the backward of, ``seq_nr`` (the
+        number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
+        forward pass, put into backward). Edges of kind "gradient" lead from the compiled node to
+        the calls that take its gradients, from call to call, and from calls to the node's own next
+        functions; ``argument`` is that of the call that they lead to, which takes it as operand
+        ``output_nr``, and ``input_nr`` is which of several tensors it is. Edges of kind "constant"
+        lead from calls to saved tensors and to calls that work on these alone; the saved tensors
+        are constants at the end, also with ``inside``. The compiled node keeps its own edges. One
+        that cannot be opened has ``closed``, a sentence why.
+
         A static graph has the attributes that `gradwalk.program.fx_graph.capture_program` lists.
 
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
@@ -84,4 +104,20 @@ def capture(
         return capture_program(given)[0]
     called = read_names(names, "capture")
     captured = annotate(capture_nodes(given, called), called, infer=False)
-    return captured.drawn
+    return _opened(captured) if opened else captured.drawn
+
+
+def _opened(captured: Annotated) -> nx.MultiDiGraph:
+    """The graph with what is inside of its compiled nodes."""
+    found: list[Inside] = []
+    closed: dict[int, str] = {}
+    for i, node in enumerate(captured.nodes):
+        if is_compiled(node):
+            try:
+                found.append(read_inside(captured, i))
+            except CannotOpenError as why:
+                closed[i] = str(why)
+    graph = tied(with_inside(captured, found).drawn)
+    for i, sentence in closed.items():
+        graph.nodes[i]["closed"] = sentence
+    return graph

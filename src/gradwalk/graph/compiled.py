@@ -1,0 +1,259 @@
+"""The backward program of a compiled node, by torch's private names: the one file that knows them.
+
+``torch.compile`` puts a whole program behind one node, ``CompiledFunctionBackward``. AOTAutograd
+keeps it as an FX graph, because the backend compiles it only once backward runs. It is the program
+before the backend fuses it. Nothing here compiles it, runs it or changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+from torch.fx import GraphModule
+from torch.fx import Node as FxNode
+
+from .nodes import COMPILED, donates_buffers
+
+_FRAMEWORK = f"torch {torch.__version__}"
+
+
+class CannotOpenError(ValueError):
+    """A node has no program that can be looked at, or that can be run; it says why."""
+
+
+@dataclass(frozen=True)
+class CompiledBackward:
+    """The backward program of a compiled node, tied to the node.
+
+    Attributes:
+        module: The program, as AOTAutograd wrote it down.
+        tangents: Placeholder -> which output of the node it is the gradient of.
+        saved: The other placeholders: saved tensors and sizes, in the order of the program.
+        gradients: input_nr of the node -> what the program gives for it. Inputs without one are
+            left out.
+        parameters: The name of a saved placeholder -> the input_nr that it is the tensor of.
+    """
+
+    module: GraphModule
+    tangents: dict[FxNode, int]
+    saved: list[FxNode]
+    gradients: dict[int, FxNode]
+    parameters: dict[str, int]
+
+
+def is_compiled(node: Node) -> bool:
+    """Whether a node is a program that ``torch.compile`` made."""
+    return type(node).__name__ == COMPILED and hasattr(node, "_forward_cls")
+
+
+def compiled_backward(node: Node) -> CompiledBackward:
+    """The backward program of a compiled node.
+
+    Args:
+        node: A node of the class ``CompiledFunctionBackward``.
+
+    Raises:
+        CannotOpenError: Why there is none to look at.
+    """
+    if not is_compiled(node):
+        raise CannotOpenError(f"{node.name()} is no code that torch.compile made.")
+    try:
+        return _tied(node, _program(node))
+    except CannotOpenError:
+        raise
+    except Exception as error:  # private names and shapes of another torch
+        raise CannotOpenError(
+            f"The backward program of this node cannot be read in {_FRAMEWORK}: it is not laid out "
+            f"there as gradwalk knows it ({type(error).__name__}: {error}). The node itself, and "
+            "what flows through it, are shown as ever."
+        ) from None
+
+
+def _program(node: Any) -> GraphModule:
+    info = getattr(node._forward_cls, "_lazy_backward_info", None)
+    if info is None:
+        raise CannotOpenError(
+            f"{_FRAMEWORK} keeps no backward program for this node: the backend compiled it "
+            "together with the forward pass, and what is left is machine code."
+        )
+    if hasattr(info, "bw_module_fn"):
+        raise CannotOpenError(
+            "This node's code came out of torch's compile cache, where its backward program is "
+            "packed; unpacking it would run code to look at it. Set "
+            "torch._functorch.config.enable_autograd_cache = False before the first call, and "
+            "compile it anew."
+        )
+    module = getattr(info, "bw_module", None)
+    if not isinstance(module, GraphModule):
+        raise CannotOpenError(
+            f"{_FRAMEWORK} keeps the backward program of this node as "
+            f"{type(module).__name__}, not as a graph of calls."
+        )
+    return module
+
+
+def _tied(node: Any, module: GraphModule) -> CompiledBackward:
+    cls = node._forward_cls
+    if getattr(cls, "maybe_subclass_metadata", None) is not None:
+        raise CannotOpenError(
+            "This compiled code takes or gives tensors of a subclass (such as DTensor), whose "
+            "parts its backward program works on: which part is which input is not known."
+        )
+    placeholders = [each for each in module.graph.nodes if each.op == "placeholder"]
+    tangents = {each: 0 for each in placeholders if "tangents" in str(each.target)}
+    places = _outputs_with_gradient(cls.metadata)
+    if len(places) != len(tangents):
+        raise CannotOpenError(
+            f"The backward program of this node takes {len(tangents)} gradients, but the node "
+            f"gives {len(places)} tensors that have one: which is which is not known."
+        )
+    inputs = _input_numbers(node)
+    (output,) = (each for each in module.graph.nodes if each.op == "output")
+    given = _as_list(output.args[0])
+    return CompiledBackward(
+        module,
+        tangents=dict(zip(tangents, places, strict=True)),
+        saved=[each for each in placeholders if each not in tangents],
+        gradients={
+            nr: value
+            for place, nr in inputs.items()
+            if place < len(given) and isinstance(value := given[place], FxNode)
+        },
+        parameters={
+            str(each.target): inputs[place]
+            for each in placeholders
+            if (place := _argument(str(each.target))) in inputs
+        },
+    )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _argument(name: str) -> int:
+    """The place of an argument of the forward program: "primals_3" is the third."""
+    number = name.removeprefix("primals_")
+    return int(number) - 1 if number != name and number.isdigit() else -1
+
+
+def _input_numbers(node: Any) -> dict[int, int]:
+    """Place of an argument of the forward program -> which of the node's next functions it is.
+
+    Next functions are those of tensors, arguments may be sizes too; those that need a gradient
+    stand in the same order in both.
+    """
+    needed = [place for place, needs in enumerate(node.needs_input_grad) if needs]
+    numbers = [nr for nr, (child, _) in enumerate(node.next_functions) if child is not None]
+    if len(needed) != len(numbers):
+        raise CannotOpenError(
+            f"The compiled code has {len(needed)} arguments that need a gradient, but its node "
+            f"leads to {len(numbers)}: which is which is not known."
+        )
+    return dict(zip(needed, numbers, strict=True))
+
+
+def _outputs_with_gradient(metadata: Any) -> list[int]:
+    """The outputs of a node whose gradients its program takes, as AOTAutograd chooses them."""
+    mutated = list(metadata.mutated_inp_runtime_indices)
+    found = [
+        place
+        for place, i in enumerate(mutated)
+        if metadata.input_info[i].mutates_data and metadata.input_info[i].requires_grad
+    ]
+    for place, info in enumerate(metadata.output_info, len(mutated)):
+        own = info.output_type.name in {"non_alias", "unsafe_view_alias", "custom_function_view"}
+        needs = getattr(info, "requires_grad_for_backward", info.requires_grad)
+        if own and issubclass(info.raw_type, torch.Tensor) and needs:
+            found.append(place)
+    first = len(mutated) + len(metadata.output_info)
+    return [*found, *range(first, first + metadata.num_intermediate_bases)]
+
+
+def is_recomputed(call: FxNode) -> bool:
+    """Whether a call of a backward program is one of the forward pass, put into backward."""
+    tag = call.meta.get("partitioner_tag")
+    if tag is not None:
+        return str(tag) == "is_forward"
+    return "nn_module_stack" in call.meta and "fwd_nn_module_stack" not in call.meta
+
+
+def adds_gradients(call: FxNode) -> bool:
+    """Whether a call adds up the gradients of one tensor that is used several times."""
+    return bool(call.meta.get("is_gradient_acc"))
+
+
+def program_arguments(
+    node: Any, opened: CompiledBackward, grad_outputs: Sequence[torch.Tensor | None]
+) -> list[Any]:
+    """What the backward program of a node is called with; nothing of it is run.
+
+    Args:
+        node: The compiled node.
+        opened: Its program.
+        grad_outputs: The gradients of its outputs; None for one that no gradient reached.
+
+    Raises:
+        CannotOpenError: They are not there any more.
+    """
+    cls = node._forward_cls
+    if getattr(cls, "clear_saved_tensors_on_access", False):
+        raise CannotOpenError("Reading what this node saved would free it, so it is not read.")
+    try:
+        packed = node._raw_saved_tensors
+        saved = () if _is_packed(packed) else node.saved_tensors
+    except RuntimeError as error:
+        raise CannotOpenError(_why_gone(node, str(error))) from None
+    if packed and not saved:
+        raise CannotOpenError(
+            "What this node saved is packed by a saved-tensor hook (activation checkpointing, "
+            "save_on_cpu, ...), and unpacking it may run part of the forward pass again."
+        )
+    saved = (*saved, *getattr(node, "_tensors_no_vc_check", ()))
+    given = [
+        torch.zeros(like.shape, dtype=like.dtype, device=like.device) if grad is None else grad
+        for grad, like in zip(grad_outputs, node._input_metadata, strict=True)
+    ]
+    prologue = getattr(cls, "_bw_prologue_fn", None)
+    symints = tuple(getattr(node, "symints", ()))
+    if prologue is not None:  # which also lays gradients out as the program expects them
+        found: list[Any] = prologue(saved, symints, getattr(node, "opaque_objects", ()), given)
+    else:
+        found = [*symints, *saved, *(given[nr] for nr in opened.tangents.values())]
+    wanted = len(opened.saved) + len(opened.tangents)
+    if len(found) != wanted:
+        raise CannotOpenError(
+            f"The backward program of this node takes {wanted} values, but {len(found)} are there: "
+            "it also takes random states or tokens, so it is not run again."
+        )
+    return found
+
+
+def _why_gone(node: Any, said: str) -> str:
+    if "modified by an inplace operation" in said:
+        return "What this node saved was changed in place since, so backward cannot run again."
+    if donates_buffers(node):
+        return (
+            "This node's code overwrites what it saved (donated buffers), so it ran once and the "
+            "gradients inside are not known. Set torch._functorch.config.donated_buffer = False "
+            "before the first backward, and retain the graph, to see them."
+        )
+    return (
+        "What this node saved was freed by the pass, so the gradients inside are not known. Run "
+        "backward with retain_graph=True to see them."
+    )
+
+
+def _is_packed(saved: Sequence[Any]) -> bool:
+    return any(getattr(each, "unpack_hook", None) is not None for each in saved)
+
+
+def without_autocast() -> AbstractContextManager[None]:
+    """Within it autocast is off, as it is where compiled code runs: its program has the casts."""
+    found: AbstractContextManager[None] = torch._C._DisableAutocast()
+    return found
