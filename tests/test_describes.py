@@ -103,7 +103,8 @@ def test_what_a_user_changes_without_telling_is_read():
     assert len(widget.steps) == widget.cursor > 0
     assert widget.details["grad"]["values"] == [3.0, 5.0]
     x.data.mul_(10)  # which torch's version counter does not see
-    assert widget.details["value"]["values"] == [10.0, 20.0]
+    assert widget.details["value"]["values"] == [1.0, 2.0]  # what went in, as it is drawn
+    assert "Now it holds [10, 20]." in widget.details["value_note"]
     x.grad = None
     assert widget.details["grad"] is None
     widget.close()

@@ -149,11 +149,118 @@ def test_what_changes_while_it_is_shown_is_told_in_the_panel() -> None:
             w.sub_(1)
             loss.sub_(1)
         widget.selected = 1
-        assert widget.details["value"]["values"] == -4.0
-        assert "shows -3" in widget.details["value"]["note"]
+        assert widget.details["value"]["values"] == -3.0 == widget.graph["nodes"][1]["value"]
+        assert "changed in place since. Now it holds -4" in widget.details["value_note"]
         widget.selected = 0
         assert widget.details["value"]["values"] == -6.0
         assert widget.graph["nodes"][0]["value"] == -6.0
+
+
+USES: dict[str, Callable[[Tensor], Tensor]] = {
+    "saved": lambda w: (w**2).sum(),
+    "saved as a view": lambda w: (w.unsqueeze(0).t() ** 2).sum(),
+    "not saved": lambda w: (w + 1).sum(),
+    "through an operation that saves nothing": lambda w: (w + 1).exp().sum(),
+}
+CHANGES: dict[str, Callable[[Tensor], object]] = {
+    "an optimizer": lambda w: torch.optim.SGD([w], 0.1).step(),
+    "in place": lambda w: w.sub_(1),
+    "by way of .data": lambda w: w.data.sub_(1),
+    "through a detached alias": lambda w: w.detach().mul_(2),
+}
+
+
+def leaf_of(widget: GraphWidget) -> Any:
+    return next(node for node in widget.graph["nodes"] if node["kind"] == "leaf")
+
+
+@pytest.mark.parametrize("is_run", [False, True], ids=["no backward", "backward"])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("use", USES)
+def test_a_changed_leaf_has_the_value_that_went_in_when_watched(
+    use: str, change: str, is_run: bool
+) -> None:
+    w = leaf(2.0, 3.0)
+    went_in = w.tolist()
+    with watch():
+        loss = USES[use](w)
+    if is_run:
+        loss.backward()
+    else:
+        w.grad = torch.ones(2)
+    with torch.no_grad():
+        CHANGES[change](w)
+    with closing(GraphWidget(loss)) as widget:
+        drawn = leaf_of(widget)
+        assert (drawn["value"], drawn["changed"]) == (went_in, False)
+        widget.selected = drawn["id"]
+        assert widget.details["value"]["values"] == went_in
+        assert "copied by watch()" in widget.details["value"]["origin"].lower()
+        assert "changed in place since" in widget.details["value_note"]
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if ".data" not in name])
+@pytest.mark.parametrize("is_run", [False, True], ids=["no backward", "backward"])
+@pytest.mark.parametrize("use", USES)
+def test_no_changed_leaf_is_said_to_hold_what_went_in(use: str, change: str, is_run: bool) -> None:
+    w = leaf(2.0, 3.0)
+    went_in = w.tolist()
+    loss = USES[use](w)
+    loss.backward(retain_graph=not is_run)
+    with torch.no_grad():
+        CHANGES[change](w)
+    assert w.tolist() != went_in
+    with closing(GraphWidget(loss)) as widget:
+        drawn = leaf_of(widget)
+        assert drawn["changed"] is not False
+        assert drawn["value"] == (w.tolist() if drawn["changed"] is None else None)
+        # What was saved and not freed knows it.
+        assert not (use.startswith("saved") and not is_run) or drawn["changed"]
+        widget.selected = drawn["id"]
+        assert "changed in place" in widget.details["value_note"]
+        assert (widget.details["value"] is None) == (drawn["changed"] is True)
+        assert drawn["id"] not in values_in(widget.graph)
+
+
+@pytest.mark.parametrize("numbers", [16, 17, 1000])
+def test_large_leaves_are_told_to_be_changed_in_the_panel(numbers: int) -> None:
+    w = torch.ones(numbers, requires_grad=True)
+    unchanged = torch.ones(numbers, requires_grad=True)
+    loss = (w.exp() * w * unchanged).sum()
+    with closing(GraphWidget(loss, names={"w": w, "unchanged": unchanged})) as widget:
+        ids = {node["name"]: node["id"] for node in widget.graph["nodes"]}
+        for is_changed in (False, True):
+            if is_changed:
+                with torch.no_grad():
+                    w.add_(1)
+            for name in ("w", "unchanged"):
+                widget.selected = None
+                widget.selected = ids[name]
+                told = widget.details["value_note"] or ""
+                assert ("changed in place" in told) == (is_changed and name == "w")
+
+
+def test_operations_that_took_different_numbers_of_a_leaf() -> None:
+    w = leaf(2.0)
+    with watch():
+        y = w + 1
+        w.data.add_(5)
+        z = y + w
+    assert z.item() == 10
+    with closing(GraphWidget(z)) as widget:
+        drawn = leaf_of(widget)
+        assert (drawn["value"], drawn["changed"]) == (None, True)
+        widget.selected = drawn["id"]
+        assert "different numbers" in widget.details["value_note"]
+
+
+def test_parameters_that_were_only_made_in_place_have_their_values() -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)  # whose initial numbers are drawn in place
+    loss = model(torch.ones(1, 2)).sum()
+    shown = values(loss, names={"model": model})
+    assert [v for v in shown.values() if v == model.weight.tolist()]
+    assert [v for v in shown.values() if v == model.bias.tolist()]
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])

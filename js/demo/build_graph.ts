@@ -9,6 +9,7 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   no_grad_inputs: [],
   namespace: null,
   value: null,
+  changed: false,
   sign: null,
   said_by: null,
   inferred: false,

@@ -70,7 +70,10 @@ const QUIET_WORDS = {
 };
 
 /** What a node holds or gave, unless that is what it is called. */
-function valueLine({ value, label }: NodeModel): string[] {
+function valueLine({ value, label, changed }: NodeModel): string[] {
+  if (changed) return ["value not known: changed in place since"];
+  if (changed === null && value !== null)
+    return [`value now ${exactly(value)}, perhaps changed in place since`];
   const text = value === null ? label : exactly(value);
   return text === label ? [] : [`value ${text}`];
 }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
 import { fakeRun, SITUATIONS } from "../demo/fake_run";
 import { DIRECTIONS, type Direction } from "../layout/direction";
 import { MOST_CARDS } from "../scene/card";
@@ -52,6 +53,20 @@ describe("a card", () => {
         }
       }),
     );
+  });
+
+  it("says of a leaf that was changed in place what it is not", () => {
+    const graph: GraphModel = {
+      ...{ static: false, modules: NO_MODULES, edges: [], roots: [] },
+      nodes: [
+        { id: 0, kind: "leaf", op: "AccumulateGrad", label: "w", ...PLAIN_NODE, changed: true },
+        { id: 1, kind: "leaf", op: "AccumulateGrad", label: "b", ...PLAIN_NODE, changed: null },
+      ],
+    };
+    graph.nodes[1].value = -2;
+    const said = sceneOf(graph).nodes.map(({ shape }) => shape.texts.map(({ text }) => text));
+    expect(said[0]).toContain("changed");
+    expect(said[1]).toContain("now −2");
   });
 
   it("tells a single number with its sign, within its cell up to seven characters", () => {

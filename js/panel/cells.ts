@@ -16,12 +16,12 @@ export function cells(
   const value = details?.value ?? null;
   const shown =
     value === null ? few(node.value) : isFew(value) ? fewText(value) : formatShape(value.shape);
-  const shape = node.shape === null ? "?" : formatShape(node.shape);
+  const shape = node.changed ? "changed" : node.shape === null ? "?" : formatShape(node.shape);
   const grad = details ? gradientIn(details, leaf) : recordedGradient(node.id, leaf, progress);
   return element(
     "div",
     "gw-cells",
-    cell("value", shown ?? shape, value, ""),
+    cell(node.changed === null ? "value now" : "value", shown ?? shape, value, ""),
     cell(
       leaf ? ".grad" : "grad",
       grad ? text(grad) : "None",

@@ -13,6 +13,13 @@ export function whyNone(details: DetailsModel, progress: Progress | null): HTMLE
   return said;
 }
 
+/** Why what a leaf holds is not what went in; null where it is. */
+export function whyChanged({ kind, value_note }: DetailsModel): HTMLElement | null {
+  const said = kind === "leaf" ? sentence(value_note) : null;
+  if (said) said.dataset.section = "changed";
+  return said;
+}
+
 function reasonOf(details: DetailsModel, progress: Progress | null): string | null {
   const { kind, grad, grad_output, grad_note, explained } = details;
   if (kind !== "leaf") return grad_output === null ? grad_note.grad_output : null;
@@ -33,7 +40,7 @@ export function tensorSection(details: DetailsModel, opened: Opened): HTMLElemen
     false,
     facts(details),
     value && element("div", { "data-section": "value" }, tensorView(value, "value")),
-    sentence(value?.origin ?? value_note),
+    sentence(value?.origin ?? (kind === "leaf" ? null : value_note)),
     grad &&
       element(
         "div",

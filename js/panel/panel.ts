@@ -10,7 +10,7 @@ import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
-import { flowSections, tensorSection, whyNone } from "./gradients";
+import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
 import { ranksSection } from "./ranks";
@@ -139,6 +139,7 @@ export class Panel {
     return [
       heading(graph, details.id, details.name, details.module, this.events.goToModule),
       cells(graph.nodes[details.id], details, progress),
+      whyChanged(details),
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
       this.whatIf?.element ?? null,

@@ -2,7 +2,7 @@ import { boardRows, boardValues, compactValues } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import type { GraphModel, NodeModel, NoGradInput } from "../wire";
+import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
 import { isAutograd } from "./shown_graph";
 
 /** The words on a node, already short enough to draw. */
@@ -76,7 +76,7 @@ export function wordsOf(
   return {
     title: shortened(oneLine(leaf ? node.label : node.op) || "unnamed", TITLE_ROOM, "title"),
     name: name === null ? null : shortened(name, NAME_ROOM, "name"),
-    shape: node.shape === null ? null : shortened(formatShape(node.shape), SHAPE_ROOM, "shape"),
+    shape: shapeOf(node, (text) => shortened(text, SHAPE_ROOM, "shape")),
     uses: uses > 1 ? `×${uses}` : null,
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
@@ -88,15 +88,34 @@ export function wordsOf(
 }
 
 /** The value of a node as it stands in a card; null when it is not known or too long. */
-function fittingValue({ value }: NodeModel, measure: Measure): Pick<NodeWords, "value" | "rows"> {
+function fittingValue(node: NodeModel, measure: Measure): Pick<NodeWords, "value" | "rows"> {
   const fits = (text: string) => measure(text, "digits") <= VALUE_ROOM;
-  if (value === null) return { value: null };
-  const rows = boardRows(value);
-  const text = boardValues(value);
+  if (node.value === null) return { value: null };
+  const rows = rowsOf(node);
+  const text = valueText(node, node.value);
   return {
     value: fits(text) ? text : null,
     rows: rows && rows.length <= MOST_ROWS && rows.every(fits) ? rows : null,
   };
+}
+
+/** The rows of a matrix; null of anything else, and where the value needs a word. */
+export function rowsOf({ value, changed }: NodeModel): string[] | null {
+  return value === null || changed === null ? null : boardRows(value);
+}
+
+/** A value as on a board; it says where it may be another by now than went in. */
+export function valueText({ changed }: NodeModel, value: Values): string {
+  return `${changed === null ? "now " : ""}${boardValues(value)}`;
+}
+
+/** What stands for a value that is not shown: that it was another, else the shape. */
+function shapeOf(
+  { shape, changed }: NodeModel,
+  shortened: (text: string) => string,
+): string | null {
+  if (changed) return "changed";
+  return shape === null ? null : shortened(formatShape(shape));
 }
 
 /** What a leaf of a static graph is, "parameter"; null of anything else. */

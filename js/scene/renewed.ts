@@ -1,7 +1,7 @@
-import { boardRows, boardValues } from "../text/gradient";
 import type { Measure, Style } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
 import type { CardSize, Text } from "./node_shape";
+import { rowsOf, valueText } from "./node_words";
 import type { Scene } from "./scene";
 
 /** The styles of a number, best first: a smaller one where it would not fit. */
@@ -33,10 +33,11 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
 }
 
 /** The number of a node, or the rows of a matrix. */
-function numbersIn({ value }: NodeModel, lines: number): readonly string[] {
+function numbersIn(node: NodeModel, lines: number): readonly string[] {
+  const { value } = node;
   if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? UNTOLD : ""));
-  const rows = lines > 1 ? boardRows(value) : null;
-  return rows?.length === lines ? rows : [boardValues(value)];
+  const rows = lines > 1 ? rowsOf(node) : null;
+  return rows?.length === lines ? rows : [valueText(node, value)];
 }
 
 function written(before: Text, text = "", size: CardSize, measure: Measure): Text {

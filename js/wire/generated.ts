@@ -89,6 +89,11 @@ export interface NodeModel {
    */
   value: Values | null;
   /**
+   * Whether it was changed in place since operations took it (of a leaf), and what they took is not
+   * known. null where that may be: `value` is what it holds now.
+   */
+  changed: boolean | null;
+  /**
    * Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
    * than watched.
    */

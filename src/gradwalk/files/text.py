@@ -250,8 +250,12 @@ def _cut_note(missing: int, total: int) -> str:
 
 
 def values_in(model: GraphModel) -> dict[int, Values]:
-    """The values of the nodes of a graph, by their ids."""
-    return {node["id"]: node["value"] for node in model["nodes"] if node["value"] is not None}
+    """The values of the nodes of a graph, by their ids; without what may be another by now."""
+    return {
+        node["id"]: node["value"]
+        for node in model["nodes"]
+        if node["value"] is not None and node["changed"] is not None
+    }
 
 
 def counted(graph: nx.MultiDiGraph) -> str:

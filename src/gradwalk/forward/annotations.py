@@ -17,7 +17,7 @@ from torch.overrides import get_testing_overrides, resolve_name
 from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
 from . import weak_facts
 from .cuts import Constant, Cut, Origin
-from .records import Record, ThreadRecords, find_record
+from .records import Record, Taken, ThreadRecords, find_record
 from .source_line import SourceLine
 
 
@@ -36,6 +36,8 @@ class Annotation:
             class name of an ``autograd.Function``.
         inplace: Whether it changed one of its operands.
         outermost: The outermost running module, while it lives.
+        leaves: The operands that are leaves and need grad, as they were; the same for all nodes
+            that a call made.
         constants: The operands that need no grad. A call that made several nodes gives them all
             the same annotation.
         value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
@@ -52,6 +54,7 @@ class Annotation:
     constants: tuple[Constant, ...]
     value: Any = None
     outermost: weakref.ref[nn.Module] | None = None
+    leaves: tuple[Taken, ...] = ()
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -107,6 +110,7 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         # Of a call that made several nodes, the last one gave what the call returned.
         value=record.value if sequence_nr(node) == record.end - 1 else None,
         outermost=module.outermost if module else None,
+        leaves=record.leaves,
     )
 
 

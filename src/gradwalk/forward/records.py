@@ -16,7 +16,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.autograd.graph import Node
 
@@ -38,6 +38,20 @@ _MOST_CHANGES = 8  # of one memory
 _MOST_CHANGED = 1024  # memories that were changed in place
 
 
+class Taken(NamedTuple):
+    """A leaf as an operation took it.
+
+    Attributes:
+        tensor: The leaf, while it lives.
+        version: How often it had been changed in place.
+        value: Its numbers when it has few and is on the CPU, as ``tolist()`` gives them; else None.
+    """
+
+    tensor: TensorRef
+    version: int
+    value: Any
+
+
 class Record:
     """One call that made autograd nodes.
 
@@ -52,7 +66,7 @@ class Record:
         module: The running module.
         inplace: Whether it changed one of its operands.
         constants: Its operands that need no grad.
-        leaves: Its operands that are leaves and need grad, while they live.
+        leaves: Its operands that are leaves and need grad, as they were.
         needed_grad: Of each operand, in the order of the call, whether it needed grad.
         output: Shape and dtype of its output, when it gave one.
         value: The numbers of that output when it has few: as ``tolist()`` gives them on the CPU, a
@@ -96,7 +110,7 @@ class Record:
         self.module: ModuleCall | None = None
         self.inplace = False
         self.constants: tuple[Constant, ...] = ()
-        self.leaves: tuple[TensorRef, ...] = ()
+        self.leaves: tuple[Taken, ...] = ()
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
         self.value: Any = None
@@ -116,7 +130,7 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], bool]:
     leaves: dict[TensorRef, None] = {}
     complete, looked_at = True, 0
     for each in order:  # grows while we walk
-        leaves.update(dict.fromkeys(each.leaves))
+        leaves.update(dict.fromkeys(taken.tensor for taken in each.leaves))
         for constant in each.constants:
             for cut in constant.cuts:
                 complete = complete and cut.complete and looked_at < MOST_LEAVES

@@ -16,7 +16,7 @@ from ..graph.engine import next_sequence_nr
 from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
 from ..graph.reading import storage_id, why_unreadable
-from ..graph.tensors import base_of
+from ..graph.tensors import base_of, version_of
 from . import records, weak_facts
 from .cuts import Change, Constant, Cut, Origin, combined
 from .module_path import ModuleStack, TensorRef
@@ -35,7 +35,7 @@ from .operands import (
     operands,
     tensors_of,
 )
-from .records import Record, leaves_below
+from .records import Record, Taken, leaves_below
 from .source_line import SourceLine, SourceLines
 
 _MOST_NUMBERS = 64  # that a program read out of tensors and may still use
@@ -141,7 +141,7 @@ class Session:
             going_in.insert(0 if place == 0 else len(going_in), written)
         parents: list[Record] = []
         constants: list[Constant] = []
-        leaves: list[TensorRef] = []
+        leaves: list[Taken] = []
         needed: list[bool] = []
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
@@ -160,7 +160,7 @@ class Session:
                 origin = weak_facts.fact(value) or self._read(value)
                 constants.append(self._constant(position, value, origin))
             elif value.is_leaf:
-                leaves.append(self.modules.reference(value))
+                leaves.append(self._taken(value))
         record = Record(self._records, numbers, tuple(parents), function)
         record.source = self._lines.here()
         record.module = self.modules.current
@@ -323,6 +323,10 @@ class Session:
             if base is not None and isinstance(noted, Record) and noted.inplace:
                 # Writing into a view gives the whole tensor a new node.
                 weak_facts.note(base, noted)
+
+    def _taken(self, leaf: torch.Tensor) -> Taken:
+        value = _copied(leaf) if leaf.device.type == "cpu" else None
+        return Taken(self.modules.reference(leaf), version_of(leaf), value)
 
     def _constant(
         self, position: int | str, tensor: torch.Tensor, origin: Origin | None

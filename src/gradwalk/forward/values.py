@@ -25,6 +25,7 @@ from ..wire import Values
 from .annotate import MOST_INFERRED, Annotated
 from .operand_constants import tensor_arguments
 from .records import MOST_COPIED
+from .used import Used, used_leaves
 
 _MOST_CONSUMERS = 100  # that are asked for what they saved of one tensor
 _RESULTS = ("result", "output")  # what torch calls an operation's own output among the saved
@@ -56,7 +57,7 @@ def value_of(captured: Annotated, node: int) -> Known | None:
 
     Returns:
         The tensor or its numbers; None where several tensors came out, and where none is known to
-        be still what it was.
+        be still what it was. Of a leaf the tensor: `gradwalk.forward.used` tells whether it is.
 
     Example::
 
@@ -82,16 +83,35 @@ def value_of(captured: Annotated, node: int) -> Known | None:
     return _copied(captured, node) or _held(captured, node) or _saved(captured, node)
 
 
-def small_values(captured: Annotated) -> dict[int, Values]:
+@dataclass(frozen=True)
+class Drawn:
+    """The values that are drawn at nodes.
+
+    Attributes:
+        values: Node id -> a number, or nested lists of them, as plain JSON values; without the
+            nodes whose value is not known.
+        changed: The small leaves that were changed in place since operations took them, so that
+            they are among the values only as `watch` copied them: True. And those of which that is
+            not known, so that the value is what they held when this was made: None.
+        versions: How often each leaf had been changed in place by then.
+        had_run: Whether a backward may have run by then.
+    """
+
+    values: dict[int, Values]
+    changed: dict[int, bool | None]
+    versions: dict[int, int]
+    had_run: bool
+
+
+def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     """The values of all nodes that have at most 16 numbers, to be drawn.
 
     Args:
         captured: The graph. What its nodes saved is read when it has at most 2,000.
+        freed: Whether a backward has freed something of it.
 
     Returns:
-        Node id -> a number, or nested lists of them, as plain JSON values; without the nodes whose
-        value is not known. A leaf that was changed in place since an operation took it is not
-        among them.
+        The values, and which leaves are not what they were.
     """
     graph = captured.graph
     small = {
@@ -100,24 +120,50 @@ def small_values(captured: Annotated) -> dict[int, Values]:
         if shape is not None and math.prod(shape) <= MOST_COPIED
     }
     found: dict[int, Values] = {}
+    are_read = len(graph) <= MOST_INFERRED
+    leaves = dict(captured.leaves())
+    had_run = freed or any(map(_has_grad, leaves.values()))
+    used = used_leaves(captured, [node for node in leaves if node in small], had_run, are_read)
+    changed = _from_leaves(used, leaves, found)
     for node in small:
-        leaf = leaf_tensor(captured.nodes[node])
-        if leaf is not None:
-            _put(found, node, leaf)
-        elif len(graph.nodes[node]["outputs"]) == 1:
+        if node not in leaves and len(graph.nodes[node]["outputs"]) == 1:
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)
-    if len(graph) <= MOST_INFERRED:
-        changed: set[int] = set()
+    if are_read:
         for node in range(len(captured.nodes)):
-            _from_saved(captured, node, small, found, changed)
-        for node in changed:
-            found.pop(node, None)
+            if node not in leaves:
+                _from_saved(captured, node, small, found)
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = _plain(extra.constant.values)
-    return found
+    return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
+
+
+def _from_leaves(
+    of: dict[int, Used], leaves: dict[int, torch.Tensor], found: dict[int, Values]
+) -> dict[int, bool | None]:
+    """Add what operations took of some leaves; gives `Drawn.changed`."""
+    changed: dict[int, bool | None] = {}
+    for node, used in of.items():
+        is_copied = used.value is not None
+        if is_copied or not used.changed:
+            _put(found, node, used.value if is_copied else leaves[node])
+        if used.changed is not False and not is_copied:
+            changed[node] = used.changed
+    return changed
+
+
+def _has_grad(leaf: torch.Tensor) -> bool:
+    with contextlib.suppress(Exception):  # a subclass may refuse any question
+        return leaf.grad is not None
+    return False
+
+
+def _version(leaf: torch.Tensor) -> int:
+    with contextlib.suppress(Exception):  # a subclass may refuse any question
+        return version_of(leaf)
+    return 0
 
 
 def _put(found: dict[int, Values], node: int, value: Any) -> None:
@@ -221,26 +267,21 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
 
 
 def _from_saved(
-    captured: Annotated,
-    node: int,
-    small: dict[int, Any],
-    found: dict[int, Values],
-    changed: set[int],
+    captured: Annotated, node: int, small: dict[int, Any], found: dict[int, Values]
 ) -> None:
     """Add the small values that a node has saved: its own, and those that went in.
 
     Args:
         captured: The graph.
-        node: The id of an autograd node.
+        node: The id of an operation of it.
         small: The shapes of the nodes that have a small value.
         found: Gets the values.
-        changed: Gets the leaves that are not what they were when the node took them.
     """
     nodes = attributes(captured.graph)
     taken = {
         edge["argument"]: target
         for target, between in successors(captured.graph)[node].items()
-        if target in small and (target not in found or nodes[target]["kind"] == "leaf")
+        if target in small and target not in found and nodes[target]["kind"] != "leaf"
         for edge in between.values()
     }
     if not taken and (node not in small or node in found):
@@ -251,10 +292,6 @@ def _from_saved(
         if target is None or target not in small:
             continue
         data = nodes[target]
-        if data["kind"] == "leaf":
-            if isinstance(saved.value, torch.Tensor) and saved.note is not None:
-                changed.add(target)
-            continue
         is_one = target not in found and len(data["outputs"]) == 1
         if is_one and _is_as_saved(saved, data["shape"], data["dtype"]):
             _put(found, target, saved.value)

@@ -17,6 +17,7 @@ from ..derivatives.chain import chain_model
 from ..derivatives.evaluation import fill_in
 from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
+from ..forward.values import Drawn
 from ..graph.adjacency import predecessors
 from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
@@ -36,7 +37,7 @@ from ..wire import (
     OutputModel,
     SavedModel,
     TensorSummary,
-    Values,
+    ValueModel,
 )
 from .extra_details import (
     MOST_LISTED,
@@ -45,7 +46,7 @@ from .extra_details import (
     watched_details,
 )
 from .looking import Looking
-from .value import value_model, why_unknown
+from .value import value_model
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -58,7 +59,7 @@ def details(
     looking: Looking,
     node_id: int,
     recording: RecordedPass | None,
-    drawn: Values | None = None,
+    drawn: Drawn,
 ) -> DetailsModel:
     """Describe one node.
 
@@ -66,7 +67,7 @@ def details(
         looking: At the graph, and at the pass that is shown.
         node_id: Which node of the graph.
         recording: That pass, and where its cursor stands; None before the first.
-        drawn: The numbers that the picture shows as its value; None for none.
+        drawn: The values that the picture shows.
 
     Returns:
         The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
@@ -75,7 +76,7 @@ def details(
     """
     captured, summarised = looking.captured, looking.summaries.of
     if node_id >= len(captured.nodes):
-        return extra_details(captured, node_id, drawn, summarised)
+        return extra_details(captured, node_id, drawn.values.get(node_id), summarised)
     graph, node = captured.graph, captured.nodes[node_id]
     data = graph.nodes[node_id]
     leaf = leaf_tensor(node)
@@ -86,7 +87,10 @@ def details(
     outputs, output_count = outputs_of(graph, node_id)
     consumers, consumer_count = consumers_of(graph, node_id)
     parts = looking.parts_of(node_id)
-    value = parts.build("value", lambda: value_model(captured, node_id, drawn, summarised), None)
+    unknown: tuple[ValueModel | None, str | None] = None, None
+    value, note = parts.build(
+        "value", lambda: value_model(captured, node_id, drawn, summarised), unknown
+    )
     stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
     grad_output, grad_input = None, None
     if run is not None and step is not None:
@@ -128,8 +132,7 @@ def details(
         "consumers": consumers,
         "consumer_count": consumer_count,
         "value": value,
-        "value_note": parts.why("value")
-        or (None if value is not None else why_unknown(captured, node_id)),
+        "value_note": parts.why("value") or note,
         "grad": stored,
         "grad_output": grad_output,
         "grad_input": grad_input,

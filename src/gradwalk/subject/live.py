@@ -21,7 +21,7 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
-from ..forward.values import small_values
+from ..forward.values import Drawn, drawn_values
 from ..graph.adjacency import predecessors
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
@@ -40,7 +40,6 @@ from ..wire import (
     StateModel,
     StepModel,
     TransportModel,
-    Values,
 )
 from ..wire.ranks import RankModel
 from .blank import blank_details
@@ -135,17 +134,23 @@ class Live:
         modules = modules_model(self._classes)
         nodes = self.captured.nodes
         return graph_model(
-            self.drawn, self._inferred, modules, self._values, nodes, boxes=self._boxes
+            self.drawn,
+            self._inferred,
+            modules,
+            self._values.values,
+            nodes,
+            boxes=self._boxes,
+            changed=self._values.changed,
         )
 
     @functools.cached_property
-    def _values(self) -> dict[int, Values]:
+    def _values(self) -> Drawn:
         """The small values of the nodes, read when the graph is drawn."""
         with unseen(), torch.no_grad():
             try:
-                return small_values(self.captured)
+                return drawn_values(self.captured, bool(self.freed))
             except Exception:  # the picture is worth having without numbers
-                return {}
+                return Drawn({}, {}, {}, had_run=False)
 
     @property
     def recorded(self) -> object | None:
@@ -347,11 +352,11 @@ class Live:
 
     def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
         if self.recording is None or cursor is None:
-            return details(looking, node, self.recording, self._values.get(node))
+            return details(looking, node, self.recording, self._values)
         _ = self.recording.models  # worked out once, not for every cursor that is asked about
         elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
-        found = details(looking, node, elsewhere, self._values.get(node))
+        found = details(looking, node, elsewhere, self._values)
         if elsewhere.owned:
             self._put_grad(looking, node, elsewhere, found)
         return found

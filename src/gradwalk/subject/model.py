@@ -46,6 +46,7 @@ def graph_model(
     behind: Sequence[Node] = (),
     *,
     boxes: Mapping[int, str] | None = None,
+    changed: Mapping[int, bool | None] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -56,6 +57,7 @@ def graph_model(
         values: What the nodes hold or gave, as far as that is known and small.
         behind: The autograd nodes behind its first nodes, where there are any.
         boxes: The boxes of operations outside of modules, instead of their namespaces.
+        changed: The leaves that are not what operations took, True, or may not be, None.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -64,6 +66,7 @@ def graph_model(
     inferred = namespaces or {}
     spaces = {**inferred, **(boxes or {})}
     known = values or {}
+    since = changed or {}
     signs, said = board_signs(graph, behind)
     nodes: list[NodeModel] = [
         {
@@ -78,6 +81,7 @@ def graph_model(
             "no_grad_inputs": data["no_grad_inputs"],
             "namespace": spaces.get(node, data.get("namespace")),
             "value": known.get(node, data.get("value")),
+            "changed": since.get(node, False),
             "inferred": data.get("inferred", node in inferred),
         }
         for node, data in graph.nodes(data=True)

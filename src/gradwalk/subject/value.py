@@ -7,33 +7,88 @@ from typing import Any
 import torch
 
 from ..forward.annotate import Annotated
-from ..forward.values import value_of
+from ..forward.used import used_leaf
+from ..forward.values import ITSELF, Drawn, value_of
+from ..graph.nodes import leaf_tensor
 from ..graph.summary import Summarise, plain_values, summarise
+from ..graph.tensors import version_of
 from ..graph.words import short_value
-from ..wire import ValueModel, Values
+from ..wire import TensorSummary, ValueModel, Values
 
 _DRAWN = "Read when this graph was captured."
 _CHANGED = "It has been changed since{then}."
+_COPIED_LEAF = "Copied by watch() when an operation took it."
+_SINCE = "It has been changed in place since. {}"
+_SEVERAL = (
+    "It was changed in place in between, so that operations here took different numbers of it. {}"
+)
+_CHANGED_LEAF = (
+    "It has been changed in place since an operation here took it, so what went in is not known "
+    "any more. {} Under gradwalk.watch() up to 16 numbers are copied as they go in."
+)
+_DOUBT = (
+    "This is what it holds now. It was changed in place after it had been made, and torch does not "
+    "tell whether that was before or after operations here took it, as by an optimizer's step: "
+    "a tensor that is saved for backward knows, and one that was not, or was freed, does not."
+)
 
 
 def value_model(
-    captured: Annotated, node: int, drawn: Values | None, summarised: Summarise = summarise
-) -> ValueModel | None:
+    captured: Annotated, node: int, drawn: Drawn, summarised: Summarise = summarise
+) -> tuple[ValueModel | None, str | None]:
     """The value of an autograd node.
 
     Args:
         captured: The graph.
         node: The id of an autograd node.
-        drawn: The numbers that the picture shows of it; None for none.
+        drawn: What the picture shows.
         summarised: Summarises tensors.
 
     Returns:
-        Plain JSON values; None where the value is not known.
+        Plain JSON values, None where the value is not known; and a sentence: why it is not, or why
+        what a leaf holds now is another.
     """
+    shown = drawn.values.get(node)
+    leaf = leaf_tensor(captured.nodes[node])
+    if leaf is not None:
+        return _of_leaf(captured, node, leaf, drawn, summarised)
     known = value_of(captured, node)
     if known is not None:
-        return with_origin(_tensor(captured, node, known.value), known.origin, drawn, summarised)
-    return None if drawn is None else with_origin(_tensor(captured, node, drawn), _DRAWN, drawn)
+        tensor = _tensor(captured, node, known.value)
+        return with_origin(tensor, known.origin, shown, summarised), None
+    if shown is not None:
+        return with_origin(_tensor(captured, node, shown), _DRAWN, shown), None
+    return None, _why_unknown(captured, node)
+
+
+def _of_leaf(
+    captured: Annotated, node: int, leaf: torch.Tensor, drawn: Drawn, summarised: Summarise
+) -> tuple[ValueModel | None, str | None]:
+    """The value of a leaf, as operations took it."""
+    used = used_leaf(captured, node, drawn.had_run)
+    shown = drawn.values.get(node)
+    changed = used.changed or drawn.changed.get(node)
+    since = not changed and version_of(leaf) != drawn.versions.get(node, version_of(leaf))
+    summary = summarised(leaf)
+    now = _in_words(summary)
+    if shown is not None and plain_values(leaf) not in (shown, None):
+        origin = _COPIED_LEAF if used.value is not None else _DRAWN
+        return with_origin(_tensor(captured, node, shown), origin, shown), _SINCE.format(now)
+    if used.several:
+        return None, _SEVERAL.format(now)
+    if shown is None and (changed or since):
+        return None, _CHANGED_LEAF.format(now)
+    doubt = _DOUBT if used.changed is None else None
+    return {**summary, "origin": ITSELF}, doubt
+
+
+def _in_words(summary: TensorSummary) -> str:
+    """What a leaf holds, in few words."""
+    few = None if summary["truncated"] else short_value(summary["values"])
+    if few is not None:
+        return f"Now it holds {few}."
+    norm = summary["norm"]
+    return f"Now its norm is {norm:.4g}." if isinstance(norm, float) else ""
 
 
 def with_origin(
@@ -59,7 +114,7 @@ def with_origin(
     return {**summary, "origin": origin}
 
 
-def why_unknown(captured: Annotated, node: int) -> str:
+def _why_unknown(captured: Annotated, node: int) -> str:
     """A sentence: why the value of an autograd node is not known."""
     outputs = len(captured.graph.nodes[node]["outputs"])
     if outputs > 1:

@@ -46,6 +46,9 @@ class NodeModel(TypedDict):
     value: Values | None
     """What it holds or gave, when that is known and of at most 16 numbers; of a static graph, a
     number as it is written in the program."""
+    changed: bool | None
+    """Whether it was changed in place since operations took it (of a leaf), and what they took is
+    not known. None where that may be: ``value`` is what it holds now."""
     inferred: bool
     """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
     than watched."""

@@ -25,7 +25,7 @@ from .columns import TooLargeError, decode
 from .values import Count, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 6
+VERSION = 7
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
