@@ -320,3 +320,130 @@ def work(rank):
 on_ranks(work, 4)
 """
     )
+
+
+PIPELINE = """
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+
+def whole():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6), nn.Tanh(),
+        nn.Linear(6, 2), nn.Tanh(),
+    )
+
+
+def data():
+    made = torch.Generator().manual_seed(1)
+    return torch.randn(8, 4, generator=made), torch.randn(8, 2, generator=made)
+
+
+def run(rank, world, schedule, look_at, group=None):
+    # One step of a pipeline of `world` stages of the model; the stage, and its last widget.
+    layers = 8 // world
+    module = whole()[rank * layers : (rank + 1) * layers]
+    stage = PipelineStage(module, rank, world, torch.device("cpu"), group=group)
+    seen = []
+
+    def output_made(net, _, output):
+        if look_at and output.requires_grad and rank < world - 1:
+            seen.append(GraphWidget(output, names={"net": net}))
+
+    def loss_of(output, target):
+        loss = (output - target).square().mean()
+        if look_at:
+            seen.append(GraphWidget(loss, names={"net": module}))
+        return loss
+
+    module.register_forward_hook(output_made)
+    step = schedule(stage, n_microbatches=4, loss_fn=loss_of).step
+    x, target = data()
+    step(*([x] if rank == 0 else []), **({"target": target} if rank == world - 1 else {}))
+    return module, seen[-1] if seen else None
+"""
+
+
+@WORLDS
+def test_stages_of_a_pipeline_are_one_picture(world, tmp_path):
+    together(
+        f"folder, world = {str(tmp_path)!r}, {world}\n"
+        + PIPELINE
+        + """
+def work(rank):
+    for schedule in (ScheduleGPipe, Schedule1F1B):
+        plain, _ = run(rank, world, schedule, False)
+        net, widget = run(rank, world, schedule, True)
+        for one, other in zip(plain.parameters(), net.parameters(), strict=True):
+            assert torch.equal(one.grad, other.grad)
+        save(widget, f"{folder}/{schedule.__name__}-{rank}.gw")
+
+on_ranks(work, world)
+
+# The same micro-batch in one process, and in one graph.
+model = whole()
+x, target = (each[-2:] for each in data())
+loss = (model(x) - target).square().mean()
+plain = GraphWidget(loss, names={"net": model})
+loss.backward()
+alone = {d["name"]: d for d in look(plain)}
+for name in ("ScheduleGPipe", "Schedule1F1B"):
+    for shown in (None, *range(world)):
+        widget = gradwalk.load(f"{folder}/{name}-*.gw", rank=shown)
+        details = look(widget)
+        nodes, edges = widget.graph["nodes"], widget.graph["edges"]
+        assert len(widget.graph["roots"]) == 1
+        boxes = {node["namespace"].split("/")[0] for node in nodes}
+        assert boxes == {f"stage {i} on rank {i}" for i in range(world)}, boxes
+        tied = [node for node in nodes if (node["sign"] or "").startswith("from rank")]
+        assert len(tied) == world - 1
+        for node in tied:
+            ((edge,)) = [edge for edge in edges if edge["source"] == node["id"]]
+            at = widget.graph["edges"].index(edge)
+            run_ = widget.run
+            assert run_["norms"][run_["edges"].index(at)] > 0
+            here, there = details[node["id"]], details[edge["target"]]
+            assert here["grad_output"][0]["norm"] == there["grad_output"][0]["norm"]
+            assert there["contributions"][0]["consumer"] == node["id"]
+            rank = int(node["sign"].split()[-1])
+            assert f"rank {rank} sent" in here["about"]
+            assert f"sent to rank {rank + 1}" in there["about"]
+        # The graph is that of one process, but for the nodes in between.
+        assert len([n for n in nodes if n["kind"] != "constant"]) == len(
+            [n for n in plain.graph["nodes"] if n["kind"] != "constant"]
+        ) + world - 1
+        per_layer = 8 // world
+        leaves = [d for d in details if d["kind"] == "leaf"]
+        assert len(leaves) == 8
+        for leaf in leaves:
+            space = nodes[leaf["id"]]["namespace"]
+            stage = int(space.split()[1])
+            _, number, kind = leaf["name"].split(".")
+            same = alone[f"net.{number}.{kind}"]
+            assert stage == int(number) // per_layer, (leaf["name"], space)
+            for key in ("min", "max", "norm", "mean"):
+                got, wanted = leaf["grad_output"][0][key], same["grad_output"][0][key]
+                assert abs(got - wanted) < 1e-6, (leaf["name"], key)
+            assert [each["rank"] for each in leaf["ranks"]] == [stage], leaf["ranks"]
+        kinds = [f.kind for f in widget.diagnose() if not f.message.startswith("Rank ")]
+        assert kinds == [], widget.diagnose()
+        # The pass of all stages, one after the other, and backwards.
+        assert [step["step"] for step in widget.steps] == [*range(1, len(widget.steps) + 1)]
+        assert {step["node"] for step in widget.steps} == {
+            n["id"] for n in nodes if n["kind"] != "constant"
+        }
+        order = {step["node"]: step["step"] for step in widget.steps}
+        for edge in edges:
+            if edge["kind"] == "gradient":
+                assert order[edge["source"]] < order[edge["target"]]
+        last = widget.steps[-1]["node"]
+        widget.step_back(len(widget.steps))
+        assert {d["state"] for d in look(widget) if d["kind"] != "constant"} == {"waiting", "ready"}
+        widget.step(len(widget.steps) - 1)
+        widget.selected = last
+        assert widget.details["state"] in ("ready", "running"), widget.details["state"]
+        again = gradwalk.load(save(widget, f"{folder}/again.gw"))
+        assert look(again) == look(widget)
+        widget.to_svg(f"{folder}/all.svg"), widget.to_html(f"{folder}/all.html")
+"""
+    )

@@ -27,11 +27,13 @@ class LeafOverRanks:
         name: What the program calls it.
         node: Its node in the graph that is shown; None where that rank lacks it.
         on: Rank -> what it is there; a rank whose graph lacks it is not among them.
+        among: The ranks that should have it: all that do the same as those of ``on``.
     """
 
     name: str
     node: int | None
     on: Mapping[int, RankLeafModel]
+    among: frozenset[int]
 
     @property
     def words(self) -> str:
@@ -49,13 +51,14 @@ class LeafOverRanks:
 
 
 def findings_over_ranks(
-    ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]
+    ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], apart: Sequence[int] = ()
 ) -> list[Finding]:
     """What may be wrong between the ranks of a run, the gravest first.
 
     Args:
         ranks: What the ranks say.
         leaves: Their leaves, side by side, those nearest to the output first.
+        apart: Ranks whose graphs have nothing in common with the one that is shown.
 
     Returns:
         Findings; none where the ranks agree in what they must agree in.
@@ -66,13 +69,18 @@ def findings_over_ranks(
         *_not_reduced(leaves),
         *_unused(ranks, leaves),
         *_large(leaves),
-        *(Finding("ranks", "warning", [], sentence) for sentence in incomplete(ranks)),
+        *(Finding("ranks", "warning", [], sentence) for sentence in incomplete(ranks, apart)),
     ]
     return sorted(found, key=lambda each: ["error", "warning", "info"].index(each.severity))
 
 
-def incomplete(ranks: Sequence[RankModel]) -> list[str]:
-    """Sentences on what there is to say of the files of the ranks as such."""
+def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[str]:
+    """Sentences on what there is to say of the files of the ranks as such.
+
+    Args:
+        ranks: What the ranks say.
+        apart: Ranks whose graphs have nothing in common with the one that is shown.
+    """
     found = []
     world = ranks[0]["world_size"]
     missing = sorted({*range(world)} - {each["rank"] for each in ranks})
@@ -88,6 +96,13 @@ def incomplete(ranks: Sequence[RankModel]) -> list[str]:
             for version in versions
         )
         found.append(f"The ranks ran with different versions of torch: {listed(list(on))}.")
+    if apart:
+        found.append(
+            f"The graph of {in_words(apart)} has no parameter in common with the one that is "
+            f"shown, so it is not in this picture: load it with rank={apart[0]}. Stages of a "
+            "pipeline are shown as one where each saved the graph of the same micro-batch, after "
+            "its backward."
+        )
     early = [each["rank"] for each in ranks if not each["recorded"]]
     if early:
         found.append(
@@ -107,7 +122,7 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
     groups: dict[tuple[bool, tuple[int, ...], tuple[int, ...]], list[LeafOverRanks]] = {}
     for leaf in leaves:
         used = [r for r in recorded if r in leaf.on and leaf.on[r]["local"] is not None]
-        unused = [r for r in recorded if r not in used]
+        unused = [r for r in recorded if r in leaf.among and r not in used]
         if used and unused:
             is_there = all(r in leaf.on for r in unused)
             groups.setdefault((is_there, tuple(unused), tuple(used)), []).append(leaf)
@@ -223,13 +238,15 @@ def _not_reduced(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 def _large(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     """Ranks whose local gradients are far larger than those of the others."""
     totals: dict[int, float] = {}
+    among: dict[int, frozenset[int]] = {}
     for leaf in leaves:
         for rank, each in leaf.on.items():
+            among[rank] = leaf.among
             norm = _norm(each["local"])
             if norm is not None and math.isfinite(norm):
                 totals[rank] = math.hypot(totals.get(rank, 0.0), norm)
     for rank, total in totals.items():
-        others = [value for other, value in totals.items() if other != rank]
+        others = [totals[other] for other in among[rank] - {rank} if other in totals]
         middle = statistics.median(others) if others else 0.0
         if middle <= 0 or total < MUCH_LARGER * middle:
             continue

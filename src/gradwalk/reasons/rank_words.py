@@ -49,6 +49,32 @@ def about_sharded(sharded: Sharded) -> str:
     )
 
 
+def box_of_stage(number: int, rank: int) -> str:
+    """What the box of a stage of a pipeline is called."""
+    return f"stage {number} on rank {rank}"
+
+
+def sent_by(rank: int) -> str:
+    """What stands on something that another rank sent."""
+    return f"from rank {rank}"
+
+
+def about_received(rank: int) -> str:
+    """What a leaf is that a stage was handed by the one before."""
+    return (
+        f"The output of the stage before, which rank {rank} sent. The gradient that arrives here "
+        f"is sent to rank {rank}, and backward starts from it there."
+    )
+
+
+def about_sent(rank: int) -> str:
+    """What becomes of the output of a stage."""
+    return (
+        f"Its output was sent to rank {rank}, the next stage of the pipeline, and the gradient "
+        "that arrives here came from there: both hold the same numbers."
+    )
+
+
 def _about_crossing(found: Crossing, came: Placed | None) -> str:
     placed_as = f"{found.forward.words} on {_mesh(found.forward)}"
     if found.way == "to local":

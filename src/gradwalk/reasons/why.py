@@ -25,7 +25,8 @@ _NOTHING_SEEN = (
     "No backward pass through this graph has been seen yet: call backward() on the output, and the "
     "gradient appears here."
 )
-
+WAITS = "At this step of backward it waits: not all its gradients have arrived."
+READY = "At this step of backward all its gradients have arrived, but it has not run yet."
 
 _MOST_TIED = 4  # names
 
@@ -161,9 +162,9 @@ def no_flow(run: Run | None, state: NodeState) -> str:
     if run is None:
         return _NOTHING_SEEN
     if state == "waiting":
-        return "At this step of backward it waits: not all its gradients have arrived."
+        return WAITS
     if state == "ready":
-        return "At this step of backward all its gradients have arrived, but it has not run yet."
+        return READY
     if run.state == "stopped":
         return "The last backward pass stopped with an error before this node ran."
     return "The last backward pass did not reach this node."

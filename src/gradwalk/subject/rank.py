@@ -13,7 +13,7 @@ import torch
 from ..forward.annotate import Annotated
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import predecessors
-from ..wire import DetailsModel
+from ..wire import DetailsModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model
 
@@ -71,7 +71,17 @@ def rank_model(
         "structure": structure_of(graph),
         "recorded": is_recorded,
         "leaves": leaves,
+        "outputs": [
+            {"node": node, "output_nr": nr, "grad": statistics_of(_arrived(details(node), nr))}
+            for node, nr in dict.fromkeys(graph.graph["roots"])
+        ],
     }
+
+
+def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
+    """What came to one output of a node."""
+    came = found["grad_output"] or []
+    return came[output_nr] if output_nr < len(came) else None
 
 
 def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:

@@ -13,10 +13,12 @@ from ..findings.judge import Limits
 from ..findings.over_ranks import LeafOverRanks, findings_over_ranks, in_words
 from ..graph.names import Names
 from ..matching.match import match
-from ..wire import DetailsModel, RankGradModel
+from ..wire import DetailsModel, FindingModel, RankGradModel
 from ..wire.ranks import RankLeafModel, RankModel, rank_in, summary_of
 from ..wire.saved_graph import SavedGraph, unpack
+from .joined import Stage, joined
 from .opened import Opened
+from .stages import chain_of, stages_of, ties_among
 
 
 @dataclass(frozen=True)
@@ -39,35 +41,38 @@ class Ranked(Opened):
 
     Attributes:
         ranks: What each of them says, ascending.
+        apart: Those whose graphs have nothing in common with the one that is shown.
     """
 
     def __init__(
         self,
         saved: SavedGraph,
-        shown: int,
         ranks: Sequence[RankModel],
         pairs: Mapping[int, Mapping[int, int]],
+        alike: Alike,
     ) -> None:
-        """Show the graph of one rank.
+        """Show the graph of one rank, or those of the stages of a pipeline as one.
 
         Args:
             saved: It.
-            shown: Which rank's it is.
             ranks: What all of them say, ascending.
             pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is
                 not in it has the same graph.
+            alike: Which ranks do the same.
         """
         super().__init__(saved)
         self.ranks = ranks
-        self._shown = shown
+        self.apart = alike.apart
         self._pairs = pairs
-        self._leaves = _side_by_side(ranks, pairs)
+        self._alike = alike
+        self._leaves = _side_by_side(ranks, pairs, alike)
         self._rows = {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel shows of a node, and of a leaf what it is on each rank."""
         found = super().details(node, cursor)
-        without = sorted(rank for rank, pairs in self._pairs.items() if node not in pairs)
+        among = self._alike.ranks_at(node)
+        without = sorted(r for r, pairs in self._pairs.items() if r in among and node not in pairs)
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
             about = f"The graph of {in_words(without)} has no such node. {about}"
@@ -80,6 +85,8 @@ class Ranked(Opened):
         found: list[RankGradModel] = []
         for said in self.ranks:
             on = leaf.on.get(said["rank"])
+            if on is None and said["rank"] not in leaf.among:
+                continue  # another stage of a pipeline has other leaves
             found.append(
                 {
                     "rank": said["rank"],
@@ -97,22 +104,44 @@ class Ranked(Opened):
         is_explicit: bool = False,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> list[Finding]:
-        """What is found between the ranks, then what was found on the one that is shown."""
+        """What is found between the ranks, then what was found on those that are shown."""
         asked: dict[str, Any] = {"is_explicit": is_explicit, "optimizers": optimizers}
         own = super().findings(called, limits, **asked)
-        return [
-            *findings_over_ranks(self.ranks, self._leaves),
-            *(
-                Finding(f.kind, f.severity, f.nodes, f"Rank {self._shown}: {f.message}", f.numbers)
-                for f in own
-            ),
-        ]
+        return [*findings_over_ranks(self.ranks, self._leaves, self.apart), *own]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Which ranks do the same: all replicas, or those of one stage of a pipeline.
+
+    Attributes:
+        sets: By rank the number of the set that it is of.
+        shown: By node of the shown graph that number, where more than one set is shown.
+        whole: The number of the set that is shown, if it is one.
+        apart: Ranks whose graphs have nothing in common with the one that is shown.
+    """
+
+    sets: Mapping[int, int]
+    shown: Mapping[int, int]
+    whole: int
+    apart: Sequence[int]
+
+    def ranks_at(self, node: int) -> frozenset[int]:
+        """The ranks that should have a node of the shown graph."""
+        return self.ranks_of(self.shown.get(node, self.whole))
+
+    def ranks_of(self, number: int) -> frozenset[int]:
+        """The ranks of one set."""
+        return frozenset(rank for rank, each in self.sets.items() if each == number)
 
 
 def read_ranks(
     files: Sequence[tuple[bytes, str]], rank: int | None, max_nodes: int | None
 ) -> Ranked:
     """Lay the files of the ranks of one run side by side.
+
+    Ranks with the same graph are one picture. So are the stages of a pipeline, each in its box,
+    where what one sent the other can be told from what the files say.
 
     Args:
         files: What stands in each, and its name.
@@ -131,16 +160,62 @@ def read_ranks(
             f"load() was given rank={rank!r}, but the files are of {in_words(sorted(ranks))}. Give "
             "one of these."
         )
-    shown = ranks[rank]
-    saved = unpack(shown.data, shown.name, max_nodes)
+    says = [ranks[each].says for each in sorted(ranks)]
+    ties = ties_among(says)
+    sets = stages_of(says, ties)
+    chain = chain_of(rank, ties)
+    graphs = {each: _opened(ranks[each], max_nodes) for each in chain}
+    saved = graphs[rank]
     pairs: dict[int, Mapping[int, int]] = {}
+    if len(chain) > 1:
+        last = max(sets[each] for each in chain)
+        stages = [Stage(each, last - sets[each], graphs[each]) for each in chain]
+        saved, whole = joined(stages, [tie for tie in ties if tie.rank in graphs])
+        pairs.update(whole)
+    shown = {node: sets[each] for each, own in pairs.items() for node in own}
+    for like in chain:
+        same = [file for each, file in ranks.items() if sets[each] == sets[like]]
+        differing = _differing(ranks[like], graphs[like], same, max_nodes)
+        own = pairs.get(like)
+        if own is None:
+            pairs.update(differing)
+            continue
+        for other in (file.says["rank"] for file in same if file.says["rank"] not in graphs):
+            theirs = differing.get(other)
+            pairs[other] = (
+                own
+                if theirs is None
+                else {node: theirs[mine] for node, mine in own.items() if mine in theirs}
+            )
+    are_shown = {sets[each] for each in chain}
+    apart = sorted(each for each in ranks if sets[each] not in are_shown)
+    pairs.update({each: {} for each in apart})
+    return Ranked(saved, says, pairs, Alike(sets, shown, sets[rank], apart))
+
+
+def _differing(
+    shown: RankFile, saved: SavedGraph, files: Sequence[RankFile], max_nodes: int | None
+) -> dict[int, dict[int, int]]:
+    """By rank whose graph is another: node of the shown one -> the same node there."""
+    found: dict[int, dict[int, int]] = {}
     graph = None
-    for other, file in ranks.items():
+    for file in files:
         if file.says["structure"] != shown.says["structure"]:
             graph = graph or Opened(saved).graph
             there = Opened(unpack(file.data, file.name, max_nodes)).graph
-            pairs[other] = _with_names(match(graph, there).pairs, shown.says, file.says)
-    return Ranked(saved, rank, [ranks[each].says for each in sorted(ranks)], pairs)
+            pairs = match(graph, there).pairs
+            found[file.says["rank"]] = _with_names(pairs, shown.says, file.says)
+    return found
+
+
+def _opened(file: RankFile, max_nodes: int | None) -> SavedGraph:
+    """The graph of a rank, whose findings say that they are its own."""
+    saved = unpack(file.data, file.name, max_nodes)
+    said = f"Rank {file.says['rank']}: "
+    findings: list[FindingModel] = [
+        {**found, "message": f"{said}{found['message']}"} for found in saved["findings"]
+    ]
+    return {**saved, "findings": findings}
 
 
 def _with_names(pairs: dict[int, int], here: RankModel, there: RankModel) -> dict[int, int]:
@@ -193,22 +268,29 @@ def _run(says: RankModel) -> str:
 
 
 def _side_by_side(
-    ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]]
+    ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]], alike: Alike
 ) -> list[LeafOverRanks]:
     """The leaves of all ranks, those of the shown graph first."""
-    rows: dict[int | str, dict[int, RankLeafModel]] = {}
+    rows: dict[int | tuple[int, str], dict[int, RankLeafModel]] = {}
     for said in ranks:
         rank = said["rank"]
         shown_of = {there: here for here, there in pairs[rank].items()} if rank in pairs else None
         for leaf in said["leaves"]:
             node = leaf["node"] if shown_of is None else shown_of.get(leaf["node"])
-            key = node if node is not None else leaf["name"] or f"leaf {leaf['node']}"
-            rows.setdefault(key, {})[rank] = leaf
+            other = alike.sets[rank], leaf["name"] or f"leaf {leaf['node']}"
+            rows.setdefault(other if node is None else node, {})[rank] = leaf
+    among = {number: alike.ranks_of(number) for number in set(alike.sets.values())}
     return [
         LeafOverRanks(
-            next((each["name"] for each in on.values() if each["name"]), None) or f"leaf {key}",
+            next((each["name"] for each in on.values() if each["name"]), None)
+            or (key[1] if isinstance(key, tuple) else f"leaf {key}"),
             key if isinstance(key, int) else None,
             on,
+            among[alike.sets[next(iter(on))]],
         )
-        for key, on in sorted(rows.items(), key=lambda row: (isinstance(row[0], str), row[0]))
+        for key, on in sorted(rows.items(), key=lambda row: _place(row[0]))
     ]
+
+
+def _place(key: int | tuple[int, str]) -> tuple[bool, int, str]:
+    return (False, key, "") if isinstance(key, int) else (True, *key)

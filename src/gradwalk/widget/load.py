@@ -56,7 +56,7 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
     if several is not None:
         files = [read_file(each, "load", most) for each in several]
         ranked = read_ranks(files, _read_rank(rank), max_nodes)
-        for sentence in incomplete(ranked.ranks):
+        for sentence in incomplete(ranked.ranks, ranked.apart):
             warnings.warn(sentence, stacklevel=2)
         return _showing(ranked)
     if rank is not None:

@@ -10,7 +10,7 @@ from .details import SourceModel, TensorSummary
 from .values import Count, JsonNumber
 
 RANK_FORMAT = "gradwalk rank"
-RANK_VERSION = 1
+RANK_VERSION = 2
 
 _END = b"gwrank1\n"
 _LENGTH = 8  # bytes of the number before it
@@ -55,6 +55,16 @@ class RankLeafModel(TypedDict):
     """Its ``.grad``; under FSDP2 this rank's part of it."""
 
 
+class RankOutputModel(TypedDict):
+    """One tensor that was handed to the widget, on one rank."""
+
+    node: Count
+    output_nr: Count
+    grad: StatisticsModel | None
+    """The gradient that arrived at it in the pass that is shown: in a stage of a pipeline what the
+    next stage sent."""
+
+
 class RankModel(TypedDict):
     """Everything that a rank says beside its graph."""
 
@@ -70,6 +80,7 @@ class RankModel(TypedDict):
     recorded: bool
     """Whether a backward pass was recorded."""
     leaves: list[RankLeafModel]
+    outputs: list[RankOutputModel]
 
 
 def statistics_of(summary: TensorSummary | None) -> StatisticsModel | None:
