@@ -447,3 +447,58 @@ for name in ("ScheduleGPipe", "Schedule1F1B"):
         widget.to_svg(f"{folder}/all.svg"), widget.to_html(f"{folder}/all.html")
 """
     )
+
+
+def test_buckets_and_the_order_of_gradients_are_those_of_the_log(tmp_path):
+    together(
+        f"folder = {str(tmp_path)!r}\n"
+        + COMPARED
+        + """
+def work(rank):
+    for i, more in enumerate(({}, {"bucket_cap_mb": 0.0001}, {"find_unused_parameters": True},
+                              {"bucket_cap_mb": 0.00005, "find_unused_parameters": True})):
+        net = DistributedDataParallel(mlp(), **more)
+        hooks = []
+        for name, parameter in net.named_parameters():
+            parameter.register_post_accumulate_grad_hook(lambda _, name=name: hooks.append(name))
+        for number in range(4):
+            earlier, hooks[:] = [*hooks], []
+            loss = net(batch(rank)).square().mean()
+            widget = GraphWidget(loss, names={"net": net})
+            loss.backward()
+            found = {d["name"][4:]: d["about"] for d in look(widget) if d["kind"] == "leaf"}
+            log = net._get_ddp_logging_data()
+            names = [name for name, _ in net.named_parameters()]
+            order = log.get("prev_iteration_grad_ready_order_indices")
+            for name, about in found.items():
+                assert "By the log of DistributedDataParallel" in about
+                if order is None:
+                    assert "ready" not in about
+                else:
+                    place = [int(each) for each in order.split(",")].index(names.index(name))
+                    assert f"ready as number {place + 1} of 4" in about, about
+                    assert earlier[place] == name
+            rebuilt = log.get("rebuilt_per_bucket_param_indices")
+            sizes = log["rebuilt_bucket_sizes"] if rebuilt else log["bucket_sizes"]
+            sizes = [int(each) for each in sizes.split(",")]
+            for b, nbytes in enumerate(sizes):
+                inside = [n for n, a in found.items() if f"in bucket {b + 1} of {len(sizes)} " in a]
+                assert sum(net.get_parameter(n).nbytes for n in inside) == nbytes, (found, sizes)
+                if rebuilt:
+                    group = rebuilt.split(",")[b].split()
+                    assert {names[int(each)] for each in group} == set(inside)
+                for name in inside:
+                    alone = "alone in it" if len(inside) == 1 else f"{len(inside)} parameters"
+                    assert f"({nbytes} bytes, {alone})" in found[name]
+        save(widget, f"{folder}/{i}-{rank}.gw")
+
+on_ranks(work)
+for i in range(4):
+    widget = gradwalk.load(f"{folder}/{i}-*.gw")
+    rows = [d["ranks"] for d in look(widget) if d["kind"] == "leaf"]
+    assert len(rows) == 4 and all(len(each) == 2 for each in rows)
+    assert all(each["bucket"] is not None for row in rows for each in row)
+    for rank in (0, 1):
+        assert {row[rank]["ready"] for row in rows} == {0, 1, 2, 3}
+"""
+    )

@@ -457,6 +457,10 @@ export interface RankGradModel {
   local: TensorSummary | null;
   /** Its `.grad`; under FSDP2 that rank's part of it. */
   reduced: TensorSummary | null;
+  /** In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells. */
+  bucket: Count | null;
+  /** Which of its gradients it was, from 0, in the order in which they were there. */
+  ready: Count | null;
 }
 
 /**

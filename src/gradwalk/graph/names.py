@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from .nodes import Edge, gradient_edge
 from .sharded import Sharded, gathered_parameters
@@ -45,7 +46,8 @@ class Names:
         tied: ``id`` of a parameter that stands in several places of one module -> its names there.
         sharded: ``id`` of a tensor that FSDP2 gathered -> itself while it lives, and the parameter
             that it gathered.
-        replicated: ``id`` of each parameter within a DistributedDataParallel.
+        replicated: ``id`` of each parameter within a DistributedDataParallel -> that, while it
+            lives.
     """
 
     leaves: dict[int, str] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Names:
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
     tied: dict[int, list[str]] = field(default_factory=dict)
     sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
-    replicated: set[int] = field(default_factory=set)
+    replicated: dict[int, weakref.ref[DistributedDataParallel]] = field(default_factory=dict)
 
     def place_of(self, module: torch.nn.Module) -> tuple[str, str] | None:
         """The variable that a module was found by, and its dotted path; None for neither."""
@@ -212,8 +214,8 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
         if id(below) not in found.places:
             found.places[id(below)] = weakref.ref(below), prefix, path
     for below in module.modules():
-        if isinstance(below, torch.nn.parallel.DistributedDataParallel):
-            found.replicated.update(map(id, below.parameters()))
+        if isinstance(below, DistributedDataParallel):
+            found.replicated.update(dict.fromkeys(map(id, below.parameters()), weakref.ref(below)))
         for owner, name, tensor, sharded in gathered_parameters(below):
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)

@@ -6,6 +6,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.placements import Crossing, Placed, collective, crossing, placed, reducing
+from ..graph.replicated import Bucket
 from ..graph.sharded import Sharded
 
 _MOST_NAMED = 6  # parameters of a group
@@ -46,6 +47,25 @@ def about_sharded(sharded: Sharded) -> str:
     return (
         f"FSDP2 gathered it, {sharded.full} in full,{over} for forward{again}; of it this rank "
         f"holds {sharded.part}."
+    )
+
+
+def about_bucket(bucket: Bucket) -> str:
+    """In which bucket DistributedDataParallel reduces a gradient, and when it was ready."""
+    told = []
+    if bucket.number is not None:
+        alone = "alone in it" if bucket.parameters == 1 else f"{bucket.parameters} parameters"
+        told.append(
+            f"reduced in bucket {bucket.number + 1} of {bucket.count} ({bucket.nbytes:,} bytes, "
+            f"{alone})"
+        )
+    if bucket.ready is not None:
+        told.append(f"ready as number {bucket.ready + 1} of {bucket.total}")
+    if not told:
+        return "DistributedDataParallel reduces its gradient."
+    return (
+        f"By the log of DistributedDataParallel its gradient is {' and '.join(told)}; torch writes "
+        "that log when a forward pass begins, so it is of the passes before."
     )
 
 

@@ -27,11 +27,13 @@ from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
+from ..graph.replicated import Bucket, buckets_of
 from ..graph.saved import is_freed
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
 from ..reasons import why
+from ..reasons.rank_words import about_bucket
 from ..wire import (
     DetailsModel,
     GraphModel,
@@ -90,8 +92,13 @@ class Live:
             for node, leaf in captured.leaves()
             if (sharded := names.sharded_as(leaf)) is not None
         }
+        self._replicated = {
+            node: names.replicated[id(leaf)]
+            for node, leaf in captured.leaves()
+            if id(leaf) in names.replicated
+        }
         self._parallel: dict[int, Parallel] = {
-            **{n: "DDP" for n, leaf in captured.leaves() if id(leaf) in names.replicated},
+            **dict.fromkeys(self._replicated, "DDP"),
             **dict.fromkeys(self._sharded, "FSDP2"),
         }
         self._max_bytes = max_bytes
@@ -330,10 +337,27 @@ class Live:
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
         """`details`; what several calls read is read once."""
         run = None if self.recording is None else self.recording.run
-        return functools.partial(self._looked_at, Looking(self.captured, run))
+        return functools.partial(self._looked_at, Looking(self.captured, run), self._buckets())
+
+    def _buckets(self) -> Callable[[int], Bucket | None]:
+        """By node of a leaf in which bucket it is reduced; each log is read once, and if asked."""
+        logged = functools.cache(buckets_of)
+
+        def bucket_of(node: int) -> Bucket | None:
+            reference = self._replicated.get(node)
+            module, leaf = None if reference is None else reference(), self.leaf(node)
+            return None if module is None or leaf is None else logged(module).get(id(leaf))
+
+        return bucket_of
 
     @grad_mode_kept
-    def _looked_at(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
+    def _looked_at(
+        self,
+        looking: Looking,
+        bucket_of: Callable[[int], Bucket | None],
+        node: int,
+        cursor: int | None,
+    ) -> DetailsModel:
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
             try:
@@ -344,6 +368,9 @@ class Live:
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
+        bucket = bucket_of(node)
+        if bucket is not None:
+            found["about"] = f"{found['about']} {about_bucket(bucket)}"
         if node in self._tied:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
@@ -387,8 +414,13 @@ class Live:
         if not is_one_of_several():
             return None
         looking, end = self.looking(), len(self.steps)
-        found, is_recorded = self._parallel, self.recording is not None
-        return rank_model(self.captured, lambda node: looking(node, end), found, is_recorded)
+        return rank_model(
+            self.captured,
+            lambda node: looking(node, end),
+            self._parallel,
+            self._buckets(),
+            self.recording is not None,
+        )
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""

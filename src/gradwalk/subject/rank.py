@@ -13,6 +13,7 @@ import torch
 from ..forward.annotate import Annotated
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import predecessors
+from ..graph.replicated import Bucket
 from ..wire import DetailsModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model
@@ -33,6 +34,7 @@ def rank_model(
     captured: Annotated,
     details: Callable[[int], DetailsModel],
     parallel: Mapping[int, Parallel],
+    bucket_of: Callable[[int], Bucket | None],
     is_recorded: bool,
 ) -> RankModel:
     """What this process has to say beside its graph. It asks no other process.
@@ -41,6 +43,7 @@ def rank_model(
         captured: The graph.
         details: Those of a node when the pass is over.
         parallel: Node of a leaf -> who reduces its gradient.
+        bucket_of: Node of a leaf -> in which bucket that is done, if it is in one.
         is_recorded: Whether there was a pass.
     """
     graph = captured.graph
@@ -49,12 +52,14 @@ def rank_model(
         if data["kind"] != "leaf":
             continue
         found = details(node)
-        came = found["grad_output"]
+        came, bucket = found["grad_output"], bucket_of(node)
         leaves.append(
             {
                 "node": node,
                 "name": data["name"],
                 "parallel": parallel.get(node),
+                "bucket": None if bucket is None else bucket.number,
+                "ready": None if bucket is None else bucket.ready,
                 "line": line_model(_used_at(captured, node)),
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(came[0]) if came else None,

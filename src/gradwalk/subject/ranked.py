@@ -92,6 +92,8 @@ class Ranked(Opened):
                     "rank": said["rank"],
                     "local": None if on is None else summary_of(on["local"]),
                     "reduced": None if on is None else summary_of(on["reduced"]),
+                    "bucket": None if on is None else on["bucket"],
+                    "ready": None if on is None else on["ready"],
                 }
             )
         return found

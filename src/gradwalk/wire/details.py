@@ -192,6 +192,11 @@ class RankGradModel(TypedDict):
     """What arrived at the leaf there: the gradient of that rank alone."""
     reduced: TensorSummary | None
     """Its ``.grad``; under FSDP2 that rank's part of it."""
+    bucket: Count | None
+    """In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells.
+    """
+    ready: Count | None
+    """Which of its gradients it was, from 0, in the order in which they were there."""
 
 
 class DetailsModel(TypedDict):

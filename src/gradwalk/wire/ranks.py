@@ -46,6 +46,10 @@ class RankLeafModel(TypedDict):
     name: str | None
     parallel: Literal["DDP", "FSDP2"] | None
     """Who reduces its gradient, as far as that is known."""
+    bucket: Count | None
+    """In which bucket of DistributedDataParallel, from 0, as far as its log tells."""
+    ready: Count | None
+    """Which of its gradients it was, from 0, in the order in which they were there."""
     line: SourceModel | None
     """Where it is used first, if that was watched."""
     value: StatisticsModel | None
