@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradwalk import GraphWidget
 from gradwalk.forward import records, weak_facts
-from gradwalk.forward.annotations import Annotation, annotation_of, cuts_of, find_source
+from gradwalk.forward.annotations import Annotation, annotation_of, cuts_of
 from gradwalk.forward.watch import watch
 
 
@@ -182,11 +182,11 @@ def test_the_source_of_a_cut_is_found_in_its_own_graph_when_the_tensor_is_gone()
         w = y * 3
     (cut,) = seen(z).cuts
     node = y.grad_fn
-    assert find_source(cut, []) == (node, 0)
+    assert records.find_source(cut, []) == (node, 0)
     del y
     assert cut.source() is None
-    assert find_source(cut, nodes_of(w)) == (node, 0)
-    assert find_source(cut, nodes_of(z)) is None
+    assert records.find_source(cut, nodes_of(w)) == (node, 0)
+    assert records.find_source(cut, nodes_of(z)) is None
 
 
 def test_the_leaves_behind_a_cut_outlive_the_graph_between():

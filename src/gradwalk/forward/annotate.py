@@ -12,11 +12,13 @@ from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import op_name
 from ..graph.words import short_value
-from .annotations import Annotation, find_source
+from .annotations import Annotation
 from .cut_words import ALIAS, how_made
 from .cuts import Constant, Cut
+from .inferred_operands import operands_inferred
 from .module_path import TensorRef
-from .operand_constants import Operand, operands_inferred, operands_seen, watched
+from .operand_constants import Operand, operands_seen, watched
+from .records import find_source
 from .roots import Roots
 
 if TYPE_CHECKING:

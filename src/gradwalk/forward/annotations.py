@@ -14,7 +14,7 @@ from torch import nn
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
-from ..graph.nodes import Edge, NextFunctions, gradient_edge, sequence_nr
+from ..graph.nodes import NextFunctions, sequence_nr
 from . import weak_facts
 from .cuts import Constant, Cut, Origin
 from .records import Record, Taken, ThreadRecords, find_record
@@ -112,28 +112,6 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         outermost=module.outermost if module else None,
         leaves=record.leaves,
     )
-
-
-def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
-    """The place, in its own graph, of the tensor that a cut began at.
-
-    Args:
-        cut: The cut.
-        nodes: Where to look when the tensor is gone: the nodes of a captured graph.
-
-    Returns:
-        The node and which of its outputs; None when neither the tensor nor its node is there.
-    """
-    tensor = cut.source()
-    if tensor is not None and tensor.requires_grad:
-        return gradient_edge(tensor)
-    record = cut.made_by() if cut.made_by else None
-    if record is None:
-        return None
-    for node in nodes:
-        if sequence_nr(node) == record.end - 1 and find_record(node, record.threads) is record:
-            return node, cut.output_nr
-    return None
 
 
 def _placed(record: Record, constant: Constant, following: NextFunctions) -> Constant:

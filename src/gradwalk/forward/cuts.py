@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
+from .cut_words import ALIAS
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
 
@@ -169,3 +172,17 @@ class Constant:
     def cuts(self) -> tuple[Cut, ...]:
         """Where gradient was lost on the way to it."""
         return self.origin.cuts if self.origin else ()
+
+
+def alias_of(leaf: torch.Tensor) -> Cut:
+    """The cut between a leaf and a detached alias of it, which nobody saw."""
+    return Cut(
+        how=ALIAS,
+        where=None,
+        region=None,
+        shape=tuple(leaf.shape),
+        source=TensorRef(leaf),
+        made_by=None,
+        output_nr=0,
+        leaves=frozenset({TensorRef(leaf)}),
+    )

@@ -15,12 +15,12 @@ import bisect
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from torch.autograd.graph import Node
 
-from ..graph.nodes import outputs_metadata, sequence_nr
+from ..graph.nodes import Edge, gradient_edge, outputs_metadata, sequence_nr
 from ..graph.release import empty
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, combined
 from .module_path import ModuleCall, TensorRef
@@ -265,7 +265,7 @@ def mark(node: Any, record: Record) -> None:
     node.metadata[_MARK] = record
 
 
-def find_record(node: Node, among: Iterable[ThreadRecords] = ()) -> Record | None:
+def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:
     """The record of the call that made a node.
 
     Args:
@@ -277,15 +277,34 @@ def find_record(node: Node, among: Iterable[ThreadRecords] = ()) -> Record | Non
         The record; None when there is none, or when several threads have one that fits.
     """
     number = sequence_nr(node)
-    here = of_this_thread()
-    threads = list(among) or list(_threads)
-    if here in threads and not among:
-        record = here.find(number)
-        if record is not None and _fits(record, node):
-            return record
-    claims = [thread.find(number) for thread in threads]
-    fitting = [record for record in claims if record is not None and _fits(record, node)]
-    return fitting[0] if len(fitting) == 1 else None
+    for threads in [among] if among else [[of_this_thread()], list(_threads)]:
+        claims = [thread.find(number) for thread in threads]
+        fitting = [record for record in claims if record is not None and _fits(record, node)]
+        if len(fitting) == 1:
+            return fitting[0]
+    return None
+
+
+def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
+    """The place, in its own graph, of the tensor that a cut began at.
+
+    Args:
+        cut: The cut.
+        nodes: Where to look when the tensor is gone: the nodes of a captured graph.
+
+    Returns:
+        The node and which of its outputs; None when neither the tensor nor its node is there.
+    """
+    tensor = cut.source()
+    if tensor is not None and tensor.requires_grad:
+        return gradient_edge(tensor)
+    record = cut.made_by() if cut.made_by else None
+    if record is None:
+        return None
+    for node in nodes:
+        if sequence_nr(node) == record.end - 1 and find_record(node, record.threads) is record:
+            return node, cut.output_nr
+    return None
 
 
 def _fits(record: Record, node: Any) -> bool:

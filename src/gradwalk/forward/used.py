@@ -18,11 +18,11 @@ import torch
 
 from ..graph.adjacency import predecessors
 from ..graph.nodes import keeps_tensors, leaf_tensor
+from ..graph.reading import storage_of
 from ..graph.saved import read_saved
 from ..graph.summary import plain_values
 from ..graph.tensors import version_of
 from .annotate import Annotated
-from .operand_constants import storage_of
 from .records import Taken
 
 _MOST_CONSUMERS = 100  # that are asked for what they saved of one leaf

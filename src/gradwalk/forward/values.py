@@ -18,12 +18,12 @@ import torch
 from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import Saved, read_saved
+from ..graph.signatures import tensor_arguments
 from ..graph.summary import json_number, plain_values
 from ..graph.tensors import version_of
 from ..graph.words import described
 from ..wire import Values
 from .annotate import MOST_INFERRED, Annotated
-from .operand_constants import tensor_arguments
 from .records import MOST_COPIED
 from .used import Used, used_leaves
 

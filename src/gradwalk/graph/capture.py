@@ -58,6 +58,16 @@ class Capture:
         """The public structure, plain values only; made when it is first asked for."""
         return self.described()
 
+    @functools.cached_property
+    def operations(self) -> list[int]:
+        """Ids of the operations in the order in which they were made, as torch numbered them.
+
+        Of graphs made by several threads it is the order of each thread.
+        """
+        data = attributes_of(self.graph)
+        made = [node for node, each in data.items() if each["kind"] == "op"]
+        return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
+
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
         """(node id, tensor) of every leaf; whoever keeps these keeps what the program may free."""
         for i, node in enumerate(self.nodes):

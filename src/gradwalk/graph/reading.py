@@ -9,6 +9,7 @@ What looking copies is bounded by `PART` numbers at a time, whatever the tensor'
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,6 +61,13 @@ def storage_id(tensor: torch.Tensor) -> int | None:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
         return None
+
+
+def storage_of(tensor: torch.Tensor) -> int | None:
+    """What tells whether two tensors share their memory; None where a tensor has none."""
+    with contextlib.suppress(Exception):  # a tensor subclass may refuse any question
+        return storage_id(tensor) if tensor.untyped_storage().nbytes() else None
+    return None
 
 
 def storage_uses(storage: int) -> int:

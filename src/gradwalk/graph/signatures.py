@@ -66,6 +66,16 @@ def signature(op: str) -> Signature | None:
 
 
 @functools.cache
+def tensor_arguments(op: str | None) -> frozenset[str]:
+    """The names of the tensors that the forward call behind a backward class takes."""
+    found = signature(op) if op is not None else None
+    if found is None:
+        return frozenset()
+    arguments = found.forward.partition(" -> ")[0]
+    return frozenset(re.findall(r"\bTensor(?:\([^)]*\))?[?\[\]]* (\w+)", arguments))
+
+
+@functools.cache
 def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
     """The forward argument that each of a node's next functions stands for.
 

@@ -234,6 +234,11 @@ def is_parametrization(path: str) -> bool:
     return ".parametrizations." in f".{path}."
 
 
+def having(path: str) -> str:
+    """The module that has a parametrized parameter; any other itself."""
+    return path.partition(".parametrizations")[0] if is_parametrization(path) else path
+
+
 def _attribute(module: nn.Module | None, name: str) -> Any:
     """What a module holds under a name, without running any code of its class."""
     if module is not None:

@@ -17,9 +17,10 @@ from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from .alignment import Aligner
+from .anchors import certain_operations
 from .module_code import ModuleCode
 from .paths import OUTSIDE
-from .program_order import Anchor, Program, certain_operations, read_program
+from .program_order import read_program
 from .walk_code import CodeWalk
 
 
@@ -48,10 +49,17 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
         [('SumBackward0', ''), ('AddmmBackward0', '1'), ('AccumulateGrad', '1')]
     """
     parameters = _parameters(captured, modules)
-    program = read_program(captured.graph, parameters)
+    program = read_program(captured, parameters)
     owners = (name.rpartition(".")[0] for names in parameters.values() for name in names)
     code = ModuleCode(modules, owners)
-    found = _owners(program, code, certain_operations(program, code))
+    walk, aligner = CodeWalk(code), Aligner()
+    found: list[str] = []  # the module of each operation
+    for anchor in certain_operations(program, code):
+        op = program.ops[anchor.place]
+        deeds = walk.go_to(anchor.path, op, anchor.parameters)
+        found += aligner.owners(program.ops[len(found) : anchor.place], deeds)
+        found.append(anchor.path)
+    found += aligner.owners(program.ops[len(found) :], walk.finish())
     by_node = dict(zip(program.nodes, found, strict=True))
     for leaf, names in parameters.items():
         by_node[leaf] = names[0].rpartition(".")[0]
@@ -90,17 +98,4 @@ def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int
         tensor = leaf_tensor(captured.nodes[node]) if kind == "leaf" else None
         if tensor is not None and id(tensor) in names:
             found[node] = names[id(tensor)]
-    return found
-
-
-def _owners(program: Program, code: ModuleCode, certain: list[Anchor]) -> list[str]:
-    """The module of each operation."""
-    walk, aligner = CodeWalk(code), Aligner()
-    found: list[str] = []
-    for anchor in certain:
-        op = program.ops[anchor.place]
-        deeds = walk.go_to(anchor.path, op, anchor.parameters)
-        found += aligner.owners(program.ops[len(found) : anchor.place], deeds)
-        found.append(anchor.path)
-    found += aligner.owners(program.ops[len(found) :], walk.finish())
     return found

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from ..forward.annotate import Annotated
-from ..graph.adjacency import attributes
-from .program_order import in_program_order
 
 MOST_OUTSIDE = 12
 """Operations outside of modules that stay as they are."""
@@ -28,9 +26,9 @@ def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int,
         Node id -> "load_balancing_loss()" or "loss = …", of operations that are more than
         `MOST_OUTSIDE` in their box; no module has such a path.
     """
-    data = attributes(captured.drawn)
-    order = in_program_order(captured.graph)
-    inside = [bool(inferred.get(n) if inferred else data[n].get("namespace")) for n in order]
+    order = captured.operations
+    spaces = inferred or dict(captured.drawn.nodes(data="namespace"))
+    inside = [bool(spaces.get(node)) for node in order]
     if not any(inside):
         return {}
     found: dict[str, list[int]] = defaultdict(list)  # the places of the operations of a box

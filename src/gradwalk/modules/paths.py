@@ -35,3 +35,10 @@ def common_ancestor(paths: Iterable[str]) -> str:
             same += 1
         around = around[:same]
     return ".".join(around)
+
+
+def innermost(paths: set[str]) -> str:
+    """The innermost of some modules inside each other; else the module around all of them."""
+    deepest = max(paths, key=len)
+    around = ancestors(deepest)
+    return deepest if all(path in around for path in paths) else common_ancestor(paths)

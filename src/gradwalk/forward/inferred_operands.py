@@ -1,0 +1,117 @@
+"""The operands that need no grad, inferred from what the nodes of a graph saved."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch.autograd.graph import Node
+
+from ..graph.capture import Capture
+from ..graph.names import Names
+from ..graph.nodes import leaf_tensor, node_class
+from ..graph.reading import storage_of, why_unreadable
+from ..graph.saved import Saved, read_saved
+from ..graph.signatures import tensor_arguments
+from .annotations import Annotation
+from .cuts import Constant, Cut, Origin, alias_of
+from .module_path import TensorRef
+from .operand_constants import Operand
+from .records import MOST_COPIED
+
+
+def operands_inferred(
+    captured: Capture, names: Names, annotations: dict[int, Annotation]
+) -> Iterator[Operand]:
+    """The operands that need no grad, of nodes that nobody watched, as far as they saved them.
+
+    Args:
+        captured: The graph.
+        names: What the user calls the tensors. Any of them that needs grad may turn out to be what
+            an operand is an alias of.
+        annotations: The nodes that were watched; what was seen is not inferred again.
+
+    Yields:
+        The saved tensors that stand for an argument of the forward call and need no grad. One that
+        shares its memory with a leaf has a cut of the kind `ALIAS`.
+    """
+    leaves = _leaves_by_storage(captured, names)
+    for i, node in enumerate(captured.nodes):
+        if leaf_tensor(node) is not None:
+            continue
+        seen = annotations[i].constants if i in annotations else ()
+        for saved in _saved_operands(node):
+            constant = _at_input(captured, i, _inferred(saved, leaves))
+            if not any(_is_same(constant, other) for other in seen):
+                yield Operand(i, constant, inferred=True)
+
+
+def _saved_operands(node: Node) -> Iterator[Saved]:
+    """What a node saved of the tensors that went into its call and need no grad."""
+    arguments = tensor_arguments(node_class(type(node)).op)
+    if not arguments:
+        return
+    for saved in read_saved(node, arguments):
+        name = saved.name.partition("[")[0]
+        if (
+            name in arguments
+            and isinstance(saved.value, torch.Tensor)
+            and not saved.value.requires_grad
+        ):
+            yield saved
+
+
+def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
+    tensor: torch.Tensor = saved.value
+    storage = storage_of(tensor)
+    leaf = leaves.get(storage) if storage is not None else None
+    cuts: tuple[Cut, ...] = ()
+    if leaf is not None:
+        cuts = (alias_of(leaf),)
+    values = None
+    with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
+        # What was changed in place since is not what the operation took.
+        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
+        if small and why_unreadable(tensor) is None:
+            values = tensor.tolist()
+    return Constant(
+        position=saved.name,
+        shape=() if tensor.is_nested else tuple(tensor.shape),
+        dtype=str(tensor.dtype),
+        values=values,
+        tensor=TensorRef(tensor),
+        origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
+        argument=saved.name,
+    )
+
+
+def _at_input(captured: Capture, node: int, constant: Constant) -> Constant:
+    for place in captured.graph.nodes[node]["no_grad_inputs"]:
+        if place["argument"] == constant.argument:
+            return replace(constant, input_nr=place["input_nr"])
+    return constant
+
+
+def _is_same(inferred: Constant, seen: Constant) -> bool:
+    """Whether what a node saved is an operand that was seen going in."""
+    tensor = seen.tensor() if seen.tensor is not None else None
+    if tensor is not None and inferred.tensor is not None and inferred.tensor() is tensor:
+        return True
+    if inferred.input_nr is not None and seen.input_nr is not None:
+        return inferred.input_nr == seen.input_nr
+    return inferred.argument == seen.argument
+
+
+def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
+    """The leaves that need grad, those of the graph before others of the user, by their memory."""
+    leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
+    others = [ref() for _, ref in names.known.values()]
+    found: dict[int, torch.Tensor] = {}
+    for tensor in (*leaves, *others):
+        if tensor is not None and tensor.requires_grad:
+            storage = storage_of(tensor)
+            if storage is not None:
+                found.setdefault(storage, tensor)
+    return found
