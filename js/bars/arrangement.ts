@@ -83,10 +83,6 @@ export class Arrangement {
     return { width: this.drawing.canvas.clientWidth || 1000, height };
   }
 
-  get isPanelOpen(): boolean {
-    return this.panelOpen;
-  }
-
   get isNarrow(): boolean {
     return this.root?.classList.contains("is-narrow") ?? false;
   }

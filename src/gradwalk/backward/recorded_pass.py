@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import operator
 from typing import TYPE_CHECKING, Any
 
 from ..graph.capture import Capture
 from ..graph.engine import NO_TASK, current_task
 from ..graph.modes import unseen
+from ..graph.whole_number import whole_number
 from ..wire import MarkModel, NodeState, StepModel
 from .failures import marks
 from .run import Run
@@ -203,13 +203,8 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             f"There is no node called {node!r} in this graph. Give the name of a tensor as the "
             f"widget shows it, or an id from 0 to {total - 1}."
         )
-    try:
-        i = operator.index(node)
-    except TypeError:
-        raise TypeError(
-            f"A node was given as {node!r}, of type {type(node).__name__}. Give its id, 0 to "
-            f"{total - 1}, or the name of its tensor."
-        ) from None
+    instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
+    i = whole_number(node, "A node was given as ", instead)
     if not 0 <= i < total:
         raise ValueError(
             f"A node was given as {i}, but this graph has nodes 0 to {total - 1} only."
@@ -219,12 +214,7 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
 
 def read_count(n: Any, caller: str) -> int:
     """How many steps, checked."""
-    try:
-        count = operator.index(n)
-    except TypeError:
-        raise TypeError(
-            f"{caller}() was given {n!r}, of type {type(n).__name__}. Give a number of steps."
-        ) from None
+    count = whole_number(n, f"{caller}() was given ", "Give a number of steps.")
     if count < 0:
         other = "step_back" if caller == "step" else "step"
         raise ValueError(
@@ -235,13 +225,8 @@ def read_count(n: Any, caller: str) -> int:
 
 def read_max_bytes(max_bytes: Any) -> int:
     """A number of bytes to keep, checked."""
-    try:
-        count = operator.index(max_bytes)
-    except TypeError:
-        raise TypeError(
-            f"max_bytes was given {max_bytes!r}, of type {type(max_bytes).__name__}. Give a whole "
-            "number of bytes, such as 256 * 2**20."
-        ) from None
+    instead = "Give a whole number of bytes, such as 256 * 2**20."
+    count = whole_number(max_bytes, "max_bytes was given ", instead)
     if count < 0:
         raise ValueError(f"max_bytes was given {count}. Give a number of bytes from 0.")
     return count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import traitlets
 
 from ..bundle import bundle
 from ..graph.modes import grad_mode_kept
+from ..graph.whole_number import whole_number
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
 from ..widget.traits import TRAVELS, OfPass, OfTensors
@@ -181,13 +181,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
                 f"{caller} was given {node!r}, and {len(found) or 'no'} nodes are called so. Give "
                 f"the name of one tensor, or a place in members, 0 to {len(nodes) - 1}."
             )
-        try:
-            place = operator.index(node)
-        except TypeError:
-            raise TypeError(
-                f"{caller} was given {node!r}, of type {type(node).__name__}. Give a place in "
-                f"members, 0 to {len(nodes) - 1}, or the name of a tensor."
-            ) from None
+        instead = f"Give a place in members, 0 to {len(nodes) - 1}, or the name of a tensor."
+        place = whole_number(node, f"{caller} was given ", instead)
         if not 0 <= place < len(nodes):
             raise ValueError(
                 f"{caller} was given {place}, but members has places 0 to {len(nodes) - 1} only."

@@ -24,7 +24,6 @@ class ModuleCall:
             for the outermost module itself. A module that is no submodule of it is named after its
             class, in parentheses.
         root: The class name of the outermost module.
-        module_class: The class name of the module itself.
         call: How many times it had been called under this name before, within this call of the
             outermost module: 0 for the first time.
         running: (path, class name) of the running modules from the outermost in, this one last.
@@ -33,7 +32,6 @@ class ModuleCall:
 
     path: str
     root: str
-    module_class: str
     call: int
     running: tuple[tuple[str, str], ...]
     outermost: weakref.ref[nn.Module]
@@ -128,7 +126,7 @@ class ModuleStack:
             self._root, self._names = module, None
             self._calls = {}
             self._know_parameters(module)
-            call = ModuleCall("", name, name, 0, (("", name),), weakref.ref(module))
+            call = ModuleCall("", name, 0, (("", name),), weakref.ref(module))
         else:
             call = self._below(self._running[-1][1], module)
         self._running.append((id(module), call))
@@ -182,9 +180,9 @@ class ModuleStack:
         earlier = self._calls.get((id(module), prefix), 0)
         self._calls[id(module), prefix] = earlier + 1
         call, which = divmod(earlier, len(names))
-        path, kind = names[which], type(module).__name__
-        running = (*parent.running, (path, kind))
-        return ModuleCall(path, parent.root, kind, call, running, parent.outermost)
+        path = names[which]
+        running = (*parent.running, (path, type(module).__name__))
+        return ModuleCall(path, parent.root, call, running, parent.outermost)
 
 
 def names_of_submodules(root: nn.Module) -> dict[int, list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from .names import Names
 from .nodes import AccumulateGrad, NextFunctions, input_names, node_class, op_name
 from .outputs import Output
 from .release import free_without_recursion
+from .whole_number import whole_number
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -101,13 +101,8 @@ def read_most(max_nodes: Any) -> int | None:
     """The most nodes to draw, checked."""
     if max_nodes is None:
         return None
-    try:
-        count = operator.index(max_nodes)
-    except TypeError:
-        raise TypeError(
-            f"max_nodes was given {max_nodes!r}, of type {type(max_nodes).__name__}. Give the most "
-            "nodes to draw, such as 1_000_000, or None for any number."
-        ) from None
+    instead = "Give the most nodes to draw, such as 1_000_000, or None for any number."
+    count = whole_number(max_nodes, "max_nodes was given ", instead)
     if count < 1:
         raise ValueError(f"max_nodes was given {count}. Give a number from 1, or None for any.")
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
+from ..graph.whole_number import whole_number
 from ..subject.diagnose import judged, read_optimizers
 from ..subject.read import read_subject
 from ..subject.shown import Shown, are_small, read_constants
@@ -339,13 +339,8 @@ class GraphWidget(Surgery, QuizzingWidget):
         if value is None:
             return None
         total = len(self._open().drawn)
-        try:
-            node = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"selected was given {value!r}, of type {type(value).__name__}. Give it the id of "
-                f"a node, 0 to {total - 1}, or None."
-            ) from None
+        instead = f"Give it the id of a node, 0 to {total - 1}, or None."
+        node = whole_number(value, "selected was given ", instead)
         if not 0 <= node < total:
             raise ValueError(
                 f"selected was given {node}, but this graph has nodes 0 to {total - 1} only."

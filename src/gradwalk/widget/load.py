@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import operator
 import os
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from ..files.disk import read_file
 from ..findings.over_ranks import incomplete
 from ..graph.capture import MOST_NODES, read_most
+from ..graph.whole_number import whole_number
 from ..subject.opened import Opened
 from ..subject.ranked import read_ranks
 from ..wire.saved_graph import MOST_BYTES, unpack
@@ -91,13 +91,8 @@ def _several(path: Any) -> list[Any] | None:
 
 
 def _read_rank(rank: Any) -> int | None:
-    try:
-        return None if rank is None else operator.index(rank)
-    except TypeError:
-        raise TypeError(
-            f"load() was given rank={rank!r}, of type {type(rank).__name__}. Give the number of a "
-            "rank, or None for the first."
-        ) from None
+    instead = "Give the number of a rank, or None for the first."
+    return None if rank is None else whole_number(rank, "load() was given rank=", instead)
 
 
 def _showing(opened: Opened) -> GraphWidget:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -11,6 +10,7 @@ import traitlets
 
 from ..backward.recorded_pass import read_count, refuse_within_backward
 from ..graph.modes import grad_mode_kept
+from ..graph.whole_number import whole_number
 from .following import Followed, FollowingWidget
 from .traits import Cursor, Selected, reacts
 
@@ -131,13 +131,9 @@ class SteppingWidget(FollowingWidget[_T]):
             if not self._refreshing:  # we set it ourselves, where a pass has ended
                 self._refuse_while_running("Moving the cursor")
         value, total = proposal["value"], len(self.steps)
-        try:
-            cursor = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"cursor was given {value!r}, of type {type(value).__name__}. Give it a number of "
-                f"steps, 0 to {total}."
-            ) from None
+        cursor = whole_number(
+            value, "cursor was given ", f"Give it a number of steps, 0 to {total}."
+        )
         if not 0 <= cursor <= total:
             raise ValueError(
                 f"cursor was given {cursor}, but "

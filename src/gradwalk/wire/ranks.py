@@ -9,7 +9,6 @@ from .columns import decode, encode
 from .details import SourceModel, TensorSummary
 from .values import Count, JsonNumber
 
-RANK_FORMAT = "gradwalk rank"
 RANK_VERSION = 2
 
 _END = b"gwrank1\n"
