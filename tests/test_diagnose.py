@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from gradwalk import GraphWidget, diagnose, record, watch
 from gradwalk.findings.depth import arriving_norms, layers_of
 from gradwalk.findings.finding import Finding, finding_models
-from gradwalk.findings.judge import in_bytes
+from gradwalk.graph.words import in_bytes
 
 
 def only(findings: list[Finding], kind: str) -> Finding:

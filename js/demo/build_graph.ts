@@ -13,6 +13,7 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   sign: null,
   said_by: null,
   inferred: false,
+  checkpoint: null,
 };
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */
@@ -104,6 +105,7 @@ export class Builder {
       nodes: queue.map((node, id) => ({ id, ...this.made[node] })),
       edges,
       roots: roots.map(([node, name]) => ({ node: ids.get(node) ?? 0, output_nr: 0, name })),
+      checkpoints: [],
     };
   }
 }

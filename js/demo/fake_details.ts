@@ -109,6 +109,7 @@ export function fakeDetails(
         : why,
     },
     ranks: [],
+    checkpoint: null,
     failed: [],
     ...fakeStepDetails(graph, id, progress),
     ...fakeWatched(graph, id),

@@ -1,4 +1,5 @@
 import { groupTitle } from "../scene/box_words";
+import { regionOf, regionWords } from "../scene/checkpoints";
 import type { ModuleParameters } from "../scene/parameters";
 import type { ClosedGroup, Gate, Lens, Plan, PlanEdge, PlanNode, Strip } from "../scene/plan";
 import { oneLine } from "../text/shorten";
@@ -198,7 +199,7 @@ export function plansOf(
     return { id: inside[0], group: { ...closedGroup(g, inside), isOpen: true }, name };
   }
 
-  function titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each"> {
+  function titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each" | "again"> {
     const { numbers } = parameters;
     const [first] = run;
     const stem = lastPart(tree.path[first]).replace(/\d+$/, "");
@@ -206,7 +207,14 @@ export function plansOf(
     const last = lastPart(tree.path[run[run.length - 1]]);
     const title = stem || lastPart(around) || `${lastPart(tree.path[first])} … ${last}`;
     const isEven = run.every((g) => numbers[g] === numbers[first]);
-    return { title, kind: kind[first], each: isEven ? numbers[first] : null };
+    const region = regionOf(graph, tree.path[first]);
+    const isAgain = run.every((g) => regionOf(graph, tree.path[g])?.saves === region?.saves);
+    return {
+      title,
+      kind: kind[first],
+      each: isEven ? numbers[first] : null,
+      again: region && isAgain ? regionWords(region) : null,
+    };
   }
 
   /** What stands in a lens for something outside. */

@@ -41,6 +41,10 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
   const uses = leaf ? usesOf(graph, id) : 0;
   if (uses > 1) lines.push(`used ${counted(uses, "time")}`);
   if (node.namespace) lines.push(`in ${oneLine(moduleName(node.namespace))}`);
+  if (node.checkpoint !== null) {
+    const { saves } = graph.checkpoints[node.checkpoint];
+    lines.push(`runs forward again in backward${saves && `: its part ${saves}`}`);
+  }
   if (node.no_grad_inputs.length > 0) {
     lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
   }

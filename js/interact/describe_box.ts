@@ -1,5 +1,6 @@
 import type { Marks } from "../paint/marks";
 import { tileAt } from "../paint/tiles";
+import { regionOf } from "../scene/checkpoints";
 import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
@@ -64,6 +65,8 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
   if (counts.size > MOST_NAMED) lines.push(`and ${counts.size - MOST_NAMED} other operations`);
   for (const id of members)
     for (const { note } of marks.progress?.recording.marks.get(id) ?? []) lines.push(oneLine(note));
+  const region = regionOf(graph, paths[0]);
+  if (region) lines.push(`runs forward again in backward${region.saves && `: ${region.saves}`}`);
   lines.push(HOW_TO_OPEN);
   return { title: oneLine(paths[0].replaceAll("/", ".")), lines };
 }

@@ -1,4 +1,5 @@
 import { button, element } from "../dom/element";
+import { regionOf } from "../scene/checkpoints";
 import { isModule } from "../scene/module_class";
 import { counted, formatBytes, formatCount, formatNumber } from "../text/number";
 import { formatShape } from "../text/shape";
@@ -7,7 +8,7 @@ import type { GraphModel } from "../wire";
 import { factList } from "./facts";
 import { type GoTo, nodeLink } from "./links";
 import type { ModuleFacts } from "./module_facts";
-import { type Opened, section } from "./sections";
+import { type Opened, section, sentence } from "./sections";
 
 /** A module that is selected in the drawing, and what can be done with it. */
 export interface SelectedModule {
@@ -27,7 +28,7 @@ export function moduleView(
   { paths, facts, actions }: SelectedModule,
   opened: Opened,
   go: GoTo,
-): HTMLElement[] {
+): (HTMLElement | null)[] {
   const { kind, isInferred, operations, parameters } = facts;
   const known = isInferred ? "inferred" : "watched";
   const list = (title: string, count: number, items: Item[], rest: number) => {
@@ -62,6 +63,7 @@ export function moduleView(
         ),
       ),
     ),
+    sentence(regionOf(graph, paths[0])?.about ?? null),
     factList(rowsOf(facts)),
     list(
       "Operations",

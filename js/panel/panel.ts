@@ -140,6 +140,7 @@ export class Panel {
       heading(graph, details.id, details.name, details.module, this.events.goToModule),
       cells(graph.nodes[details.id], details, progress),
       whyChanged(details),
+      sentence(details.checkpoint),
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
       this.whatIf?.element ?? null,

@@ -2,7 +2,8 @@ import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { classOf } from "./module_class";
+import { regionOf, regionWords } from "./checkpoints";
+import { classOf, isModule } from "./module_class";
 import type { NodeWords } from "./node_words";
 import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
@@ -32,7 +33,8 @@ export function boxWords(
   const isLayer = operations.every(({ namespace }) => namespace === paths[0]);
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const known = sizes(kind, operations, weight);
-  const taken = takenIn(nodes, members, paths[0]);
+  const region = paths.length === 1 ? regionOf(graph, paths[0]) : null;
+  const taken = [...(region ? [regionWords(region)] : []), ...takenIn(nodes, members, paths[0])];
   return {
     title: room(groupTitle(paths[0]), "title"),
     name: null,
@@ -92,7 +94,8 @@ function sizes(
 
 /** The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. */
 export function groupTitle(path: string): string {
-  const parts = path.split("/");
+  // A region's own box is no part of what a module in it is called.
+  const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
   return /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
 }

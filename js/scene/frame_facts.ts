@@ -2,6 +2,7 @@ import type { Measure } from "../text/measure";
 import { shortCount } from "../text/number";
 import { formatShape } from "../text/shape";
 import type { GraphModel } from "../wire";
+import { AGAIN, regionOf, regionWords } from "./checkpoints";
 import type { Text } from "./node_shape";
 import { parametersIn, sizeOf } from "./parameters";
 import type { Plan } from "./plan";
@@ -12,6 +13,8 @@ interface Facts {
   shape: readonly number[] | null;
   /** How many numbers its parameters hold. */
   numbers: number;
+  /** That it runs forward again in backward. */
+  again: string | null;
 }
 
 /** Per open group of a plan, what is known of it. Linear in the nodes that lie in boxes, and in edges times their depth. */
@@ -50,7 +53,12 @@ export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Pla
   return frames.map((_, f) => {
     const [made] = given[f];
     const isOne = given[f].size === 1 && made >= 0;
-    return { shape: isOne ? graph.nodes[made].shape : null, numbers: numbers[f] };
+    const region = regionOf(graph, frames[f].path);
+    return {
+      shape: isOne ? graph.nodes[made].shape : null,
+      numbers: numbers[f],
+      again: region && regionWords(region),
+    };
   });
 }
 
@@ -63,15 +71,21 @@ const BASELINE = 17.5;
 
 /** As much of the facts as fits beside a title, at the right; none where there is no room. */
 export function fittedFacts(
-  { shape, numbers }: Facts,
+  { shape, numbers, again }: Facts,
   title: number,
   width: number,
   measure: Measure,
 ): Text[] {
   const count = numbers > 0 ? [`${shortCount(numbers)} params`] : [];
-  const all = shape ? [formatShape(shape), ...count] : count;
+  const first = again === null ? [] : [again];
+  const all = shape ? [...first, formatShape(shape), ...count] : [...first, ...count];
   const room = width - GROWN * title - GAP;
-  const fitting = [all, count]
+  const fitting = [
+    all,
+    [...first, ...count],
+    again === null ? count : first,
+    first.map(() => AGAIN),
+  ]
     .map((facts) => facts.join(" · "))
     .find((text) => text !== "" && measure(text, "cell") <= room);
   if (fitting === undefined) return [];

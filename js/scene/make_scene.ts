@@ -6,6 +6,7 @@ import type { GraphModel, NodeModel } from "../wire";
 import { boardPlan } from "./board_plan";
 import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
+import { isMarked } from "./checkpoints";
 import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
@@ -204,7 +205,16 @@ export function shapesOf(
     }
     const words = group
       ? boxWords(graph, group, isParameter, flags[i], measure)
-      : { ...wordsOf(graph.nodes[id], flags[i], times[i], measure), shares: shares[i] };
+      : {
+          ...wordsOf(
+            graph.nodes[id],
+            flags[i],
+            times[i],
+            measure,
+            isMarked(graph, graph.nodes[id]),
+          ),
+          shares: shares[i],
+        };
     if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;

@@ -3,6 +3,7 @@ import type { Measure } from "../text/measure";
 import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
+import { AGAIN } from "./checkpoints";
 import { isAutograd } from "./shown_graph";
 
 /** The words on a node, already short enough to draw. */
@@ -63,8 +64,10 @@ export function wordsOf(
   flags: readonly string[],
   uses: number,
   measure: Measure,
+  runsAgain = false,
 ): NodeWords {
   if (!isAutograd(node)) return quietWords(node, measure);
+  const mark = runsAgain ? `${AGAIN} ` : "";
   const leaf = node.kind === "leaf";
   const hidden = leaf || node.name === null || flags.includes(node.name);
   // A leaf of autograd is called by its tensor alone; what goes into a static graph says what it is.
@@ -74,14 +77,18 @@ export function wordsOf(
   // A leaf's own name stands in the box already.
   const flagged = leaf ? flags.map((flag) => (flag === node.name ? "output" : flag)) : flags;
   return {
-    title: shortened(oneLine(leaf ? node.label : node.op) || "unnamed", TITLE_ROOM, "title"),
+    title: shortened(
+      (node.sign === null ? mark : "") + (oneLine(leaf ? node.label : node.op) || "unnamed"),
+      TITLE_ROOM,
+      "title",
+    ),
     name: name === null ? null : shortened(name, NAME_ROOM, "name"),
     shape: shapeOf(node, (text) => shortened(text, SHAPE_ROOM, "shape")),
     uses: uses > 1 ? `×${uses}` : null,
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
-    sign: node.sign,
+    sign: node.sign && mark + node.sign,
     isNumber: node.shape?.every((size) => size === 1) ?? false,
     ...fittingValue(node, measure),
   };

@@ -55,6 +55,8 @@ export interface Strip {
   kind: string | null;
   /** How many numbers the parameters of each hold; null where they differ. */
   each: number | null;
+  /** That all of them run forward again in backward, each saving as much. */
+  again: string | null;
   /** In the order of their names' numbers. */
   blocks: readonly StripBlock[];
   /** What joins neighbours: places in `blocks`. */

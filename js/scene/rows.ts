@@ -1,6 +1,7 @@
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import { edgesOf } from "./members";
+import { isModule } from "./module_class";
 import type { Scene } from "./scene";
 
 /** Characters of an operation in a row, and of an operand in it. */
@@ -35,8 +36,9 @@ function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
   const { source, target } = edges[index];
   const { namespace } = nodes[source];
   if (!namespace || namespace === nodes[target].namespace) return null;
-  const names = namespace.split("/");
-  const name = names.at(-1) ?? "";
+  const names = namespace.split("/").filter(isModule);
+  const name = names.at(-1);
+  if (name === undefined || names.join("/") === nodes[target].namespace) return null;
   return fitted(oneLine(/^\d+$/.test(name) ? names.slice(-2).join(".") : name));
 }
 

@@ -122,7 +122,14 @@ describe("makeScene", () => {
   });
 
   it("draws nothing for nothing", () => {
-    const empty = { static: false, modules: NO_MODULES, nodes: [], edges: [], roots: [] };
+    const empty = {
+      static: false,
+      modules: NO_MODULES,
+      nodes: [],
+      edges: [],
+      roots: [],
+      checkpoints: [],
+    };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
 
@@ -160,6 +167,7 @@ describe("makeScene", () => {
     const used = (times: number): GraphModel => ({
       static: false,
       modules: NO_MODULES,
+      checkpoints: [],
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         ...PLAIN_NODE,
         id,

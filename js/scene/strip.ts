@@ -132,7 +132,7 @@ function boxAt({ x, y, shape }: Pick<SceneNode, "x" | "y" | "shape">) {
 
 /** What is written above the bars: what they are called, how many they are, their class and how large each is. */
 function headOf(
-  { path, isAlone, title, kind, each, blocks }: Strip,
+  { path, isAlone, title, kind, each, again, blocks }: Strip,
   width: number,
   measure: Measure,
 ): Pick<SceneFrame, "path" | "title" | "facts" | "isFixed"> {
@@ -143,7 +143,8 @@ function headOf(
   let at = left + measure(name, "title") + 10;
   const facts: Text[] = [{ text: count, style: "title", x: at, y: 17.5, anchor: "start" }];
   at += measure(count, "title") + 12;
-  const size = each === null ? "" : `${shortCount(each)} each`;
+  const sizes = [...(again === null ? [] : [again]), ...(each === null ? [] : [shortCount(each)])];
+  const size = sizes.length === 0 ? "" : `${sizes.join(" · ")} each`;
   const right = width - PAD - (size === "" ? 0 : measure(size, "cell"));
   if (kind !== null) {
     const text = shortenMiddle(oneLine(kind), right - at - 12, (part) => measure(part, "cell"));

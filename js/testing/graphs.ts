@@ -32,6 +32,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
     return {
       static: false,
       modules: NO_MODULES,
+      checkpoints: [],
       nodes: nodes.map(
         ({ leaf, name, shape, noGrad }, id): NodeModel => ({
           ...PLAIN_NODE,

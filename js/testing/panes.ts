@@ -8,6 +8,7 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
   return {
     static: false,
     modules: NO_MODULES,
+    checkpoints: [],
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
       return {

@@ -98,6 +98,8 @@ export interface NodeModel {
    * than watched.
    */
   inferred: boolean;
+  /** The innermost checkpointed region that it was made in: its place in `checkpoints`. */
+  checkpoint: Count | null;
 }
 
 /**
@@ -134,6 +136,18 @@ export interface ModulesModel {
   names: string[];
 }
 
+/** A part of the program that runs forward again in backward. */
+export interface CheckpointModel {
+  /** The region that it lies in. */
+  parent: Count | null;
+  /** The namespace whose box it is; null where its operations have no box for themselves. */
+  box: string | null;
+  /** Such as "saves 38 MiB"; empty where that is not known. */
+  saves: string;
+  /** A sentence or two. */
+  about: string;
+}
+
 /** What the browser draws. */
 export interface GraphModel {
   /** Whether it is a static graph: written down before it runs, without gradients. */
@@ -142,6 +156,8 @@ export interface GraphModel {
   nodes: NodeModel[];
   edges: EdgeModel[];
   roots: RootModel[];
+  /** A region comes after the one that it lies in. */
+  checkpoints: CheckpointModel[];
 }
 
 /** The dtype of every node. */
@@ -517,6 +533,8 @@ export interface DetailsModel {
   call: string | null;
   inplace: boolean;
   inferred: boolean;
+  /** That it runs forward again in backward, and what that saves. */
+  checkpoint: string | null;
   /**
    * The operands of an operation that are drawn as constants or cuts; `no_grad_inputs` has the
    * others.
@@ -843,6 +861,7 @@ export interface SavedNode extends SavedEveryNode {
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;
+  checkpoint?: number | null;
   fx_name?: string;
   called?: string | null;
   numbers?: SavedNumber[];

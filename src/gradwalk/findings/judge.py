@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..backward.failures import is_finite, nan_birth
 from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
+from ..graph.words import in_bytes
 from .cuts_inside import cuts_inside
 from .dead_units import dead_units
 from .depth import layers_of, nearest_of, small_gates, worst_declines
@@ -203,10 +203,3 @@ def _memory(evidence: Evidence, largest: int) -> Iterator[Finding]:
         + unknown,
         {"total": memory.total, **{str(node): memory.nodes[node] for node in nodes}},
     )
-
-
-def in_bytes(size: int) -> str:
-    """A number of bytes in words: "1.5 MiB"."""
-    power = min(int(math.log2(max(size, 1))) // 10, 4)
-    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
-    return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"

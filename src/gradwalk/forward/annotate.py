@@ -19,6 +19,7 @@ from .inferred_operands import operands_inferred
 from .module_path import TensorRef
 from .operand_constants import Operand, operands_seen, watched
 from .records import find_source
+from .regions import Region, find_regions, innermost
 from .roots import Roots
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Annotated(Capture):
         annotations: What `watch` saw, by the id of the autograd node.
         extras: What each extra node stands for; the first has the id `first_extra`.
         module_roots: What the outermost modules are called.
+        regions: The checkpointed regions; the nodes of ``drawn`` carry their numbers.
         calls: How many calls of opened compiled code stand after the autograd nodes.
     """
 
@@ -70,6 +72,7 @@ class Annotated(Capture):
     annotations: dict[int, Annotation]
     extras: list[Extra]
     module_roots: Roots
+    regions: list[Region]
     calls: int = 0
 
     @property
@@ -134,8 +137,16 @@ def _annotated(
     roots: Roots,
 ) -> Annotated:
     known = {field.name: getattr(captured, field.name) for field in fields(Capture)}
+    regions = find_regions(captured, annotations)
+    for node, number in innermost(regions).items():
+        captured.graph.nodes[node]["checkpoint"] = drawn.nodes[node]["checkpoint"] = number
     return Annotated(
-        **known, drawn=drawn, annotations=annotations, extras=extras, module_roots=roots
+        **known,
+        drawn=drawn,
+        annotations=annotations,
+        extras=extras,
+        module_roots=roots,
+        regions=regions,
     )
 
 
@@ -298,6 +309,7 @@ def _blank(
         "sequence_nr": None,
         "outputs": [output],
         "no_grad_inputs": [],
+        "checkpoint": None,
         **_seen(None),
         "inferred": False,
     }

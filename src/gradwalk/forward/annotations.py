@@ -38,6 +38,7 @@ class Annotation:
         outermost: The outermost running module, while it lives.
         leaves: The operands that are leaves and need grad, as they were; the same for all nodes
             that a call made.
+        frame: The checkpointed region that the call ran in, while torch knows of it.
         constants: The operands that need no grad. A call that made several nodes gives them all
             the same annotation.
         value: The numbers of what the node gave, when it has few: as ``tolist()`` gives them on the
@@ -55,6 +56,7 @@ class Annotation:
     value: Any = None
     outermost: weakref.ref[nn.Module] | None = None
     leaves: tuple[Taken, ...] = ()
+    frame: weakref.ref[Any] | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -111,6 +113,7 @@ def annotation_in(record: Record, node: Node) -> Annotation:
         value=record.value if sequence_nr(node) == record.end - 1 else None,
         outermost=module.outermost if module else None,
         leaves=record.leaves,
+        frame=record.frame,
     )
 
 

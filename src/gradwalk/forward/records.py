@@ -67,6 +67,7 @@ class Record:
         inplace: Whether it changed one of its operands.
         constants: Its operands that need no grad.
         leaves: Its operands that are leaves and need grad, as they were.
+        frame: The checkpointed region that it ran in, while torch knows of it.
         needed_grad: Of each operand, in the order of the call, whether it needed grad.
         output: Shape and dtype of its output, when it gave one.
         value: The numbers of that output when it has few: as ``tolist()`` gives them on the CPU, a
@@ -77,6 +78,7 @@ class Record:
         "__weakref__",
         "constants",
         "end",
+        "frame",
         "function",
         "inplace",
         "leaves",
@@ -108,6 +110,7 @@ class Record:
         self.function = function
         self.source: SourceLine | None = None
         self.module: ModuleCall | None = None
+        self.frame: weakref.ref[Any] | None = None
         self.inplace = False
         self.constants: tuple[Constant, ...] = ()
         self.leaves: tuple[Taken, ...] = ()

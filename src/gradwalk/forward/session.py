@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ..graph.checkpoints import frame_here
 from ..graph.engine import next_sequence_nr
 from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
@@ -164,6 +165,7 @@ class Session:
         record = Record(self._records, numbers, tuple(parents), function)
         record.source = self._lines.here()
         record.module = self.modules.current
+        record.frame = frame_here()
         record.leaves = tuple(leaves)
         record.constants = tuple(constants)
         record.needed_grad = tuple(needed)

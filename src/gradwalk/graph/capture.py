@@ -342,6 +342,7 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
         "sequence_nr": None,
         "outputs": outputs,
         "no_grad_inputs": [],
+        "checkpoint": None,
     }
 
 

@@ -89,6 +89,19 @@ def saved_value(node: Node, name: str) -> Any:
     return getattr(node, f"_saved_{name}")
 
 
+def plain_value(node: Node | None, name: str, otherwise: Any = None) -> Any:
+    """What a node keeps under a name if that is no tensor: to read one may run a hook.
+
+    Args:
+        node: An autograd node of torch's own; None for one that is not at hand.
+        name: A name of `saved_names`.
+        otherwise: What to give where it keeps no such thing.
+    """
+    if hasattr(type(node), f"_raw_saved_{name}"):  # scaled_dot_product_attention has a "value"
+        return otherwise
+    return getattr(node, f"_saved_{name}", otherwise)
+
+
 def packed_value(node: Node, name: str) -> Any:
     """The same as it was packed, for a tensor or a list of them; None for a plain value.
 

@@ -10,6 +10,8 @@ from typing import Any
 import networkx as nx
 from torch.autograd.graph import Node
 
+from .saved import plain_value
+
 _SIGNS = {
     "add": "+",
     "sub": "−",
@@ -194,13 +196,13 @@ def _sign_at(
 def _is_plain(behind: Node | None) -> bool:
     """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
     return all(_factor(behind, name) == 1 for name in ("alpha", "beta", "value")) and (
-        getattr(behind, "_saved_rounding_mode", None) is None
+        plain_value(behind, "rounding_mode") is None
     )
 
 
 def _factor(behind: Node | None, name: str) -> Any:
     """A number that an operation multiplies an operand by; 1 where there is none."""
-    found = getattr(behind, f"_saved_{name}", 1)
+    found = plain_value(behind, name, 1)
     return found if isinstance(found, (int, float, complex)) else 1
 
 
@@ -212,7 +214,7 @@ def _with_factor(sign: str, behind: Node | None) -> str:
     if sign in ("+", "−", "( ) −"):
         return f"{sign} {alpha} ×"
     if sign == "÷":
-        return f"÷ {getattr(behind, '_saved_rounding_mode', '')}".strip()
+        return f"÷ {plain_value(behind, 'rounding_mode', '')}".strip()
     if sign in ("+ ×", "+ ÷"):
         return f"+ {value} {'× ×' if sign == '+ ×' else '× ÷'}"
     if sign == "@ +":
@@ -261,10 +263,10 @@ def _power_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[s
     # Where the base or the exponent is a tensor, it is known as an operand, or not at all.
     op = graph.nodes[node]["op"]
     if op == "PowBackward2":
-        base = getattr(behind, "_saved_self", None)
+        base = plain_value(behind, "self")
         is_real = isinstance(base, (int, float)) and not isinstance(base, bool)
         return (f"{base:.4g}^( )".replace("-", "−") if is_real else "( )ⁿ"), None
-    exponent = getattr(behind, "_saved_exponent", None) if op == "PowBackward0" else None
+    exponent = plain_value(behind, "exponent") if op == "PowBackward0" else None
     return _power(exponent) or "( )ⁿ", None
 
 
@@ -298,12 +300,12 @@ def _step(behind: Node | None) -> str:
     step = _sizes(behind, "stride") or _sizes(behind, "kernel_size")
     if all(size == 1 for size in step):
         return ""
-    arrow = "↑" if getattr(behind, "_saved_transposed", False) else "/"
+    arrow = "↑" if plain_value(behind, "transposed") else "/"
     alike = step[:1] if len(set(step)) == 1 else step
     return f" {arrow}{'×'.join(map(str, alike))}"
 
 
 def _sizes(behind: Node | None, name: str) -> tuple[int, ...]:
     """Sizes that a node keeps, one per dimension; none where it keeps none."""
-    found = getattr(behind, f"_saved_{name}", ())
+    found = plain_value(behind, name)
     return tuple(found) if isinstance(found, (tuple, list)) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,3 +52,10 @@ def _text(values: Any) -> str:
     if isinstance(values, list):
         return f"[{', '.join(_text(value) for value in values)}]"
     return f"{values:.4g}" if isinstance(values, float) else str(values)
+
+
+def in_bytes(size: int) -> str:
+    """A number of bytes in words: "1.5 MiB"."""
+    power = min(int(math.log2(max(size, 1))) // 10, 4)
+    unit = ("bytes", "KiB", "MiB", "GiB", "TiB")[power]
+    return f"{size} {unit}" if power == 0 else f"{size / 2 ** (10 * power):.3g} {unit}"

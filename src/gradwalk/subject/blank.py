@@ -60,6 +60,7 @@ def blank_details(graph: nx.MultiDiGraph, node: int, about: str, missing: str) -
         "call": None,
         "inplace": False,
         "inferred": data.get("inferred", False),
+        "checkpoint": None,
         "constants": [],
         "cuts": [],
         "explained": None,

@@ -47,9 +47,10 @@ def capture(
         Node attributes: ``kind`` ("op" or "leaf"), ``op`` (the class name, "MulBackward0"),
         ``name``, ``shape`` (tuple), ``dtype`` and ``device`` (as torch prints them) of its first
         output, ``requires_grad``, ``is_leaf``, ``sequence_nr`` (torch's own), ``outputs`` (one dict
-        per output: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``) and
+        per output: ``output_nr``, ``name``, ``shape``, ``dtype``, ``device``),
         ``no_grad_inputs`` (one dict per operand that needs no gradient: ``input_nr``,
-        ``argument``).
+        ``argument``) and ``checkpoint`` (the number of the innermost checkpointed region that it
+        runs in, which runs forward again in backward; None outside of any).
 
         Nodes that are alike share the lists under ``outputs`` and ``no_grad_inputs``: read them,
         and assign new ones rather than changing them.

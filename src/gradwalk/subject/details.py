@@ -160,6 +160,7 @@ def details(
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
             None,
         ),
+        "checkpoint": None,
         "ranks": [],
         "failed": list(parts.failed),
     }

@@ -45,6 +45,7 @@ from ..wire import (
 )
 from ..wire.ranks import RankModel
 from .blank import blank_details
+from .checkpointed import checkpointed
 from .details import details
 from .extra_details import put_sharded
 from .looking import Looking
@@ -84,6 +85,7 @@ class Live:
         self._inferred = inferred_namespaces(captured, names)
         self._classes = classes_of_modules(captured, names, self._inferred)
         self._boxes = boxes_outside(captured, self._inferred)
+        self._checkpointed = checkpointed(captured, names, self._inferred, self._boxes)
         self._tied = {
             node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
         }
@@ -138,16 +140,17 @@ class Live:
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        modules = modules_model(self._classes)
-        nodes = self.captured.nodes
+        regions = self._checkpointed
         return graph_model(
             self.drawn,
             self._inferred,
-            modules,
+            modules_model(regions.with_classes(self._classes)),
             self._values.values,
-            nodes,
-            boxes=self._boxes,
+            self.captured.nodes,
+            boxes={**self._boxes, **regions.spaces},
             changed=self._values.changed,
+            regions=regions.numbers,
+            checkpoints=regions.models,
         )
 
     @functools.cached_property
@@ -375,6 +378,7 @@ class Live:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
+        found["checkpoint"] = self._checkpointed.about(node)
         return found
 
     def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:

@@ -16,6 +16,7 @@ from ..graph.signs import board_signs
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
+    CheckpointModel,
     DtypesModel,
     EdgeModel,
     FewModel,
@@ -47,6 +48,8 @@ def graph_model(
     *,
     boxes: Mapping[int, str] | None = None,
     changed: Mapping[int, bool | None] | None = None,
+    regions: Mapping[int, int] | None = None,
+    checkpoints: list[CheckpointModel] | None = None,
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -56,8 +59,11 @@ def graph_model(
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
         behind: The autograd nodes behind its first nodes, where there are any.
-        boxes: The boxes of operations outside of modules, instead of their namespaces.
+        boxes: The boxes of operations outside of modules and in checkpointed regions, instead of
+            their namespaces.
         changed: The leaves that are not what operations took, True, or may not be, None.
+        regions: The checkpointed regions that nodes are in, by number.
+        checkpoints: These regions.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -65,8 +71,7 @@ def graph_model(
     """
     inferred = namespaces or {}
     spaces = {**inferred, **(boxes or {})}
-    known = values or {}
-    since = changed or {}
+    known, since, numbers = values or {}, changed or {}, regions or {}
     signs, said = board_signs(graph, behind)
     nodes: list[NodeModel] = [
         {
@@ -83,6 +88,7 @@ def graph_model(
             "value": known.get(node, data.get("value")),
             "changed": since.get(node, False),
             "inferred": data.get("inferred", node in inferred),
+            "checkpoint": numbers.get(node),
         }
         for node, data in graph.nodes(data=True)
     ]
@@ -112,6 +118,7 @@ def graph_model(
         "nodes": nodes,
         "edges": edges,
         "roots": roots,
+        "checkpoints": checkpoints or [],
     }
 
 

@@ -49,6 +49,7 @@ from .details import (
 )
 from .diagnosis import FindingKind, FindingModel, MemoryModel, NumberModel, Severity
 from .graph import (
+    CheckpointModel,
     DtypesModel,
     EdgeModel,
     GraphModel,
@@ -113,6 +114,7 @@ __all__ = [
     "AutogradNodeId",
     "ChainModel",
     "ChangeModel",
+    "CheckpointModel",
     "CompareTraits",
     "ConstantModel",
     "ConsumerModel",

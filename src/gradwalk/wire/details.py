@@ -255,6 +255,8 @@ class DetailsModel(TypedDict):
     """The forward function, "torch.nn.functional.linear". User text."""
     inplace: bool
     inferred: bool
+    checkpoint: str | None
+    """That it runs forward again in backward, and what that saves."""
     constants: list[ConstantModel]
     """The operands of an operation that are drawn as constants or cuts; ``no_grad_inputs`` has the
     others."""

@@ -52,6 +52,8 @@ class NodeModel(TypedDict):
     inferred: bool
     """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
     than watched."""
+    checkpoint: Count | None
+    """The innermost checkpointed region that it was made in: its place in ``checkpoints``."""
 
 
 class EdgeModel(TypedDict):
@@ -89,6 +91,19 @@ class ModulesModel(TypedDict):
     names: list[str]
 
 
+class CheckpointModel(TypedDict):
+    """A part of the program that runs forward again in backward."""
+
+    parent: Count | None
+    """The region that it lies in."""
+    box: str | None
+    """The namespace whose box it is; None where its operations have no box for themselves."""
+    saves: str
+    """Such as "saves 38 MiB"; empty where that is not known."""
+    about: str
+    """A sentence or two."""
+
+
 class GraphModel(TypedDict):
     """What the browser draws."""
 
@@ -98,6 +113,8 @@ class GraphModel(TypedDict):
     nodes: list[NodeModel]
     edges: list[EdgeModel]
     roots: list[RootModel]
+    checkpoints: list[CheckpointModel]
+    """A region comes after the one that it lies in."""
 
 
 class DtypesModel(TypedDict):

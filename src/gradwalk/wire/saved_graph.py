@@ -82,6 +82,7 @@ class SavedNode(SavedEveryNode, total=False):
     value: str | None
     inplace: bool
     inferred: bool
+    checkpoint: int | None
     fx_name: str
     called: str | None
     numbers: list[SavedNumber]
@@ -232,6 +233,7 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
     _same(len(modules["classes"]), len(modules["namespaces"]), "the number of modules.classes")
     for place in modules["classes"]:
         _within(place, len(modules["names"]), "modules.classes")
+    _check_checkpoints(graph)
     _same(len(network["nodes"]), len(nodes), "the number of network.nodes")
     _same(len(network["edges"]), len(edges), "the number of network.edges")
     keys = {
@@ -245,6 +247,16 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
             raise ValueError("an output is not a node and a number")
         _within(root[0], len(nodes), "an output")
     _same(len(cast(Any, network["graph"]).get("root_names", roots)), len(roots), "root_names")
+
+
+def _check_checkpoints(graph: GraphModel) -> None:
+    """Nodes point at regions, and a region at one before it."""
+    for i, node in enumerate(graph["nodes"]):
+        if node["checkpoint"] is not None:
+            _within(node["checkpoint"], len(graph["checkpoints"]), f"node {i}.checkpoint")
+    for i, region in enumerate(graph["checkpoints"]):
+        if region["parent"] is not None:
+            _within(region["parent"], i, f"checkpoints[{i}].parent")
 
 
 def _check_rest(saved: dict[str, Any]) -> None:

@@ -1,0 +1,27 @@
+import type { CheckpointModel, GraphModel, NodeModel } from "../wire";
+
+/** Stands at what runs forward again in backward. */
+export const AGAIN = "↻";
+
+const known = new WeakMap<GraphModel["checkpoints"], ReadonlyMap<string, CheckpointModel>>();
+
+/** The checkpointed region whose box a group is; null for every other group. */
+export function regionOf({ checkpoints }: GraphModel, path: string): CheckpointModel | null {
+  const found =
+    known.get(checkpoints) ?? new Map(checkpoints.map((each) => [each.box ?? "", each]));
+  known.set(checkpoints, found);
+  return (path && found.get(path)) || null;
+}
+
+/** What a region's box says of it: "↻ saves 38 MiB". */
+export function regionWords({ saves }: CheckpointModel): string {
+  return saves === "" ? `${AGAIN} runs again` : `${AGAIN} ${saves}`;
+}
+
+/** Whether a node carries the mark itself, because no box around it does. */
+export function isMarked({ checkpoints }: GraphModel, { checkpoint }: NodeModel): boolean {
+  if (checkpoint === null) return false;
+  for (let at: number | null = checkpoint; at !== null; at = checkpoints[at].parent)
+    if (checkpoints[at].box !== null) return false;
+  return true;
+}

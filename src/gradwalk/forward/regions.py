@@ -1,0 +1,256 @@
+"""Checkpointed regions: which operations of a graph run forward again in backward.
+
+What an operation saved tells which region it belongs to. What saved nothing is told by its number:
+torch numbers nodes in the order in which a thread makes them, so all between the first and the last
+that are known were made within. Only at its two ends can an operation that saves nothing be missed,
+and there `watch` knows.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from ..graph.adjacency import attributes, predecessors, successors
+from ..graph.capture import Capture
+from ..graph.checkpoints import frame_around, frame_of, function_of, reentrant_function
+from .annotations import Annotation
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Frame = weakref.ref[Any]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A part of the program that runs forward again in backward.
+
+    Attributes:
+        nodes: Its operations in the order of the program, those of regions within it included.
+        parent: The region that it lies in; None for none.
+        is_reentrant: Whether it is one node, and what it does is no part of the graph.
+        is_exact: Whether it is known that no other operation belongs to it.
+        called: What runs again: the class of a module, the name of a function; None if unknown.
+        module: That module, while it lives.
+        frame: torch's own notes on it, while they live.
+    """
+
+    nodes: tuple[int, ...]
+    parent: int | None
+    is_reentrant: bool
+    is_exact: bool
+    called: str | None
+    module: weakref.ref[nn.Module] | None
+    frame: Frame | None
+
+
+def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> list[Region]:
+    """The checkpointed regions of a graph; nothing is run, and nothing is unpacked.
+
+    Args:
+        captured: The graph.
+        annotations: What `watch` saw of it.
+
+    Returns:
+        The regions in the order of the program, each after the one that it lies in. A region that
+        backward has been through without ``retain_graph`` is known only where it was watched.
+
+    Example::
+
+        >>> import torch
+        >>> from torch.utils.checkpoint import checkpoint
+        >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.names import Names
+        >>> from gradwalk.graph.outputs import read_outputs
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> y = checkpoint(lambda x: (x.sin() * 2).exp(), x, use_reentrant=False) + 1
+        >>> captured = capture_nodes(read_outputs((y,), "test"), Names())
+        >>> [captured.graph.nodes[i]["op"] for i in find_regions(captured, {})[0].nodes]
+        ['SinBackward0', 'MulBackward0', 'ExpBackward0']
+    """
+    frames, made = _made_in(captured, annotations)
+    reentrant = {
+        i: function
+        for i, node in enumerate(captured.nodes)
+        if (function := reentrant_function(node)) is not None
+    }
+    if not frames and not reentrant:
+        return []
+    order = Order(captured.graph)
+    around = _around(frames)
+    within: dict[int, list[int]] = {key: [] for key in frames}
+    for key, outer in around.items():
+        if outer is not None:
+            within[outer].append(key)
+    regions: dict[int, tuple[int, Region]] = {}
+    depths = {key: _depth(key, around) for key in frames}
+    for key in sorted(frames, key=lambda key: -depths[key]):  # the inner ones first
+        inner = [regions[each][1].nodes for each in within[key] if each in regions]
+        known = made[key].union(*inner)
+        if not known:
+            continue
+        nodes = order.between(known)
+        is_exact = all(i in annotations for i in order.beside(nodes))
+        nodes = nodes if is_exact else order.with_weights(nodes)
+        frame = frames[key]()
+        called, module = _called(None if frame is None else function_of(frame))
+        region = Region(nodes, None, False, is_exact, called, module, frames[key])
+        regions[key] = depths[key], region
+    found = list(regions.values())
+    for i, function in reentrant.items():
+        called, module = _called(function)
+        found.append((len(frames), Region((i,), None, True, True, called, module, None)))
+    return _numbered(found, order)
+
+
+def innermost(regions: Sequence[Region]) -> dict[int, int]:
+    """Node id -> the number of the innermost region that it belongs to."""
+    return {i: number for number, region in enumerate(regions) for i in region.nodes}
+
+
+class Order:
+    """The operations of a graph in the order in which the program made them."""
+
+    def __init__(self, graph: nx.MultiDiGraph) -> None:
+        self._graph = graph
+        numbered = sorted(
+            (data["sequence_nr"], i)
+            for i, data in attributes(graph).items()
+            if data["kind"] == "op"
+        )
+        self._nodes = [i for _, i in numbered]
+        numbers = [number for number, _ in numbered]
+        # Threads number their nodes each by itself: then the order of all of them says nothing.
+        self._is_one = len(set(numbers)) == len(numbers)
+        self._place = {i: place for place, i in enumerate(self._nodes)}
+
+    def place(self, node: int) -> int:
+        """Where an operation stands."""
+        return self._place[node]
+
+    def _ends(self, nodes: Collection[int]) -> tuple[int, int]:
+        places = [self._place[i] for i in nodes]
+        return min(places), max(places)
+
+    def between(self, nodes: Collection[int]) -> tuple[int, ...]:
+        """Some operations, and all that were made between the first and the last of them."""
+        if not self._is_one:
+            return tuple(sorted(nodes, key=self._place.__getitem__))
+        first, last = self._ends(nodes)
+        return tuple(self._nodes[first : last + 1])
+
+    def beside(self, nodes: Collection[int]) -> Iterator[int]:
+        """The operations made right before and right after some that follow each other."""
+        first, last = self._ends(nodes)
+        if first > 0:
+            yield self._nodes[first - 1]
+        if last + 1 < len(self._nodes):
+            yield self._nodes[last + 1]
+
+    def with_weights(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The same with what ``linear`` makes right before: the weight's transpose, and a view."""
+        first, _ = self._ends(nodes)
+        start = first
+        while start > max(0, first - 2) and self._leads_to(self._nodes[start - 1], nodes[0]):
+            start -= 1
+        before = self._nodes[start:first]
+        data = attributes(self._graph)
+        is_linear = any(data[i]["op"] == "TBackward0" for i in before)
+        return (*before, *nodes) if self._is_one and is_linear else nodes
+
+    def _leads_to(self, node: int, taker: int) -> bool:
+        data = attributes(self._graph)[node]
+        if set(predecessors(self._graph)[node]) != {taker}:
+            return False
+        if data["op"] == "TBackward0":
+            following = successors(self._graph)[node]
+            return all(attributes(self._graph)[i]["kind"] == "leaf" for i in following)
+        return bool(data["op"] == "ViewBackward0")
+
+    def along(self, nodes: tuple[int, ...], others: Collection[int]) -> tuple[int, ...]:
+        """The same, and before and after them all of some others, without a gap."""
+        if not self._is_one:
+            return nodes
+        first, last = self._ends(nodes)
+        while first > 0 and self._nodes[first - 1] in others:
+            first -= 1
+        while last + 1 < len(self._nodes) and self._nodes[last + 1] in others:
+            last += 1
+        return tuple(self._nodes[first : last + 1])
+
+
+def _made_in(
+    captured: Capture, annotations: Mapping[int, Annotation]
+) -> tuple[dict[int, Frame], dict[int, set[int]]]:
+    """The frames by a key of their own, with those around them, and what is known to be of each."""
+    frames: dict[int, Frame] = {}
+    made: dict[int, set[int]] = {}
+    for i, node in enumerate(captured.nodes):
+        found = frame_of(node)
+        seen = annotations.get(i)
+        frame = seen.frame if found is None and seen is not None else _weakly(found)
+        if frame is not None:
+            frames[id(frame)] = frame  # torch gives out one weak reference to each
+            made.setdefault(id(frame), set()).add(i)
+    for frame in list(frames.values()):
+        outer = _outer(frame)
+        while outer is not None and id(outer) not in frames:
+            frames[id(outer)], made[id(outer)] = outer, set()
+            outer = _outer(outer)
+    return frames, made
+
+
+def _weakly(frame: Any | None) -> Frame | None:
+    return None if frame is None else weakref.ref(frame)
+
+
+def _outer(frame: Frame) -> Frame | None:
+    alive = frame()
+    return None if alive is None else _weakly(frame_around(alive))
+
+
+def _around(frames: Mapping[int, Frame]) -> dict[int, int | None]:
+    """Of each frame the one around it."""
+    outer = {key: _outer(frame) for key, frame in frames.items()}
+    return {
+        key: None if frame is None or id(frame) not in frames else id(frame)
+        for key, frame in outer.items()
+    }
+
+
+def _depth(key: int, around: Mapping[int, int | None]) -> int:
+    depth, at = 0, around[key]
+    while at is not None:
+        depth, at = depth + 1, around[at]
+    return depth
+
+
+def _numbered(found: Sequence[tuple[int, Region]], order: Order) -> list[Region]:
+    """The regions, given with their depths, each with the number of the one that it lies in."""
+    ordered = sorted(
+        found, key=lambda each: (order.place(each[1].nodes[0]), -len(each[1].nodes), each[0])
+    )
+    owner: dict[int, int] = {}
+    regions: list[Region] = []
+    for number, (_, region) in enumerate(ordered):
+        regions.append(replace(region, parent=owner.get(region.nodes[0])))
+        owner.update(dict.fromkeys(region.nodes, number))
+    return regions
+
+
+def _called(function: Any) -> tuple[str | None, weakref.ref[nn.Module] | None]:
+    """What a function is called, and the module that it runs."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    module = function.__self__ if isinstance(function, MethodType) else function
+    if isinstance(module, nn.Module):
+        return type(module).__name__, weakref.ref(module)
+    name = getattr(function, "__name__", None)
+    return (name if isinstance(name, str) else None), None

@@ -1,0 +1,158 @@
+"""Checkpointed parts of a program, as they stand in its graph; nothing is run to find them.
+
+``torch.utils.checkpoint`` keeps the inputs of a part of the forward pass, and runs that part again
+once backward needs what its operations would have saved. With ``use_reentrant=False`` each saved
+tensor is packed by a hook that closes over the *frame* of its part, which is read here without
+unpacking. With ``use_reentrant=True`` the whole part is one node, which holds its function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+
+from .nodes import custom_function, node_class, saved_names
+
+_Frame: type | None = getattr(torch.utils.checkpoint, "_CheckpointFrame", None)
+_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+
+
+def frame_here() -> weakref.ref[Any] | None:
+    """The frame of the innermost checkpointed part that this thread is in the forward pass of."""
+    top = _top_hooks(True) if _top_hooks is not None else None
+    frame = _frame_in(top[1]) if top is not None else None
+    return None if frame is None else weakref.ref(frame)
+
+
+def frame_of(node: Any) -> Any | None:
+    """The frame of the innermost checkpointed part that made a node, if what it saved tells.
+
+    All that a node saved was packed by the same hook, so the first that was tells.
+    """
+    cls: type = type(node)
+    for _, name in _packed_names(cls):  # as little as can be: it runs for every node
+        try:
+            packed = getattr(node, name)
+        except RuntimeError:  # a list that was freed
+            continue
+        for one in packed if type(packed) is tuple else (packed,):
+            hook = getattr(one, "unpack_hook", None)
+            if hook is not None:
+                return _frame_in(hook)
+    return None
+
+
+def packed_tensors(node: Any) -> Iterator[tuple[str, Any]]:
+    """What a node saved, by torch's names and packed; a list of tensors one by one.
+
+    Of an ``autograd.Function`` the names are those of no argument.
+    """
+    cls: type = type(node)
+    for name, attribute in _packed_names(cls):
+        try:
+            packed = getattr(node, attribute)
+        except RuntimeError:
+            continue
+        if type(packed) is tuple:
+            yield from ((f"{name}[{i}]", each) for i, each in enumerate(packed))
+        else:
+            yield name, packed
+
+
+@functools.cache
+def _packed_names(cls: type) -> tuple[tuple[str, str], ...]:
+    """What nodes of a class may have packed: torch's name for it, and the attribute."""
+    if node_class(cls).is_function:
+        return (("saved_tensors", "_raw_saved_tensors"),)
+    names = ((name, f"_raw_saved_{name}") for name in saved_names(cls))
+    return tuple(each for each in names if hasattr(cls, each[1]))
+
+
+def _frame_in(hook: Any) -> Any | None:
+    """The frame that a hook closes over."""
+    for cell in getattr(hook, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # not assigned yet
+            if _Frame is not None and isinstance(cell.cell_contents, _Frame):
+                return cell.cell_contents
+    return None
+
+
+def frame_around(frame: Any) -> Any | None:
+    """The frame of the part that a part lies in; it packs the inputs of those within."""
+    for packed in _inputs(frame):
+        hook = getattr(packed, "unpack_hook", None)
+        if hook is not None:
+            return _frame_in(hook)
+    return None
+
+
+def inputs_of(frame: Any) -> list[torch.Tensor]:
+    """The tensors that a part keeps to run again; not those that the part around it keeps."""
+    found = []
+    for packed in _inputs(frame):
+        kept = packed.data if getattr(packed, "unpack_hook", None) is None else None
+        if isinstance(kept, torch.Tensor):
+            found.append(kept)
+    return found
+
+
+def _inputs(frame: Any) -> list[Any]:
+    kept = getattr(frame, "saved_args", ())
+    return [each for each in kept if isinstance(each, torch._C._autograd.SavedTensor)]
+
+
+def function_of(frame: Any) -> Any | None:
+    """What runs again; None where torch does not tell."""
+    return _variable(frame, "fn")
+
+
+def has_policy(frame: Any) -> bool:
+    """Whether the program chooses what is kept nevertheless, as selective checkpointing does."""
+    context = _variable(frame, "recompute_context")
+    return context is not None and type(context).__name__ != "nullcontext"
+
+
+def _variable(frame: Any, name: str) -> Any | None:
+    """A variable of what computes a part again."""
+    function = getattr(frame, "recompute_fn", None)
+    if not isinstance(function, FunctionType):
+        return None
+    for each, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if each == name:
+            with contextlib.suppress(ValueError):  # not assigned yet
+                return cell.cell_contents
+    return None
+
+
+class Sizes:
+    """Shape and dtype of what the hooks of a part packed, as torch noted them for its own check."""
+
+    def __init__(self, frame: Any) -> None:
+        noted = getattr(frame, "x_metadatas", ())
+        self._noted: dict[int, Any] = {
+            id(holder): about
+            for reference, about in zip(getattr(frame, "weak_holders", ()), noted, strict=False)
+            if (holder := reference()) is not None and isinstance(about, dict)
+        }
+
+    def of(self, packed: Any) -> tuple[tuple[int, ...], torch.dtype] | None:
+        """Those of one of them; None where it was not noted."""
+        about = self._noted.get(id(packed.data))
+        return None if about is None else (tuple(about["shape"]), about["dtype"])
+
+
+def reentrant_function(node: Any) -> Any | None:
+    """What runs again when a node is a part checkpointed with ``use_reentrant=True``."""
+    cls: type = type(node)
+    custom = custom_function(node) if node_class(cls).is_function else None
+    if custom is None or "Checkpoint" not in custom.__name__:
+        return None
+    found = getattr(node, "run_function", None)
+    return found if callable(found) else None

@@ -1,0 +1,207 @@
+"""Boxes for checkpointed regions, among those of modules."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..forward.annotate import Annotated
+from ..forward.regions import Order, Region
+from ..graph.names import Names
+
+
+def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str]) -> list[Region]:
+    """The regions of a graph, those whose ends are not known grown to the module that runs again.
+
+    Args:
+        captured: The graph.
+        names: What the user calls modules.
+        inferred: Node id -> namespace, where these are inferred; empty where they were watched.
+    """
+    regions = list(captured.regions)
+    paths = {id(module): path for path, ref in names.modules.items() if (module := ref())}
+    if not inferred or all(region.is_exact for region in regions):
+        return regions
+    order = Order(captured.graph)
+    operations: dict[str, set[int]] = defaultdict(set)
+    for node, space in inferred.items():
+        if captured.graph.nodes[node]["kind"] == "op":
+            for around in _and_around(space):
+                operations[around].add(node)
+    taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
+    for number in reversed(range(len(regions))):  # the inner ones first
+        region = regions[number]
+        module = None if region.module is None else region.module()
+        nodes = region.nodes
+        if module is not None and not region.is_exact and id(module) in paths:
+            belongs = operations[paths[id(module)].replace(".", "/")]
+            nodes = order.along(nodes, {i for i in belongs if not taken[i]})
+        if region.parent is not None:
+            parent = regions[region.parent]
+            taken.update(set(nodes) - set(parent.nodes))
+            both = order.between({*parent.nodes, *nodes})
+            regions[region.parent] = replace(parent, nodes=both)
+        taken.update(set(nodes) - set(region.nodes))
+        regions[number] = replace(region, nodes=nodes)
+    return regions
+
+
+@dataclass(frozen=True)
+class RegionBoxes:
+    """Where regions stand among the boxes of modules.
+
+    Attributes:
+        spaces: Node id -> namespace, of the nodes whose namespace gets a part for a region.
+        boxes: Of each region the namespace of its box; None of one that has none: it is one
+            operation, or it shares some of a module's operations with what is outside of it.
+        modules: Namespace -> what the same module is called without those parts.
+    """
+
+    spaces: dict[int, str]
+    boxes: list[str | None]
+    modules: dict[str, str]
+
+
+def region_boxes(
+    regions: Sequence[Region], spaces: Mapping[int, str], operations: Collection[int]
+) -> RegionBoxes:
+    """Find a box for each region: that of the module whose operations it has, or one of its own.
+
+    Args:
+        regions: The regions, each after the one that it lies in.
+        spaces: Node id -> namespace.
+        operations: The nodes that are operations.
+
+    Example::
+
+        >>> region = Region((1, 2), None, False, True, "f", None, None)
+        >>> region_boxes([region], {0: "", 1: "a", 2: "b", 3: "b/c"}, [0, 1, 2]).spaces
+        {1: 'checkpoint f()/a', 2: 'checkpoint f()/b', 3: 'checkpoint f()/b/c'}
+    """
+    tree = _Tree({**dict.fromkeys(operations, ""), **spaces}, operations)
+    boxes: list[str | None] = []
+    taken: set[str] = set()
+    for region, title in zip(regions, _titles(regions), strict=True):
+        box = tree.box_of(region.nodes, title, taken)
+        boxes.append(box)
+        if box is not None:
+            taken.add(box)
+    changed = {i: tree.space[i] for i in sorted(tree.moved)}
+    return RegionBoxes(changed, boxes, _modules(changed.values(), taken))
+
+
+class _Tree:
+    """Nodes in namespaces, while some are moved.
+
+    Attributes:
+        space: Node id -> namespace.
+        moved: The nodes that were moved.
+    """
+
+    def __init__(self, spaces: Mapping[int, str], operations: Iterable[int]) -> None:
+        self.space: dict[int, str] = {}
+        self.moved: set[int] = set()
+        self._operations = set(operations)
+        self._at: dict[str, set[int]] = defaultdict(set)  # the nodes right in a namespace
+        self._inner: dict[str, set[str]] = defaultdict(set)  # the namespaces right below one
+        self._count: Counter[str] = Counter()  # the operations in a namespace and below it
+        for node, space in spaces.items():
+            self._put(node, space)
+
+    def box_of(self, nodes: Sequence[int], title: str, taken: Collection[str]) -> str | None:
+        """The box of a region with these operations; they are moved into it where it is new."""
+        if len(nodes) < 2:  # a box of one operation is not drawn
+            return None
+        common = _common({self.space[i] for i in nodes})
+        alike = (p for p in reversed(_and_around(common)) if self._count[p] == len(nodes))
+        own = next((path for path in alike if path and path not in taken), None)
+        if own is not None:
+            return own
+        within = _by_part(nodes, self.space, common)
+        if any(self._count[path] != count for path, count in within.items()):
+            return None  # it cuts through a module
+        moving = {i for i in nodes if self.space[i] == common}
+        waiting = list(within)
+        for path in waiting:  # grows while we walk
+            moving |= self._at[path]
+            waiting += self._inner[path]
+        box = "/".join(filter(None, (common, title)))
+        for node in moving:
+            below = self.space[node].removeprefix(common).strip("/")
+            self._take(node)
+            self._put(node, f"{box}/{below}" if below else box)
+        self.moved |= moving
+        return box
+
+    def _put(self, node: int, space: str) -> None:
+        self.space[node] = space
+        self._at[space].add(node)
+        for each in _and_around(space):
+            self._count[each] += node in self._operations
+            if each:
+                self._inner[each.rpartition("/")[0]].add(each)
+
+    def _take(self, node: int) -> None:
+        self._at[self.space[node]].discard(node)
+        for each in _and_around(self.space[node]):
+            self._count[each] -= node in self._operations
+
+
+def _modules(spaces: Iterable[str], boxes: Collection[str]) -> dict[str, str]:
+    found = {}
+    for space in {each for path in spaces for each in _and_around(path)}:
+        path = ""
+        plain = []
+        for part in space.split("/"):
+            path = f"{path}/{part}" if path else part
+            if path not in boxes or not part.startswith(_TITLE):
+                plain.append(part)
+        if space and space not in boxes:
+            found[space] = "/".join(plain)
+    return found
+
+
+_TITLE = "checkpoint "
+
+
+def _titles(regions: Sequence[Region]) -> Iterator[str]:
+    """The last part of the namespace of each region's own box, which no module has."""
+    times = Counter(region.called for region in regions)
+    seen: Counter[str | None] = Counter()
+    for region in regions:
+        seen[region.called] += 1
+        place = f"{seen[region.called]} " if times[region.called] > 1 else ""
+        yield f"{_TITLE}{place}{(region.called or '').replace('/', '|')}()"
+
+
+def _by_part(nodes: Iterable[int], spaces: Mapping[int, str], common: str) -> Counter[str]:
+    """How many of some operations lie in each of the namespaces right below one."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        below = spaces[node].removeprefix(common).strip("/")
+        if below:
+            found["/".join(filter(None, (common, below.partition("/")[0])))] += 1
+    return found
+
+
+def _common(spaces: Iterable[str]) -> str:
+    first, *others = spaces
+    parts = first.split("/")
+    for space in others:
+        same = 0
+        for part, other in zip(parts, space.split("/"), strict=False):
+            if part != other:
+                break
+            same += 1
+        parts = parts[:same]
+    return "/".join(parts)
+
+
+def _and_around(space: str) -> list[str]:
+    """A namespace and those around it, the innermost first, "" at the end."""
+    found = [space]
+    while space:
+        space = space.rpartition("/")[0]
+        found.append(space)
+    return found
