@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .backward.recording import Recording, record
     from .comparison.compare import compare
     from .comparison.compare_widget import CompareWidget
+    from .comparison.numerics import NumericsComparison, compare_numerics
     from .files.dot import make_dot
     from .files.save import save
     from .files.tensorboard import to_tensorboard
@@ -28,10 +29,12 @@ __all__ = [
     "CompareWidget",
     "Contribution",
     "GraphWidget",
+    "NumericsComparison",
     "Recording",
     "WhatIf",
     "capture",
     "compare",
+    "compare_numerics",
     "contributions",
     "diagnose",
     "explain_grad",
@@ -50,10 +53,12 @@ _PLACES = {
     "CompareWidget": "comparison.compare_widget",
     "Contribution": "laboratory.contributions",
     "GraphWidget": "widget.graph_widget",
+    "NumericsComparison": "comparison.numerics",
     "Recording": "backward.recording",
     "WhatIf": "laboratory.what_if",
     "capture": "subject.capture",
     "compare": "comparison.compare",
+    "compare_numerics": "comparison.numerics",
     "contributions": "laboratory.contributions",
     "diagnose": "subject.diagnose",
     "explain_grad": "reasons.explain",

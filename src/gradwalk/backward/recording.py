@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..graph.capture import capture_nodes
+from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
 from ..graph.names import read_names
 from ..graph.outputs import read_outputs
@@ -161,8 +161,25 @@ def record(
         >>> x.grad is None
         True
     """
+    asked = {
+        "gradient": gradient,
+        "retain_graph": retain_graph,
+        "create_graph": create_graph,
+        "inputs": inputs,
+    }
     max_bytes = read_max_bytes(max_bytes)
     captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
+    return record_captured(captured, max_bytes, **asked)
+
+
+def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked: Any) -> Recording:
+    """`record` for a graph that was captured.
+
+    Args:
+        captured: The graph.
+        max_bytes: As for `record`.
+        **asked: As for `gradwalk.backward.run_backward.run_backward`.
+    """
     observer = Observer(
         captured.nodes,
         lambda: None,
@@ -170,14 +187,7 @@ def record(
         max_bytes,
     )
     try:
-        run = run_backward(
-            captured,
-            observer,
-            gradient=gradient,
-            retain_graph=retain_graph,
-            create_graph=create_graph,
-            inputs=inputs,
-        )
+        run = run_backward(captured, observer, **asked)
     finally:
         observer.close()
     return Recording(RecordedPass(captured, run))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
+from torch.testing._comparison import default_tolerances
 
 
 def version_of(tensor: torch.Tensor) -> int:
@@ -62,3 +63,23 @@ def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[fl
 def submodules(module: nn.Module) -> dict[str, nn.Module | None]:
     """The modules right below one by name; unlike ``named_children`` shared ones each time."""
     return module._modules
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The dtype that prints so: "torch.float32"."""
+    found: torch.dtype = getattr(torch, name.removeprefix("torch."))
+    return found
+
+
+def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
+    """What ``torch.testing.assert_close`` allows between such tensors: rtol and atol.
+
+    Of several dtypes the coarsest decides.
+
+    Example::
+
+        >>> tolerances(torch.float32, torch.bfloat16)
+        (0.016, 1e-05)
+    """
+    rtol, atol = default_tolerances(*dtypes)
+    return float(rtol), float(atol)

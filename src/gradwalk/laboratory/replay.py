@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -37,6 +37,8 @@ from .change import Edits
 
 Gradient = torch.Tensor | None
 Seeds = Sequence[tuple[Place, torch.Tensor]]
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Replay:
     Attributes:
         captured: The graph.
         following: Per node and input the place that its gradient goes to, or None.
+        order: The nodes as the engine runs them.
         takers: Per node the (consumer, input_nr) that pass gradients to it, in the order in which
             they do.
     """
@@ -74,9 +77,9 @@ class Replay:
             for node in captured.nodes
         ]
         self._likes: dict[int, list[Any]] = {}
-        self._order = self._in_order()
+        self.order = self._in_order()
         self.takers: list[list[Place]] = [[] for _ in ids]
-        for i in self._order:
+        for i in self.order:
             for input_nr, place in enumerate(self.following[i]):
                 if place is not None:
                     self.takers[place[0]].append((i, input_nr))
@@ -144,14 +147,24 @@ class Replay:
             TypeError: A function that was to replace a gradient gave something else.
             ValueError: It gave one of another shape.
         """
-        refuse_within_backward("Running nodes again")
         wanted = range(len(self.captured.nodes)) if only is None else only
-        with unseen():
-            self._refuse(wanted)
-            with _random_numbers_kept(self.captured):
-                return within_a_pass(
-                    lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep)
-                )
+
+        def work() -> Flow:
+            self.refuse(wanted)
+            return self._run(seeds, edits or Edits(), wanted, known or {}, keep)
+
+        return self.beside(work)
+
+    def beside(self, work: Callable[[], _T]) -> _T:
+        """Run what calls nodes where the engine would, with no mode and no random number changed.
+
+        Raises:
+            RuntimeError: This was asked for by a hook.
+            Exception: What it raises.
+        """
+        refuse_within_backward("Running nodes again")
+        with unseen(), _random_numbers_kept(self.captured):
+            return within_a_pass(work)
 
     def _run(
         self,
@@ -165,17 +178,17 @@ class Replay:
         buffers = _Buffers(wanted, edits)
         for place, seed in seeds:
             buffers.add(place, seed)
-        for i in self._order:
+        for i in self.order:
             passed = known.get(i)
             # A node that nothing is on its way to does not run, as in a program without what was
             # cut: it would not be in the graph.
             if i in buffers:
-                arrived = buffers.take(i, len(self._like(i)))
+                arrived = buffers.take(i, len(self.like(i)))
                 if keep(i) or self.is_leaf(i):
                     flow.arrived[i] = arrived
                 if self.is_leaf(i):
                     continue
-                passed = self._call(i, arrived)
+                passed = self.call(i, arrived)
                 flow.ran += 1
                 if keep(i):
                     flow.passed[i] = list(passed)
@@ -186,8 +199,8 @@ class Replay:
                     buffers.add(to, edits.on_edge((i, input_nr), passed[input_nr]))
         return flow
 
-    def _call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
-        """Run one node; what it passes on fits what it goes to."""
+    def call(self, i: int, arrived: list[Gradient]) -> list[Gradient]:
+        """Run one node, within `beside`; what it passes on fits what it goes to."""
         node: Any = self.captured.nodes[i]
         custom = custom_function(node)
         try:
@@ -215,7 +228,7 @@ class Replay:
 
     def _fitted(self, grad: torch.Tensor, place: Place) -> torch.Tensor:
         """A gradient as the engine hands it on: of the shape and dtype of what it is of."""
-        like = self._like(place[0])[place[1]]
+        like = self.like(place[0])[place[1]]
         if like is None or grad.is_nested:
             return grad
         shape, dtype, device = like
@@ -228,7 +241,7 @@ class Replay:
             grad = grad.to(device)
         return grad
 
-    def _like(self, i: int) -> list[tuple[tuple[int, ...], torch.dtype, torch.device] | None]:
+    def like(self, i: int) -> list[tuple[tuple[int, ...], torch.dtype, torch.device] | None]:
         """Shape, dtype and device of a node's outputs; None of one that has no one shape."""
         found = self._likes.get(i)
         if found is None:
@@ -238,7 +251,7 @@ class Replay:
             ]
         return found
 
-    def _refuse(self, nodes: Collection[int]) -> None:
+    def refuse(self, nodes: Collection[int]) -> None:
         """Raise where a node must not be run: it would change something, or end the process."""
         for i in nodes:
             node = self.captured.nodes[i]

@@ -11,7 +11,7 @@ from ..forward.used import used_leaf
 from ..forward.values import ITSELF, Drawn, value_of
 from ..graph.nodes import leaf_tensor
 from ..graph.summary import Summarise, plain_values, summarise
-from ..graph.tensors import version_of
+from ..graph.tensors import dtype_of, version_of
 from ..graph.words import short_value
 from ..wire import TensorSummary, ValueModel, Values
 
@@ -54,10 +54,10 @@ def value_model(
         return _of_leaf(captured, node, leaf, drawn, summarised)
     known = value_of(captured, node)
     if known is not None:
-        tensor = _tensor(captured, node, known.value)
+        tensor = as_tensor(captured, node, known.value)
         return with_origin(tensor, known.origin, shown, summarised), None
     if shown is not None:
-        return with_origin(_tensor(captured, node, shown), _DRAWN, shown), None
+        return with_origin(as_tensor(captured, node, shown), _DRAWN, shown), None
     return None, _why_unknown(captured, node)
 
 
@@ -73,7 +73,7 @@ def _of_leaf(
     now = _in_words(summary)
     if shown is not None and plain_values(leaf) not in (shown, None):
         origin = _COPIED_LEAF if used.value is not None else _DRAWN
-        return with_origin(_tensor(captured, node, shown), origin, shown), _SINCE.format(now)
+        return with_origin(as_tensor(captured, node, shown), origin, shown), _SINCE.format(now)
     if used.several:
         return None, _SEVERAL.format(now)
     if shown is None and (changed or since):
@@ -131,12 +131,12 @@ def _why_unknown(captured: Annotated, node: int) -> str:
     )
 
 
-def _tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
+def as_tensor(captured: Annotated, node: int, value: Any) -> torch.Tensor:
     """A tensor of numbers as ``tolist()`` or a picture gives them; a tensor as it is."""
     if isinstance(value, torch.Tensor):
         return value
     data = captured.graph.nodes[node]
-    dtype: torch.dtype = getattr(torch, data["dtype"].removeprefix("torch."))
+    dtype = dtype_of(data["dtype"])
     return torch.tensor(_numbers(value, dtype.is_complex), dtype=dtype).reshape(data["shape"])
 
 

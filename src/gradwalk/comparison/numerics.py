@@ -1,0 +1,343 @@
+"""`compare_numerics`: where the numbers of two runs of the same step part."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import notebook
+from ..backward.recorded_pass import find_node
+from ..backward.recording import Recording, record_captured
+from ..files.disk import read_file
+from ..graph.capture import capture_nodes
+from ..graph.modes import grad_mode_kept, unseen
+from ..graph.names import Names, names_among, read_names
+from ..graph.outputs import is_program, read_outputs
+from ..graph.saved import is_freed
+from ..graph.tensors import dtype_of, tolerances
+from ..graph.words import label
+from ..reasons import why
+from ..subject.opened import Opened
+from ..subject.read import read_subject
+from ..subject.shown import Showing
+from ..subject.subject import Subject
+from ..wire.saved_graph import MOST_BYTES, unpack
+from .aligned import Aligned, aligned
+from .arising import Arising, Sweep
+from .gap import Gap, gap
+from .known import Known
+from .leaf_error import added_to_leaf
+from .numerics_rows import NumericsRow, culprit, least_of, notes_about, verdict
+
+_CALLER = "compare_numerics"
+
+_PARTS = ("value", "gradient")
+_Gaps = tuple[Gap | None, Gap | None]
+"""The gap of a node's value and that of its gradient."""
+
+
+@dataclass(frozen=True)
+class ErrorShare:
+    """What one node adds to the error of a leaf's gradient.
+
+    Attributes:
+        row: The node; None for all that is left.
+        share: The part of the error: all parts add up to 1, and one that makes up for others is
+            negative.
+    """
+
+    row: NumericsRow | None
+    share: float
+
+
+@dataclass(frozen=True)
+class NumericsComparison:
+    """Two runs of a step, number by number. `compare_numerics` makes it; ``print`` tells of it.
+
+    Attributes:
+        rows: The nodes that both have, in the order of the forward pass.
+        first: The first of them to leave its tolerance, in the order of computation: values from
+            the inputs to the loss, then gradients from the loss to the leaves; None for none.
+        ranked: The rows whose ``own_error`` is known, the largest first: where error arises.
+        only_a: Ids of the nodes that only ``a`` has, or that could not be aligned.
+        only_b: The same of ``b``.
+        notes: What there is to say about the numbers, in sentences.
+    """
+
+    rows: list[NumericsRow]
+    first: NumericsRow | None
+    ranked: list[NumericsRow]
+    only_a: list[int]
+    only_b: list[int]
+    notes: list[str]
+    _sweep: Sweep = field(repr=False, compare=False)
+    _is_straight: bool = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        found = [verdict(self.first, self.rows), *culprit(self.ranked), *self.notes]
+        return " ".join(found)
+
+    def __repr__(self) -> str:
+        return f"<NumericsComparison: {verdict(self.first, self.rows)}>"
+
+    def contributors(self, leaf: int | str) -> list[ErrorShare]:
+        """What adds how much to the error of a leaf's gradient, the largest first.
+
+        A node adds what its backward did otherwise: by rounding, and because the values that it
+        saved are others. Backward is linear in the gradients, so the parts add up to the error.
+
+        Args:
+            leaf: Its name, or its id in ``a``.
+
+        Returns:
+            A part per node, and the rest at the end: what could not be aligned, or cannot be
+            followed to the leaf. Empty where the two gradients are equal.
+
+        Raises:
+            TypeError: ``leaf`` is neither.
+            ValueError: There is no such leaf in both, or its gradient is not known in full.
+            RuntimeError: Neither run is live: both were read from files, or were freed.
+        """
+        a = (self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()).here
+        node = find_node(a.subject.graph, leaf)
+        rows = {row.nodes[0 if self._is_straight else 1]: row for row in self.rows}
+        pair = next((row.nodes for row in self.rows if row.nodes[0] == node), None)
+        if pair is None:
+            raise ValueError(
+                f"contributors() was given {leaf!r}, which could not be aligned with a node of b. "
+                "Give a leaf that is among the rows."
+            )
+        with unseen(), torch.no_grad():
+            parts = added_to_leaf(self._sweep, pair[0 if self._is_straight else 1])
+        if parts is None:
+            return []
+        shares = [ErrorShare(rows[each], share) for each, share in parts.items() if share]
+        shares.sort(key=lambda each: -abs(each.share))
+        return [*shares, ErrorShare(None, 1 - math.fsum(each.share for each in shares))]
+
+
+def compare_numerics(
+    a: Any,
+    b: Any,
+    *,
+    names: Mapping[str, Any] | torch.nn.Module | None = None,
+    gradient: Any = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> NumericsComparison:
+    """Find where the numbers of two runs of the same step part.
+
+    The same step eager and compiled, in float32 and bfloat16, with and without a change, or on two
+    machines. The graphs are aligned by structure and names, and the values and gradients that are
+    known of both are compared node by node, in double precision.
+
+    Of a tensor backward runs once, as in `record` (the real one, with hooks of yours), and every
+    ``.grad`` is then put back. To find where error arises, the nodes of the run with the finer
+    dtypes run again one by one, beside the engine: no ``.grad`` changes and no hook runs. Of files
+    that is estimated, from the errors of neighbours.
+
+    Values are those that are known: of leaves and of what backward keeps, and under `watch` of
+    every small result.
+
+    Args:
+        a: What is expected: a tensor that requires grad, or several in a list or dict; a
+            `Recording`; a `GraphWidget` that has recorded a pass; or the path of a file that
+            `gradwalk.save` wrote.
+        b: What is compared with it, likewise.
+        names: What to call tensors, as for `gradwalk.capture`. By default names are looked up among
+            the caller's variables.
+        gradient: What backward starts from, as for ``Tensor.backward``, in both; it is cast to the
+            dtype of each output.
+        rtol: The relative tolerance, together with ``atol``; None for those of
+            ``torch.testing.assert_close`` for the coarser of the two dtypes of a node.
+        atol: The absolute tolerance. Of gradients it counts in the largest number of the gradient
+            in ``a`` and of those that it is made of, so that the scale of a loss does not matter.
+
+    Returns:
+        The comparison. It keeps the graphs alive.
+
+    Raises:
+        TypeError: An argument is of a kind that has no gradients to compare, or one of ``rtol`` and
+            ``atol`` was given without the other.
+        ValueError: An output does not require grad or is not one number and has no ``gradient``, a
+            widget is closed, or a file is damaged.
+        OSError: A file cannot be read.
+        RuntimeError: Tensors that backward needs were freed by an earlier one.
+
+    Example::
+
+        >>> import torch
+        >>> w = torch.linspace(-1, 1, 8, dtype=torch.float64, requires_grad=True)
+        >>> def step(w, dtype):
+        ...     return torch.softmax((3 * w).to(dtype), 0).to(w.dtype).pow(2).sum()
+        >>> found = compare_numerics(step(w, torch.float64), step(w, torch.bfloat16))
+        >>> found.ranked[0].op
+        'SoftmaxBackward0'
+    """
+    allowed = _read_tolerance(rtol, atol)
+    called = Names() if names is None else read_names(names, _CALLER)
+    if names is None:
+        called = names_among(notebook.caller_variables(sys._getframe(1)))
+    return _compare([_read(each, called, gradient) for each in (a, b)], allowed)
+
+
+def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
+    if (rtol is None) != (atol is None):
+        raise TypeError(
+            f"compare_numerics() was given rtol={rtol!r} and atol={atol!r}. Give both, or neither "
+            "for the tolerances of torch.testing.assert_close."
+        )
+    return None if rtol is None or atol is None else (float(rtol), float(atol))
+
+
+@grad_mode_kept
+def _read(given: Any, names: Names, gradient: Any) -> Subject:
+    """What was given, with the pass that was recorded; of a tensor that pass is run."""
+    if isinstance(given, (str, os.PathLike)):
+        return Opened(unpack(*read_file(given, _CALLER, MOST_BYTES)))
+    if isinstance(given, Showing):
+        subject = given._shown().subject
+    elif isinstance(given, Recording):
+        subject = read_subject((given,), names, _CALLER)
+    elif is_program(given):
+        raise TypeError(
+            "compare_numerics() was given a static graph, which is written down before it runs and "
+            "has no numbers. Give the tensor that you would call backward() on."
+        )
+    else:
+        captured = capture_nodes(read_outputs((given,), _CALLER), names)
+        freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
+        if freed:
+            raise RuntimeError(why.freed(captured, freed))
+        outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
+        recording = record_captured(captured, gradient=_cast(gradient, outputs))
+        recording.reset()
+        subject = read_subject((recording,), names, _CALLER)
+    return subject
+
+
+def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
+    """What backward starts from, in the dtype and on the device of each output."""
+    if isinstance(gradient, (list, tuple)):
+        return [_cast(each, outputs[i : i + 1]) for i, each in enumerate(gradient)]
+    if not isinstance(gradient, torch.Tensor) or not outputs or outputs[0]["dtype"] is None:
+        return gradient
+    return gradient.to(device=outputs[0]["device"], dtype=dtype_of(outputs[0]["dtype"]))
+
+
+@grad_mode_kept
+def _compare(
+    subjects: Sequence[Subject], allowed: tuple[float, float] | None
+) -> NumericsComparison:
+    with unseen(), torch.no_grad():
+        both = aligned(*map(Known, subjects))
+        gaps = {node: _gaps(both, node, allowed) for node in both.order}
+        sweep = _sweep(both, gaps)
+        own = sweep.run()
+        if sweep.aligned is not both:
+            own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
+        rows = {node: _row(both, node, gaps[node], own.get(node), allowed) for node in gaps}
+    found = list(rows.values())
+    only_a, only_b = both.alone()
+    return NumericsComparison(
+        rows=found,
+        first=_first(both.here.subject, rows, gaps),
+        ranked=sorted(
+            (row for row in found if row.own_error is not None),
+            key=lambda row: -(row.own_error or 0.0),
+        ),
+        only_a=only_a,
+        only_b=only_b,
+        notes=notes_about(both, found),
+        _sweep=sweep,
+        _is_straight=sweep.aligned is both,
+    )
+
+
+def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gaps:
+    a, b, other = both.here, both.there, both.pairs[node]
+    allowed = allowed or _tolerance(both, node)
+    value, found = a.value(node), b.value(other)
+    of_value = None if value is None or found is None else gap(value, found, allowed)
+    scale = a.largest(node)
+    of_gradients = [
+        each
+        for expected, grad in zip(a.gradients(node), b.gradients(other), strict=False)
+        if expected is not None and grad is not None
+        if (each := gap(expected, grad, allowed, scale)) is not None
+    ]
+    # One that leaves its tolerance first, then the one that is furthest off.
+    return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
+
+
+def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
+    """That of torch.testing for the dtypes of a node in both."""
+    here, there = both.here.subject.graph, both.there.subject.graph
+    names = here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]
+    dtypes = [dtype_of(name) for name in names if name is not None]
+    return tolerances(*(dtypes or [torch.float32]))
+
+
+def _sweep(both: Aligned, gaps: Mapping[int, _Gaps]) -> Sweep:
+    """To find what arises: the run with the finer dtypes is the measure, if its nodes are there."""
+    if _coarseness(both.there) >= _coarseness(both.here):
+        return Sweep(both, gaps)
+    turned = both.turned()
+    return Sweep(turned, {other: gaps[node] for other, node in turned.pairs.items()})
+
+
+def _coarseness(known: Known) -> float:
+    """Infinite for what cannot run again; else how coarse its numbers are, as a whole."""
+    if known.subject.autograd is None:
+        return math.inf
+    names = {name for _, name in known.subject.graph.nodes(data="dtype") if name is not None}
+    return sum(tolerances(dtype_of(name))[0] for name in names)
+
+
+def _row(
+    both: Aligned,
+    node: int,
+    gaps: _Gaps,
+    own: Arising | None,
+    allowed: tuple[float, float] | None,
+) -> NumericsRow:
+    subject = both.here.subject
+    data, module = subject.drawn.nodes[node], subject.model["nodes"][node]["namespace"]
+    value, grad = gaps
+    name = next(
+        (name for name, each in zip(_PARTS, gaps, strict=True) if each and each.leaves), None
+    )
+    part = None if name is None else gaps[_PARTS.index(name)]
+    return NumericsRow(
+        nodes=(node, both.pairs[node]),
+        label=label(data),
+        op=data["op"],
+        module=module.replace("/", ".") if module else None,
+        line=data.get("source"),
+        value_error=None if value is None else value.error,
+        grad_error=None if grad is None else grad.error,
+        own_error=None if own is None else own.most,
+        is_estimate=own is not None and own.is_estimate,
+        tolerance=allowed or _tolerance(both, node),
+        leaves=name,
+        numbers=None if part is None else part.worst,
+        compared=least_of([each.compared for each in gaps if each]),
+    )
+
+
+def _first(
+    subject: Subject, rows: Mapping[int, NumericsRow], gaps: Mapping[int, _Gaps]
+) -> NumericsRow | None:
+    ran = [step["node"] for step in subject.steps if step["node"] in rows]
+    for which, order in enumerate((rows, ran)):
+        for node in order:
+            found = gaps[node][which]
+            if found is not None and found.leaves:
+                return rows[node]
+    return None

@@ -1,0 +1,134 @@
+"""One operation of two runs that are compared, and what there is to say of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+
+from ..graph.words import label
+from .aligned import Aligned
+from .gap import Compared
+
+_MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
+
+
+@dataclass(frozen=True)
+class NumericsRow:
+    """The same operation or leaf in both runs.
+
+    Attributes:
+        nodes: Its id in ``a`` and in ``b``, as `gradwalk.capture` numbers them.
+        label: What stands on it: the name of its tensor, or its operation.
+        op: Its class, "LogSoftmaxBackward0".
+        module: Where it ran, "encoder.layers.0"; None where that is not known.
+        line: Its place in the program, "train.py:5", where it was watched.
+        value_error: The relative error of what the forward pass gave: the 2-norm of the difference
+            by that of the value in ``a``. None where it is not known in both.
+        grad_error: The same of the gradient that arrived; of several outputs the largest.
+        own_error: How much of it arises here, relative to what the node gives: what is left of its
+            error without what the errors of its inputs make of it. None of a leaf, and where it is
+            not known.
+        is_estimate: Whether ``own_error`` was estimated from the errors around the node, because
+            the node could not run again or a value next to it is not known.
+        tolerance: The relative and the absolute one that were asked for; else those of
+            ``torch.testing.assert_close`` for the coarser of the two dtypes.
+        leaves: "value" or "gradient", whichever is out of tolerance first; None for neither.
+        numbers: What was expected, and what was found, where that is furthest out of tolerance.
+        compared: "all" of the numbers, a "sample" of up to 64 of a tensor, or its "norm" alone,
+            whichever is the least of value and gradient; None where nothing could be compared.
+    """
+
+    nodes: tuple[int, int]
+    label: str
+    op: str
+    module: str | None
+    line: str | None
+    value_error: float | None
+    grad_error: float | None
+    own_error: float | None
+    is_estimate: bool
+    tolerance: tuple[float, float]
+    leaves: str | None
+    numbers: tuple[float | complex, float | complex] | None
+    compared: Compared | None
+
+
+def least_of(compared: Sequence[Compared]) -> Compared | None:
+    """Which of them tells the least; None of none."""
+    return next((each for each in reversed(_MOST_FIRST) if each in compared), None)
+
+
+def verdict(first: NumericsRow | None, rows: Sequence[NumericsRow]) -> str:
+    """A sentence: whether the two agree, and where they part first."""
+    if first is None:
+        values = sum(each.value_error is not None for each in rows)
+        grads = sum(each.grad_error is not None for each in rows)
+        if not values + grads:
+            return "No number of the two could be compared."
+        return (
+            f"The two agree: of the {values:,} values and {grads:,} gradients that were compared, "
+            "each is within its tolerance."
+        )
+    error = first.value_error if first.leaves == "value" else first.grad_error
+    rtol, atol = first.tolerance
+    assert first.numbers is not None
+    expected, found = first.numbers
+    what = "the norm" if first.compared == "norm" else "a number of it"
+    return (
+        f"The first to part is the {first.leaves} of {called(first)}: {what} is {found:.6g}, "
+        f"where {expected:.6g} was expected within rtol={rtol:g} and atol={atol:g}; as a whole its "
+        f"relative error is {error:.2g}."
+    )
+
+
+def culprit(ranked: Sequence[NumericsRow]) -> list[str]:
+    """A sentence on where most error arises, if any does."""
+    if not ranked or not ranked[0].own_error:
+        return []
+    row = ranked[0]
+    guess = ", by estimate" if row.is_estimate else ""
+    return [f"Most error arises at {called(row)}{guess}: {row.own_error:.2g} of its own."]
+
+
+def called(row: NumericsRow) -> str:
+    """A node in words, with its module and line."""
+    name = row.label if row.label == row.op else f"{row.label} ({row.op})"
+    where = ", ".join(filter(None, (row.module and f"in {row.module}", row.line)))
+    return f"{name} {where}" if where else name
+
+
+def notes_about(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
+    """What could not be aligned, not be compared in full, or only be estimated, in sentences."""
+    sides = (("a", both.here.subject), ("b", both.there.subject))
+    notes = [
+        f"{_counted(len(alone))} of {name} could not be aligned: {_listed(subject.graph, alone)}."
+        for (name, subject), alone in zip(sides, both.alone(), strict=True)
+        if alone
+    ]
+    notes += [
+        f"No backward pass is recorded in {name}, so no gradient is compared."
+        for name, subject in sides
+        if subject.run is None
+    ]
+    for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms alone")):
+        count = sum(row.compared == how for row in rows)
+        if count:
+            notes.append(f"Of {_counted(count)} {words} could be compared: no more is known.")
+    unknown = sum(row.compared is None for row in rows)
+    if unknown:
+        notes.append(f"Of {_counted(unknown)} no number is known in both.")
+    guessed = sum(row.is_estimate for row in rows)
+    if guessed:
+        notes.append(f"What arises at {_counted(guessed)} is an estimate, from what is around.")
+    return notes
+
+
+def _counted(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"
+
+
+def _listed(graph: nx.MultiDiGraph, nodes: Sequence[int]) -> str:
+    shown = ", ".join(label(graph.nodes[node]) for node in nodes[:4])
+    return shown + (f" and {len(nodes) - 4:,} more" if len(nodes) > 4 else "")

@@ -1,0 +1,371 @@
+"""`compare_numerics`: where the numbers of two runs part, and where the error arises."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from planted_errors import PLANTED
+from torch import nn
+from torch.nn import functional as F
+
+from gradwalk import GraphWidget, capture, compare_numerics, record, save, watch
+from gradwalk.comparison.gap import Number, gap
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.names import Names
+from gradwalk.graph.outputs import read_outputs
+from gradwalk.graph.summary import summarise
+from gradwalk.modules.plumbing import is_plumbing
+
+DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
+
+
+def node_of(loss, made):
+    """The id of the operation that made a tensor, whatever view of it is given."""
+    node = made.grad_fn
+    while is_plumbing(node.name()):
+        node = node.next_functions[0][0]
+    return capture_nodes(read_outputs((loss,), "capture"), Names()).nodes.index(node)
+
+
+def is_first(found, node, side=1):
+    """Whether most error arises at a node, by its id in one of the two."""
+    return found.ranked[0].nodes[side] == node
+
+
+class TestWhereErrorArises:
+    @pytest.mark.parametrize("dtype", [DOUBLE, SINGLE])
+    def test_at_the_planted_operation(self, dtype):
+        missed = []
+        for program in PLANTED:
+            loss, made = program(SINGLE, True)
+            found = compare_numerics(program(dtype, False)[0], loss)
+            if not is_first(found, node_of(loss, made)):
+                missed.append(program.__name__)
+        assert len(missed) <= len(PLANTED) // 10, missed
+
+    def test_whichever_of_the_two_has_it(self):
+        for program in PLANTED[:5]:
+            loss, made = program(SINGLE, True)
+            found = compare_numerics(loss, program(DOUBLE, False)[0])
+            assert is_first(found, node_of(loss, made), side=0), program.__name__
+
+    def test_in_most_files_it_is_among_the_first(self, tmp_path):
+        places = []
+        for program in PLANTED[::2]:
+            loss, made = program(SINGLE, True)
+            right = save(record(program(DOUBLE, False)[0]), tmp_path / f"{program.__name__}-a.gw")
+            wrong = save(record(loss), tmp_path / f"{program.__name__}-b.gw")
+            ranked = [row.nodes[1] for row in compare_numerics(right, wrong).ranked]
+            places.append(ranked.index(node_of(loss, made)))
+        assert sum(place == 0 for place in places) >= 0.7 * len(places), places
+
+    @pytest.mark.parametrize("program", PLANTED)
+    def test_float32_is_within_its_tolerance_without_a_fault(self, program):
+        found = compare_numerics(program(DOUBLE, False)[0], program(SINGLE, False)[0])
+        assert found.first is None, str(found)
+        assert str(found).startswith("The two agree: ")
+
+
+def numbers_to_compare():
+    inf, nan = math.inf, math.nan
+    torch.manual_seed(0)
+    base = torch.randn(40, dtype=DOUBLE)
+    return [
+        (base, base),
+        (base, base + 1e-9),
+        (base, base + 1e-3),
+        (base, base.to(SINGLE)),
+        (base, base.to(HALF)),
+        (base.to(SINGLE), (base * (1 + 1e-4)).to(SINGLE)),
+        (torch.tensor([1.0, nan, inf]), torch.tensor([1.0, nan, inf])),
+        (torch.tensor([1.0, nan]), torch.tensor([1.0, 2.0])),
+        (torch.tensor([1.0, inf]), torch.tensor([1.0, -inf])),
+        (torch.zeros(3), torch.full((3,), 1e-6)),
+        (torch.zeros(3), torch.full((3,), 1e-3)),
+        (base.to(torch.complex64), (base * 1j).to(torch.complex64)),
+        (torch.ones(()).expand(5, 1000), torch.ones(5, 1000)),
+        (torch.randn(7, 11).T, torch.randn(7, 11).T),
+        (torch.ones(0), torch.ones(0)),
+    ]
+
+
+class TestGap:
+    @pytest.mark.parametrize(("expected", "found"), numbers_to_compare())
+    def test_is_what_torch_testing_says(self, expected, found):
+        measured = gap(Number(expected), Number(found))
+        try:
+            torch.testing.assert_close(found, expected, check_dtype=False, equal_nan=True)
+            is_close = True
+        except AssertionError:
+            is_close = False
+        assert measured.leaves is not is_close
+        wide = torch.complex128 if expected.is_complex() else DOUBLE
+        difference, whole = (found.to(wide) - expected.to(wide)).norm(), expected.to(wide).norm()
+        if difference.isfinite() and whole > 0:
+            assert measured.error == pytest.approx(float(difference / whole), rel=1e-12)
+        elif not is_close and expected.isfinite().all() and found.isfinite().all():
+            assert measured.error == math.inf
+
+    def test_of_more_numbers_than_are_looked_at_at_once(self):
+        a = torch.randn(3, 1_200_000)
+        b = a.clone()
+        b[2, 1_111_111] += 1
+        measured = gap(Number(a), Number(b))
+        assert measured.worst == (a[2, 1_111_111].item(), b[2, 1_111_111].item())
+        assert measured.error == pytest.approx(float((b - a).double().norm() / a.double().norm()))
+
+    def test_of_summaries_says_what_it_is_of(self):
+        small, large = torch.randn(8), torch.randn(100, 100)
+        for tensor, how in ((small, "all"), (large, "sample")):
+            told = Number(None, summarise(tensor)), Number(None, summarise(tensor * 1.5))
+            assert gap(*told).error == pytest.approx(0.5)
+            assert gap(*told).compared == how
+        norms = [{**summarise(each), "values": None} for each in (large, large * 1.5)]
+        measured = gap(*(Number(None, each) for each in norms))
+        assert (measured.compared, measured.leaves) == ("norm", True)
+        assert measured.error == pytest.approx(0.5)
+
+    def test_other_shapes_are_not_compared(self):
+        assert gap(Number(torch.ones(3)), Number(torch.ones(4))) is None
+
+
+def block(dtype):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+    return net, net(torch.linspace(-1, 1, 24).reshape(4, 6).to(dtype)).pow(2).mean()
+
+
+class TestRows:
+    def test_errors_are_those_of_the_gradients(self):
+        (net_a, a), (net_b, b) = block(DOUBLE), block(HALF)
+        found = compare_numerics(a, b, names={"net": net_a})
+        assert all(each.grad is None for each in [*net_a.parameters(), *net_b.parameters()])
+        a.backward()
+        b.backward()
+        rows = {row.label: row for row in found.rows}
+        for (name, p), q in zip(net_a.named_parameters("net"), net_b.parameters(), strict=True):
+            if name in rows:
+                error = (q.grad.double() - p.grad).norm() / p.grad.norm()
+                assert rows[name].grad_error == pytest.approx(float(error)), name
+                error = (q.detach().double() - p.detach()).norm()
+                error /= p.detach().norm() if p.detach().any() else 1
+                assert rows[name].value_error == pytest.approx(float(error))
+                assert rows[name].tolerance == (0.016, 1e-5)
+
+    def test_the_first_is_the_first_in_the_order_of_computation(self):
+        def chain(wrong):
+            x = torch.linspace(0.1, 1, 5, requires_grad=True)
+            with watch():
+                h = torch.sin(x)
+                h = torch.exp(h * (1.001 if wrong else 1.0))
+                return torch.log(h + 1).sum()
+
+        found = compare_numerics(chain(False), chain(True))
+        assert (found.first.op, found.first.leaves) == ("MulBackward0", "value")
+        assert "test_numerics.py" in found.first.line
+        expected, wrong = found.first.numbers
+        assert wrong == pytest.approx(1.001 * expected)
+        order = [row.op for row in found.rows]
+        assert (
+            order.index("SinBackward0") < order.index("MulBackward0") < order.index("LogBackward0")
+        )
+
+    def test_a_gradient_that_parts_alone_is_found_from_the_loss_on(self):
+        def hooked(factor):
+            x = torch.tensor([0.3, 0.4], requires_grad=True)
+            h = x.sin()
+            h.register_hook(lambda grad: grad * factor)
+            return h.exp().sum()
+
+        found = compare_numerics(hooked(1.0), hooked(1.01))
+        assert (found.first.op, found.first.leaves) == ("SinBackward0", "gradient")
+
+    @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+    def test_the_scale_of_a_loss_does_not_matter_to_gradients(self, scale):
+        def step(wrong):
+            x = torch.tensor([0.3, 0.4], dtype=DOUBLE, requires_grad=True)
+            h = x.sin()
+            h.register_hook(lambda grad: grad * (1.01 if wrong else 1.0))
+            return (h.exp().sum() * scale).clone()
+
+        found = compare_numerics(step(False), step(True))
+        assert found.first.leaves == "gradient"
+        assert compare_numerics(step(False), step(False)).first is None
+
+    def test_tolerances_of_ones_own(self):
+        a, b = block(DOUBLE)[1], block(HALF)[1]
+        assert compare_numerics(a, b, rtol=10.0, atol=10.0).first is None
+        assert compare_numerics(a, b, rtol=0.0, atol=0.0).first is not None
+        with pytest.raises(TypeError, match="Give both, or neither"):
+            compare_numerics(a, b, rtol=0.1)
+
+    def test_nan_is_where_it_is_born(self):
+        def step(bad):
+            x = torch.tensor([1.0, 4.0], requires_grad=True)
+            h = torch.sqrt(x * torch.tensor([1.0, -1.0 if bad else 1.0]))
+            return (h.exp() * 2).sum()
+
+        found = compare_numerics(step(False), step(True))
+        assert found.ranked[0].own_error == math.inf or found.ranked[0].op == "MulBackward0"
+        by_op = {row.op: row for row in found.rows}
+        assert by_op["SqrtBackward0"].value_error == math.inf
+        assert by_op["SumBackward0"].own_error == 0
+        same = compare_numerics(step(True), step(True))
+        assert same.first is None
+        assert all(row.own_error in (0, None) for row in same.rows)
+
+    def test_a_graph_with_itself(self):
+        loss = block(DOUBLE)[1]
+        found = compare_numerics(loss, loss)
+        assert all(row.value_error in (0, None) and row.grad_error == 0 for row in found.rows)
+        assert found.notes == [note for note in found.notes if "could not be aligned" not in note]
+
+
+class TestContributors:
+    @pytest.mark.parametrize("program", PLANTED[:10])
+    def test_add_up_to_the_error(self, program):
+        found = compare_numerics(program(DOUBLE, False)[0], program(SINGLE, True)[0])
+        for row in found.rows:
+            if row.op == "AccumulateGrad" and row.grad_error:
+                *shares, rest = found.contributors(row.nodes[0])
+                assert rest.row is None
+                # What only one of them has, casts here, adds errors that are the rest.
+                assert abs(rest.share) < (0.2 if found.only_b else 1e-3), row
+                sizes = [abs(each.share) for each in shares]
+                assert sizes == sorted(sizes, reverse=True)
+
+    def test_a_wrong_backward_is_all_of_it(self):
+        wrong = next(each for each in PLANTED if each.__name__ == "a_backward_with_a_wrong_factor")
+        loss, made = wrong(SINGLE, True)
+        found = compare_numerics(wrong(DOUBLE, False)[0], loss)
+        node = node_of(loss, made)
+        below = [row for row in found.rows if row.op == "AccumulateGrad" and row.grad_error > 1e-3]
+        assert below
+        for row in below:
+            first = found.contributors(row.nodes[0])[0]
+            assert first.row.nodes[1] == node
+            assert first.share == pytest.approx(1, abs=1e-3)
+
+    def test_equal_gradients_have_none(self):
+        loss, x = None, torch.tensor(2.0, requires_grad=True)
+        loss = x * 3
+        assert compare_numerics(loss, loss).contributors("x") == []
+
+    def test_bad_input(self, tmp_path):
+        x = torch.tensor(2.0, requires_grad=True)
+        found = compare_numerics(x.exp(), x.exp() * 1.0, names={"x": x})
+        with pytest.raises(ValueError, match="no node called 'y'"):
+            found.contributors("y")
+        path = save(record(x.exp(), names={"x": x}), tmp_path / "a.gw")
+        other = save(record(x.exp() ** 1.01, names={"x": x}), tmp_path / "b.gw")
+        with pytest.raises(RuntimeError, match="Both runs were read from files"):
+            compare_numerics(path, other).contributors("x")
+
+
+class TestWhatIsGiven:
+    def test_nothing_is_changed(self):
+        (net, a), b = block(DOUBLE), block(SINGLE)[1]
+        net[0].weight.grad = held = torch.ones_like(net[0].weight)
+        before, state = held.clone(), torch.get_rng_state()
+        compare_numerics(a, b)
+        assert net[0].weight.grad is held
+        assert torch.equal(held, before)
+        assert net[3].weight.grad is None
+        assert torch.equal(torch.get_rng_state(), state)
+        a.backward()  # nothing was freed
+
+    def test_recordings_widgets_and_files_say_the_same(self, tmp_path):
+        a, b = block(DOUBLE)[1], block(HALF)[1]
+        expected = compare_numerics(a, b)
+        widget = GraphWidget(b)
+        widget.backward()
+        path = save(widget, tmp_path / "b.gw")
+        for found in (compare_numerics(record(a), widget), compare_numerics(a, path)):
+            assert [row.op for row in found.rows] == [row.op for row in expected.rows]
+            for one, other in zip(found.rows, expected.rows, strict=True):
+                assert one.grad_error == pytest.approx(other.grad_error)
+        widget.close()
+
+    def test_files_of_two_machines(self, tmp_path):
+        paths = [save(record(block(each)[1]), tmp_path / f"{each}.gw") for each in (DOUBLE, HALF)]
+        found = compare_numerics(*paths)
+        assert found.first is not None
+        assert "is an estimate" in str(found)
+        assert compare_numerics(paths[0], str(paths[0])).first is None
+
+    def test_a_file_without_a_pass(self, tmp_path):
+        path = save(block(DOUBLE)[1], tmp_path / "a.gw")
+        found = compare_numerics(path, block(DOUBLE)[1])
+        assert "No backward pass is recorded in a, so no gradient is compared." in found.notes
+        assert all(row.grad_error is None for row in found.rows)
+
+    def test_a_budget_that_is_spent_leaves_norms(self):
+        torch.manual_seed(0)
+        w = torch.randn(100, 100, requires_grad=True)
+        losses = [(w @ w).tanh().sum() for _ in range(2)]
+        runs = [record(each, max_bytes=0) for each in losses]
+        found = compare_numerics(*runs)
+        assert "the norms alone" in str(found)
+        assert {row.compared for row in found.rows} >= {"norm"}
+
+    def test_another_structure_is_told(self):
+        x = torch.linspace(0, 1, 4, requires_grad=True)
+        found = compare_numerics(x.exp().sum(), (x.exp() + 1).sum())
+        assert found.only_b
+        op = capture((x.exp() + 1).sum()).nodes[found.only_b[0]]["op"]
+        assert f"1 node of b could not be aligned: {op}." in found.notes
+
+    def test_an_output_of_several_numbers(self):
+        def step(dtype):
+            x = torch.linspace(0, 1, 4, requires_grad=True, dtype=dtype)
+            return x.exp()
+
+        found = compare_numerics(step(DOUBLE), step(SINGLE), gradient=torch.arange(4.0))
+        assert found.first is None
+        assert all(row.grad_error is not None for row in found.rows)
+        with pytest.raises(ValueError, match="gradient"):
+            compare_numerics(step(DOUBLE), step(SINGLE))
+
+    def test_bad_input(self, tmp_path):
+        loss = block(DOUBLE)[1]
+        with pytest.raises(TypeError, match="compare_numerics"):
+            compare_numerics(loss, 3)
+        with pytest.raises(TypeError, match="static graph"):
+            compare_numerics(loss, torch.fx.symbolic_trace(nn.Linear(2, 2)))
+        with pytest.raises(OSError, match="none"):
+            compare_numerics(loss, tmp_path / "none.gw")
+        loss.backward()
+        with pytest.raises(RuntimeError, match="freed the tensors saved for it"):
+            compare_numerics(loss, block(DOUBLE)[1])
+
+    def test_eager_and_compiled(self):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+        x = torch.randn(5, 4)
+
+        def step():
+            return F.mse_loss(net(x), torch.zeros(5, 2))
+
+        compiled = torch.compile(step, backend="aot_eager")()
+        found = compare_numerics(step(), compiled, names=net)
+        assert found.first is None, str(found)
+        leaves = {row.label for row in found.rows if row.op == "AccumulateGrad"}
+        assert leaves == {name for name, _ in net.named_parameters()}
+        assert "of a could not be aligned" in str(found)
+        assert all(each.grad is None for each in net.parameters())
+
+
+@pytest.mark.parametrize("length", [1, 1_000])
+def test_long_graphs(length):
+    def chain(factor):
+        x = torch.tensor([0.5, 0.25], requires_grad=True)
+        h = x
+        for i in range(length):
+            h = h * (factor if i == length // 2 else 1.0001)
+        return h.sum()
+
+    found = compare_numerics(chain(1.0001), chain(1.01))
+    assert found.ranked[0].own_error == pytest.approx(1.01 / 1.0001 - 1, rel=1e-3)
+    assert len(found.rows) == length + 2
