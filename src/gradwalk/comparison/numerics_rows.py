@@ -110,7 +110,7 @@ def notes_about(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
     notes += [
         f"No backward pass is recorded in {name}, so no gradient is compared."
         for name, subject in sides
-        if subject.run is None
+        if subject.recorded is None
     ]
     for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms alone")):
         count = sum(row.compared == how for row in rows)
