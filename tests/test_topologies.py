@@ -449,6 +449,42 @@ for name in ("ScheduleGPipe", "Schedule1F1B"):
     )
 
 
+def test_each_stage_of_a_pipeline_keeps_its_checkpointed_regions(tmp_path):
+    together(
+        f"folder = {str(tmp_path)!r}\n"
+        + PIPELINE
+        + """
+from torch.utils.checkpoint import checkpoint
+
+made = whole
+
+class Twice(nn.Sequential):
+    def forward(self, x):
+        return checkpoint(super().forward, x, use_reentrant=False)
+
+def whole():
+    layers = list(made())
+    return nn.Sequential(*[part for i in range(4) for part in (Twice(*layers[2 * i : 2 * i + 2]),
+                                                               nn.Identity())])
+
+def work(rank):
+    net, widget = run(rank, 2, ScheduleGPipe, True)
+    save(widget, f"{folder}/run-{rank}.gw")
+
+on_ranks(work, 2)
+alone = [gradwalk.load(f"{folder}/run-{rank}.gw").graph for rank in range(2)]
+graph = gradwalk.load(f"{folder}/run-*.gw").graph
+assert len(graph["checkpoints"]) == sum(len(each["checkpoints"]) for each in alone) == 4
+inside = [node for node in graph["nodes"] if node["checkpoint"] is not None]
+assert len(inside) == sum(node["checkpoint"] is not None for g in alone for node in g["nodes"]) > 0
+for node in inside:
+    box = graph["checkpoints"][node["checkpoint"]]["box"]
+    assert box is None or f"{node['namespace']}/".startswith(f"{box}/"), (node["namespace"], box)
+assert len({node["checkpoint"] for node in inside}) == 4
+"""
+    )
+
+
 def test_buckets_and_the_order_of_gradients_are_those_of_the_log(tmp_path):
     together(
         f"folder = {str(tmp_path)!r}\n"

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ..reasons.rank_words import box_of_stage, sent_by
 from ..wire import (
+    CheckpointModel,
     EdgeModel,
     FindingModel,
     MemoryModel,
@@ -59,8 +60,12 @@ def joined(
     ends = _ends(parts, ties)
     sent = {(end.root, end.tie.output_nr) for end in ends}
     first = parts[0].saved
+    regions_before = _regions_before(parts)
     nodes = _gathered(
-        parts, lambda part: [_within(node, part) for node in part.saved["graph"]["nodes"]]
+        parts,
+        lambda part: [
+            _within(node, part, regions_before[part.rank]) for node in part.saved["graph"]["nodes"]
+        ],
     )
     details = _gathered(parts, lambda part: details_of(part, ends))
     dtypes = _gathered(parts, _dtypes)
@@ -82,6 +87,11 @@ def joined(
                 for part in parts
                 for root in part.saved["graph"]["roots"]
                 if (root["node"], root["output_nr"]) not in sent
+            ],
+            "checkpoints": [
+                _region(region, part, regions_before[part.rank])
+                for part in parts
+                for region in part.saved["graph"]["checkpoints"]
             ],
         },
         "network": {
@@ -166,8 +176,34 @@ def _gathered(parts: Iterable[Part], of: Callable[[Part], Sequence[_Each]]) -> l
     return [found[node] for node in range(len(found))]
 
 
-def _within(node: NodeModel, part: Part) -> NodeModel:
-    return {**node, "namespace": _boxed(node["namespace"], part)}
+def _regions_before(parts: Sequence[Part]) -> dict[int, int]:
+    """How many checkpointed regions of other stages come before those of each rank."""
+    found, before = {}, 0
+    for part in parts:
+        found[part.rank] = before
+        before += len(part.saved["graph"]["checkpoints"])
+    return found
+
+
+def _within(node: NodeModel, part: Part, regions_before: int) -> NodeModel:
+    return {
+        **node,
+        "namespace": _boxed(node["namespace"], part),
+        "checkpoint": _moved(node["checkpoint"], regions_before),
+    }
+
+
+def _region(region: CheckpointModel, part: Part, before: int) -> CheckpointModel:
+    box = region["box"]
+    return {
+        **region,
+        "parent": _moved(region["parent"], before),
+        "box": None if box is None else _boxed(box, part),
+    }
+
+
+def _moved(place: int | None, by: int) -> int | None:
+    return None if place is None else place + by
 
 
 def _boxed(namespace: str | None, part: Part) -> str:
