@@ -288,6 +288,19 @@ class TestWhatIsGiven:
                 assert one.grad_error == pytest.approx(other.grad_error)
         widget.close()
 
+    def test_parameters_that_were_updated_since_are_not_what_was_computed_with(self):
+        losses, nets = [], []
+        for dtype in (DOUBLE, SINGLE):
+            net, loss = block(dtype)
+            losses.append(record(loss, names=net))
+            nets.append(net)
+        torch.optim.SGD(nets[1].parameters(), lr=1.0).step()
+        found = compare_numerics(*losses)
+        assert found.first is None
+        errors = {row.label: row.value_error for row in found.rows}
+        assert errors["3.weight"] is None  # of others nothing tells
+        assert any(error is not None for error in errors.values())
+
     def test_files_of_two_machines(self, tmp_path):
         paths = [save(record(block(each)[1]), tmp_path / f"{each}.gw") for each in (DOUBLE, HALF)]
         found = compare_numerics(*paths)

@@ -11,8 +11,10 @@ import torch
 
 from ..backward.kept import Kept
 from ..forward.annotate import Annotated
+from ..forward.used import used_leaf
 from ..forward.values import value_of
 from ..graph.adjacency import predecessors
+from ..graph.nodes import leaf_tensor
 from ..subject.subject import Subject
 from ..subject.value import as_tensor
 from ..wire import DetailsModel, RunModel, TensorSummary
@@ -26,8 +28,15 @@ class Known:
         subject: Its graph, with the pass that was recorded.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, had_run: bool = True) -> None:
+        """Nothing is looked up yet.
+
+        Args:
+            subject: Its graph, with the pass that was recorded.
+            had_run: Whether its pass ran a while ago, so that leaves may be others by now.
+        """
         self.subject = subject
+        self._had_run = had_run
         self._looking: Callable[[int, int | None], DetailsModel] | None = None
         self._values: dict[int, Number | None] = {}
         self._gradients: dict[int, list[Number | None]] = {}
@@ -36,7 +45,9 @@ class Known:
         """What the forward pass gave at a node; None where that is not known."""
         if node not in self._values:
             live = self.subject.autograd
-            self._values[node] = self._told_value(node) if live is None else live_value(live, node)
+            self._values[node] = (
+                self._told_value(node) if live is None else _live_value(live, node, self._had_run)
+            )
         return self._values[node]
 
     def gradients(self, node: int) -> list[Number | None]:
@@ -131,13 +142,17 @@ class Known:
         }
 
 
-def live_value(captured: Annotated, node: int) -> Number | None:
-    """What the forward pass of a live graph gave at a node."""
-    found = value_of(captured, node)
-    if found is None:
-        return None
-    with torch.no_grad():
-        return Number(as_tensor(captured, node, found.value).detach())
+def _live_value(captured: Annotated, node: int, had_run: bool) -> Number | None:
+    """What the forward pass of a live graph gave at a node; a leaf as operations took it."""
+    value: Any
+    leaf = leaf_tensor(captured.nodes[node])
+    if leaf is not None:
+        used = used_leaf(captured, node, had_run)
+        value = leaf if used.changed is False else used.value
+    else:
+        known = value_of(captured, node)
+        value = None if known is None else known.value
+    return None if value is None else Number(as_tensor(captured, node, value).detach())
 
 
 def _kept(kept: Kept | None) -> Number | None:

@@ -197,29 +197,27 @@ def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
 
 
 @grad_mode_kept
-def _read(given: Any, names: Names, gradient: Any) -> Subject:
+def _read(given: Any, names: Names, gradient: Any) -> Known:
     """What was given, with the pass that was recorded; of a tensor that pass is run."""
     if isinstance(given, (str, os.PathLike)):
-        return Opened(unpack(*read_file(given, _CALLER, MOST_BYTES)))
+        return Known(Opened(unpack(*read_file(given, _CALLER, MOST_BYTES))))
     if isinstance(given, Showing):
-        subject = given._shown().subject
-    elif isinstance(given, Recording):
-        subject = read_subject((given,), names, _CALLER)
-    elif is_program(given):
+        return Known(given._shown().subject)
+    if isinstance(given, Recording):
+        return Known(read_subject((given,), names, _CALLER))
+    if is_program(given):
         raise TypeError(
             "compare_numerics() was given a static graph, which is written down before it runs and "
             "has no numbers. Give the tensor that you would call backward() on."
         )
-    else:
-        captured = capture_nodes(read_outputs((given,), _CALLER), names)
-        freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-        if freed:
-            raise RuntimeError(why.freed(captured, freed))
-        outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
-        recording = record_captured(captured, gradient=_cast(gradient, outputs))
-        recording.reset()
-        subject = read_subject((recording,), names, _CALLER)
-    return subject
+    captured = capture_nodes(read_outputs((given,), _CALLER), names)
+    freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
+    if freed:
+        raise RuntimeError(why.freed(captured, freed))
+    outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
+    recording = record_captured(captured, gradient=_cast(gradient, outputs))
+    recording.reset()
+    return Known(read_subject((recording,), names, _CALLER), had_run=False)
 
 
 def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
@@ -232,11 +230,9 @@ def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
 
 
 @grad_mode_kept
-def _compare(
-    subjects: Sequence[Subject], allowed: tuple[float, float] | None
-) -> NumericsComparison:
+def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> NumericsComparison:
     with unseen(), torch.no_grad():
-        both = aligned(*map(Known, subjects))
+        both = aligned(*sides)
         gaps = {node: _gaps(both, node, allowed) for node in both.order}
         sweep = _sweep(both, gaps)
         own = sweep.run()
