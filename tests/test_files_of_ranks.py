@@ -168,7 +168,7 @@ def test_a_parameter_that_some_ranks_leave_out(as_rank, tmp_path):
         widget = load(run(as_rank, folder, world, second=second))
         found = only(widget, "unused on a rank")
         unused = [rank for rank in range(world) if rank not in second]
-        words = gradwalk.findings.over_ranks.in_words
+        words = gradwalk.findings.leaf_over_ranks.in_words
         assert f"got no gradient on {words(unused)}, and did on {words(second)}" in found.message
         for name in ("model.second.weight", "model.second.bias"):
             assert f"{name} at " in found.message
@@ -331,3 +331,98 @@ def test_a_missing_rank_and_other_versions_are_told(as_rank, tmp_path):
         str(each.message) for each in told
     ]
     assert [each["rank"] for each in row(widget, "model.first.bias")] == [0, 2]
+
+
+def test_a_leaf_is_explained_by_its_name(as_rank, tmp_path):
+    healthy, unused, bare = (tmp_path / name for name in ("healthy", "unused", "bare"))
+    for folder in (healthy, unused, bare):
+        folder.mkdir()
+    name = "model.second.weight"
+    good = gradwalk.explain_grad(name, load(run(as_rank, healthy, 3)))
+    assert "holds a gradient" in good
+    assert "rank" not in good
+    text = gradwalk.explain_grad(name, load(run(as_rank, unused, 3, second=[0, 2])))
+    assert f"{name} at " in text
+    assert "got no gradient on rank 1, and did on ranks 0 and 2" in text
+    assert "model.second.bias" not in text
+    missing = gradwalk.explain_grad(name, load(run(as_rank, bare, 2, reduce=False)))
+    assert f"the .grad of {name} at " in missing
+    assert "nothing was reduced" in missing
+    with pytest.raises(ValueError, match=r"'third'.*no leaf.*'model.first.bias'"):
+        gradwalk.explain_grad("third", load(str(bare / "run-*.gw")))
+    for outputs in ((), (torch.ones(1),), (load(str(bare / "run-*.gw")), 1)):
+        with pytest.raises(TypeError, match="the widget whose graph has it"):
+            gradwalk.explain_grad(name, *outputs)
+    w = torch.tensor([2.0], requires_grad=True)
+    assert "no backward pass has added" in gradwalk.explain_grad("w", GraphWidget(w * 3))
+
+
+def test_the_branch_that_left_a_parameter_out(as_rank, tmp_path):
+    found = only(load(run(as_rank, tmp_path, second=[0])), "unused on a rank")
+    assert re.search(
+        r"as when `if is_second:` at \S*test_files_of_ranks.py:(\d+), under which that line stands,"
+        r" goes the other way",
+        found.message,
+    )
+    first = gradwalk.wire.ranks.rank_in((tmp_path / "run-0.gw").read_bytes(), "")
+    for leaf in first["leaves"]:
+        assert (leaf["branch"] is not None) == leaf["name"].startswith("model.second")
+
+
+@pytest.mark.parametrize(
+    ("program", "branches"),
+    [
+        ("if a:\n  b\nelif c:\n  d\nelse:\n  e\nf", {2: 1, 3: 1, 4: 3, 5: 1, 6: 3}),
+        ("while a:\n  if b:\n    c\n  d", {2: 1, 3: 2, 4: 1}),
+        ("if a:\n  def f():\n    b\n    return c\n  d", {2: 1, 5: 1}),
+        ("x = (\n  f(x)\n  if a\n  else x\n)", {2: 3, 4: 3}),
+        ("match a:\n  case 1:\n    b\n  case _:\n    c", {3: 1, 5: 1}),
+        ("if a: b", {1: 1}),
+        ("for a in b:\n  c", {}),
+        ("if a:\n b\n  c", {}),
+        ("", {}),
+    ],
+)
+def test_branches_of_lines(program, branches):
+    assert gradwalk.forward.branches.branches_in(program) == branches
+
+
+def as_ddp(pattern, folder, change):
+    """The files again, as if DistributedDataParallel had been there, changed."""
+    for path in folder.glob("run-*.gw"):
+        data = path.read_bytes()
+        said = rank_in(data, "")
+        graph = data[: data.index(with_rank(b"", said))]
+        leaves = [{**leaf, "parallel": "DDP", **change(said, leaf)} for leaf in said["leaves"]]
+        path.write_bytes(with_rank(graph, changed(said, leaves=leaves)))
+    return load(pattern)
+
+
+def test_ranks_that_had_the_same_batch(as_rank, tmp_path):
+    def change(rank, model, x):
+        return batch(0) if rank in (1, 3) else None
+
+    pattern = run(as_rank, tmp_path, 4, change=change)
+    assert "same batch" not in kinds(load(pattern))  # nothing says that they are averaged
+    widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
+    found = only(widget, "same batch")
+    assert found.numbers == {"ranks": 3}
+    assert "The local gradients of ranks 0, 1 and 3 are the very same" in found.message
+
+
+@pytest.mark.parametrize("world", [3, 5])
+def test_the_rank_that_is_not_as_most_is_named(as_rank, tmp_path, world):
+    def change(rank, model, x):
+        if rank == 2:
+            with torch.no_grad():
+                model.second.weight += 1
+
+    pattern = run(as_rank, tmp_path, world, change=change)
+    found = only(as_ddp(pattern, tmp_path, lambda said, leaf: {}), "drifted")
+    rest = " and ".join(
+        [", ".join(str(r) for r in range(world - 1) if r != 2), str(world - 1)]
+        if world > 3
+        else ["0", "1"]
+    )
+    assert f"It is the same on ranks {rest}, and not on rank 2." in found.message
+    assert "model.second.weight at " in found.message

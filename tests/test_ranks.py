@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from processes import together
 
 
@@ -159,8 +160,10 @@ on_ranks(work)
     )
 
 
-PLANTED = """
-import collections
+NET = """
+import torch
+from torch import nn
+
 
 class Net(nn.Module):
     def __init__(self):
@@ -168,77 +171,165 @@ class Net(nn.Module):
         torch.manual_seed(0)
         self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 6)
 
-    def forward(self, x, is_second=True):
+    def forward(self, x, is_second=True, times=1):
         h = self.first(x).tanh()
-        return (self.second(h) if is_second else h).square().mean()
+        if is_second:
+            h = self.second(h)
+        return h.square().mean() * times
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return nn.functional.dropout(self.second(self.first(x).relu()), 0.5).square().mean()
+"""
+
+PLANTED = """
+from pathlib import Path
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+Path(folder, "planted_net.py").write_text(net_text)
+sys.path.insert(0, folder)
+from planted_net import Dropped, Net
 
 def told(name, shown=None):
     widget = gradwalk.load(f"{folder}/{name}-*.gw", rank=shown)
     look(widget)
     return {f.kind: f for f in widget.diagnose() if not f.message.startswith("Rank ")}
 
-def saved(name, rank, model, loss):
+def explained(name, leaf):
+    return gradwalk.explain_grad(leaf, gradwalk.load(f"{folder}/{name}-*.gw"))
+
+def saved(name, rank, model, loss, change=None):
     widget = GraphWidget(loss, names={"net": model})
     loss.backward()
+    if change is not None:
+        change()
     save(widget, f"{folder}/{name}-{rank}.gw")
 """
 
 
-def test_what_is_planted_in_real_processes_is_found(tmp_path):
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_what_is_planted_in_real_processes_is_found(tmp_path, world):
     together(
-        f"folder = {str(tmp_path)!r}\n"
+        f"folder, world, net_text = {str(tmp_path)!r}, {world}, {NET!r}\n"
         + PLANTED
         + """
+odd = world // 2  # 1 of 2, 2 of 4
+rest = "0, 1 and 3" if world > 2 else "0"
+
 def work(rank):
     def ddp(**more):
         return DistributedDataParallel(Net(), **more)
 
-    net = ddp()
-    saved("good", rank, net, net(batch(rank)))
-    net = ddp(find_unused_parameters=True)
-    with watch():
-        loss = net(batch(rank), is_second=rank == 0)
-    saved("unused", rank, net, loss)
+    def watched(name, net, *inputs, **more):
+        with watch():
+            loss = net(*inputs, **more)
+        saved(name, rank, net, loss)
+
+    watched("good", ddp(), batch(rank))
+    watched(
+        "unused", ddp(find_unused_parameters=True), batch(rank), is_second=rank != odd
+    )
     net = ddp()
     with net.no_sync():
-        saved("no_sync", rank, net, net(batch(rank)))
-    saved("no_sync_then", rank, net, net(batch(rank)))  # which has added both up
-    net = Net()
-    saved("bare", rank, net, net(batch(rank)))
-    net = ddp()
-    saved("nan", rank, net, net(batch(rank) * (float("nan") if rank == 1 else 1)))
+        watched("no_sync", net, batch(rank))
+    watched("no_sync_then", net, batch(rank))  # which has added both up
+    watched("bare", Net(), batch(rank))
+    watched("nan", ddp(), batch(rank) * (float("nan") if rank == odd else 1))
+    watched("large", ddp(), batch(rank), times=1e4 if rank == odd else 1)
     net = ddp()
     with torch.no_grad():
-        net.module.second.weight += rank
-    saved("drifted", rank, net, net(batch(rank)))
-    net = fully_shard(Net(), mesh=init_device_mesh("cpu", (2,)))
-    saved("fsdp", rank, net, net(batch(rank)))
+        net.module.second.weight += rank == odd
+    watched("drifted", net, batch(rank))
+    watched("same", ddp(), batch(0 if rank in (0, odd) else rank))
 
-on_ranks(work)
+    # An all-reduce by hand that leaves one parameter out.
+    net = Net()
+
+    def reduce():
+        for name, parameter in net.named_parameters():
+            if name != "second.weight":
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= world
+
+    with watch():
+        loss = net(batch(rank))
+    saved("left_out", rank, net, loss, reduce)
+
+    mesh = init_device_mesh("cpu", (world,), mesh_dim_names=("tp",))
+    watched("fsdp", fully_shard(Net(), mesh=mesh), batch(rank))
+    plan = {"first": ColwiseParallel(), "second": RowwiseParallel()}
+    for name in ("tp", "tp_seed"):
+        net = parallelize_module(Dropped(), mesh, plan)
+        torch.manual_seed(7 if name == "tp_seed" and rank == odd else 6)
+        watched(name, net, batch(0))
+
+on_ranks(work, world)
 for name, kinds in {
     "good": set(),
     "unused": {"unused on a rank"},
     "no_sync": {"not reduced"},
     "no_sync_then": set(),
     "bare": {"not reduced"},
+    "left_out": {"not reduced"},
     "nan": {"nan on a rank"},
+    "large": {"large on a rank"},
     "drifted": {"drifted"},
+    "same": {"same batch"},
     "fsdp": set(),
+    "tp": set(),
+    "tp_seed": {"not alike"},
 }.items():
     for shown in (0, 1):
         found = told(name, shown)
         assert found.keys() == kinds, (name, shown, found)
 # A .grad that was reduced is not what arrived, and nobody added to it or clipped it.
-for name in ("good", "fsdp"):
+for name in ("good", "fsdp", "tp"):
     kinds = {f.kind for f in gradwalk.load(f"{folder}/{name}-*.gw").diagnose()}
     assert not kinds & {"accumulated", "clipped"}, (name, kinds)
+
+def line(text):
+    return next(i for i, each in enumerate(net_text.splitlines(), 1) if text in each)
+
+second = f"planted_net.py:{line('h = self.second')} (`h = self.second(h)`)"
+second = f"net.module.second.weight at {second}"
+ranks = "ranks" if world > 2 else "rank"
 message = told("unused")["unused on a rank"].message
-assert "net.module.second.weight at <string>:" in message, message
-assert "got no gradient on rank 1, and did on rank 0" in message
-assert "find_unused_parameters=True" in message
+assert second in message, message
+assert f"got no gradient on rank {odd}, and did on {ranks} {rest}" in message, message
+assert f"as when `if is_second:` at planted_net.py:{line('if is_second')}" in message, message
+assert "find_unused_parameters=True" in message, message
+assert second in explained("unused", "net.module.second.weight")
+assert "second.bias" not in explained("unused", "net.module.second.weight")
+for name, severity in (("no_sync", "warning"), ("bare", "error"), ("left_out", "error")):
+    assert told(name)["not reduced"].severity == severity
 assert "no_sync()" in told("no_sync")["not reduced"].message
-assert told("no_sync")["not reduced"].severity == "warning"
-assert told("bare")["not reduced"].severity == "error"
-assert "on rank 1, and none" in told("nan")["nan on a rank"].message
+assert second in told("no_sync")["not reduced"].message
+message = told("left_out")["not reduced"].message
+assert second.replace("module.", "") in message and "first" not in message, message
+assert "nothing was reduced" in explained("left_out", "net.second.weight")
+assert "reduced" not in explained("left_out", "net.second.bias")
+message = told("nan")["nan on a rank"].message
+assert f"on rank {odd}, and none" in message and "net.module." in message, message
+assert f"on rank {odd}, and none" in explained("nan", "net.module.second.weight")
+message = told("large")["large on a rank"].message
+assert f"The local gradients of rank {odd} are" in message and "planted_net.py:" in message, message
+message = told("drifted")["drifted"].message
+assert second in message, message
+assert "weights the same" in explained("drifted", "net.module.second.weight")
+message = told("same")["same batch"].message
+assert f"The local gradients of ranks 0 and {odd} are the very same" in message, message
+message = told("tp_seed")["not alike"].message
+assert f"net.second.bias at planted_net.py:{line('functional.dropout')}" in message, message
+assert "another seed, as in dropout" in explained("tp_seed", "net.second.bias")
+if world > 2:
+    for name in ("drifted", "tp_seed"):
+        (found,) = told(name).values()
+        assert f"It is the same on ranks {rest}, and not on rank {odd}." in found.message, found
 """
     )

@@ -117,7 +117,7 @@ def _contents(shown: Shown, source: bool) -> bytes:
     if rank is None:
         return graph
     if not source:
-        rank["leaves"] = [{**leaf, "line": None} for leaf in rank["leaves"]]
+        rank["leaves"] = [{**leaf, "line": None, "branch": None} for leaf in rank["leaves"]]
     return with_rank(graph, rank)
 
 

@@ -114,6 +114,30 @@ def placed(tensor: torch.Tensor | None) -> Placed | None:
     return _placed(tensor.placements, tensor.device_mesh)
 
 
+def ranks_with_the_same(tensor: torch.Tensor) -> list[int] | None:
+    """The ranks that hold the same of a tensor and of its gradient, by how both are placed.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        Numbers of ranks, this one among them; None of a tensor that is not shared out, or whose
+        gradient is placed otherwise.
+    """
+    found, grad = placed(tensor), tensor.grad if tensor.is_leaf else None
+    if found is None or (grad is not None and placed(grad) != found):
+        return None
+    mesh = tensor.device_mesh  # type: ignore[attr-defined]
+    here = mesh.get_coordinate()
+    if here is None:
+        return None
+    across = tuple(
+        slice(None) if each.is_replicate() else place
+        for each, place in zip(found.placements, here, strict=True)
+    )
+    return sorted(int(rank) for rank in mesh.mesh[across].flatten())
+
+
 def collective(before: Placed, after: Placed) -> str | None:
     """What the ranks do together to place a tensor anew.
 

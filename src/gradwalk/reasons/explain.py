@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -17,16 +17,34 @@ from .reasons import KINDS, Reason, reason_of
 _MOST_NAMED = 8
 
 
-def explain_grad(tensor: torch.Tensor | nn.Module, *outputs: Any) -> str:
+class _Shown(Protocol):
+    """What a widget shows."""
+
+    def explain(self, name: str) -> str:
+        """Why the ``.grad`` of the leaf of that name is as it is."""
+        ...
+
+
+@runtime_checkable
+class _Showing(Protocol):
+    """A widget that shows one graph, of this process or of files."""
+
+    def _shown(self) -> _Shown: ...
+
+
+def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
     """Why the ``.grad`` of a tensor is None, or why it is not.
 
     Asking changes nothing: no gradient is computed, and no random number is drawn.
 
     Args:
-        tensor: A tensor; or a module, for an account of all its parameters.
+        tensor: A tensor; or a module, for an account of all its parameters; or the name of a leaf
+            of the graph that a widget shows.
         *outputs: What backward starts from, such as the loss: tensors, also in lists, tuples and
             dicts. Without them only what the tensor itself tells can be told. When the forward pass
-            ran under `gradwalk.watch`, the line where gradient was cut can be named.
+            ran under `gradwalk.watch`, the line where gradient was cut can be named. With a name,
+            the widget: where it has loaded the files of several ranks, what differs between them is
+            told, too.
 
     Returns:
         One sentence with the remedy; where something is inferred it says so. For a module, the
@@ -34,7 +52,8 @@ def explain_grad(tensor: torch.Tensor | nn.Module, *outputs: Any) -> str:
 
     Raises:
         TypeError: ``tensor`` is neither a tensor nor a module, or an output is of a kind that has
-            no autograd graph.
+            no autograd graph; or a name came without a widget.
+        ValueError: The graph of the widget has no leaf of that name.
 
     Example::
 
@@ -47,6 +66,14 @@ retain_grad() on it before backward() to keep it in .grad.'
         x.requires_grad is False, so backward computes no gradient for it: call \
 x.requires_grad_() before the forward pass.
     """
+    if isinstance(tensor, str):
+        if len(outputs) != 1 or not isinstance(outputs[0], _Showing):
+            raise TypeError(
+                f"explain_grad() was given the name {tensor!r}. With a name it takes the widget "
+                "whose graph has it, as in explain_grad('net.weight', gradwalk.load('run-*.gw')); "
+                "or pass the tensor itself, and the loss."
+            )
+        return outputs[0]._shown().explain(tensor)
     names = names_among(notebook.caller_variables(sys._getframe(1)))
     if not isinstance(tensor, (torch.Tensor, nn.Module)):
         raise TypeError(

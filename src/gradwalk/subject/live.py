@@ -27,13 +27,11 @@ from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
-from ..graph.replicated import Bucket, buckets_of
 from ..graph.saved import is_freed
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
 from ..reasons import why
-from ..reasons.rank_words import about_bucket
 from ..wire import (
     DetailsModel,
     GraphModel,
@@ -47,11 +45,11 @@ from ..wire.ranks import RankModel
 from .blank import blank_details
 from .checkpointed import checkpointed
 from .details import details
-from .extra_details import put_sharded
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
-from .rank import Parallel, is_one_of_several, rank_model
+from .rank import is_one_of_several, rank_model
+from .shared_leaves import BucketOf, SharedLeaves
 from .stored import Since, Stored
 
 if TYPE_CHECKING:
@@ -89,20 +87,7 @@ class Live:
         self._tied = {
             node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
         }
-        self._sharded = {
-            node: sharded
-            for node, leaf in captured.leaves()
-            if (sharded := names.sharded_as(leaf)) is not None
-        }
-        self._replicated = {
-            node: names.replicated[id(leaf)]
-            for node, leaf in captured.leaves()
-            if id(leaf) in names.replicated
-        }
-        self._parallel: dict[int, Parallel] = {
-            **dict.fromkeys(self._replicated, "DDP"),
-            **dict.fromkeys(self._sharded, "FSDP2"),
-        }
+        self._shared = SharedLeaves(captured, names)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
@@ -310,7 +295,7 @@ class Live:
             called,
             is_explicit,
             optimizers,
-            self._parallel,
+            self._shared.parallel,
         )
         return judge(evidence, limits or Limits())
 
@@ -340,40 +325,23 @@ class Live:
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
         """`details`; what several calls read is read once."""
         run = None if self.recording is None else self.recording.run
-        return functools.partial(self._looked_at, Looking(self.captured, run), self._buckets())
-
-    def _buckets(self) -> Callable[[int], Bucket | None]:
-        """By node of a leaf in which bucket it is reduced; each log is read once, and if asked."""
-        logged = functools.cache(buckets_of)
-
-        def bucket_of(node: int) -> Bucket | None:
-            reference = self._replicated.get(node)
-            module, leaf = None if reference is None else reference(), self.leaf(node)
-            return None if module is None or leaf is None else logged(module).get(id(leaf))
-
-        return bucket_of
+        return functools.partial(
+            self._looked_at, Looking(self.captured, run), self._shared.buckets()
+        )
 
     @grad_mode_kept
     def _looked_at(
-        self,
-        looking: Looking,
-        bucket_of: Callable[[int], Bucket | None],
-        node: int,
-        cursor: int | None,
+        self, looking: Looking, bucket_of: BucketOf, node: int, cursor: int | None
     ) -> DetailsModel:
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
             try:
                 found = self._details(looking, node, cursor)
-                if node in self._sharded:
-                    run = None if self.recording is None else self.recording.run
-                    put_sharded(found, self._sharded[node], run, looking.summaries.of)
+                run = None if self.recording is None else self.recording.run
+                self._shared.put(found, node, run, looking.summaries.of, bucket_of)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
-        bucket = bucket_of(node)
-        if bucket is not None:
-            found["about"] = f"{found['about']} {about_bucket(bucket)}"
         if node in self._tied:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
@@ -419,11 +387,7 @@ class Live:
             return None
         looking, end = self.looking(), len(self.steps)
         return rank_model(
-            self.captured,
-            lambda node: looking(node, end),
-            self._parallel,
-            self._buckets(),
-            self.recording is not None,
+            self.captured, lambda node: looking(node, end), self._shared, self.recording is not None
         )
 
     def changes(self, node: int) -> list[int]:

@@ -6,22 +6,21 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 
 from ..forward.annotate import Annotated
+from ..forward.branches import Branches
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import predecessors
-from ..graph.replicated import Bucket
 from ..wire import DetailsModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model
+from .shared_leaves import SharedLeaves
 
 if TYPE_CHECKING:
     import networkx as nx
-
-Parallel = Literal["DDP", "FSDP2"]
 
 
 def is_one_of_several() -> bool:
@@ -33,8 +32,7 @@ def is_one_of_several() -> bool:
 def rank_model(
     captured: Annotated,
     details: Callable[[int], DetailsModel],
-    parallel: Mapping[int, Parallel],
-    bucket_of: Callable[[int], Bucket | None],
+    shared: SharedLeaves,
     is_recorded: bool,
 ) -> RankModel:
     """What this process has to say beside its graph. It asks no other process.
@@ -42,25 +40,28 @@ def rank_model(
     Args:
         captured: The graph.
         details: Those of a node when the pass is over.
-        parallel: Node of a leaf -> who reduces its gradient.
-        bucket_of: Node of a leaf -> in which bucket that is done, if it is in one.
+        shared: What torch does with its leaves.
         is_recorded: Whether there was a pass.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
+    branches, bucket_of = Branches(), shared.buckets()
     for node, data in graph.nodes(data=True):
         if data["kind"] != "leaf":
             continue
         found = details(node)
+        line = _used_at(captured, node)
         came, bucket = found["grad_output"], bucket_of(node)
         leaves.append(
             {
                 "node": node,
                 "name": data["name"],
-                "parallel": parallel.get(node),
+                "parallel": shared.parallel.get(node),
                 "bucket": None if bucket is None else bucket.number,
                 "ready": None if bucket is None else bucket.ready,
-                "line": line_model(_used_at(captured, node)),
+                "line": line_model(line),
+                "branch": None if line is None else line_model(branches.of(line)),
+                "copies": shared.copies(node),
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(came[0]) if came else None,
                 "reduced": statistics_of(found["grad"]),

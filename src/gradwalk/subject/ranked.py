@@ -10,7 +10,8 @@ import torch
 
 from ..findings.finding import Finding
 from ..findings.judge import Limits
-from ..findings.over_ranks import LeafOverRanks, findings_over_ranks, in_words
+from ..findings.leaf_over_ranks import LeafOverRanks, in_words
+from ..findings.over_ranks import about_leaf, findings_over_ranks
 from ..graph.names import Names
 from ..matching.match import match
 from ..wire import DetailsModel, FindingModel, RankGradModel
@@ -76,7 +77,14 @@ class Ranked(Opened):
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
             about = f"The graph of {in_words(without)} has no such node. {about}"
-        return {**found, "about": about, "ranks": self._gradients(node)}
+        leaf = self._rows.get(node)
+        told = "" if leaf is None else about_leaf(self.ranks, self._leaves, leaf)
+        return {
+            **found,
+            "about": about,
+            "explained": " ".join(filter(None, (found["explained"], told))) or None,
+            "ranks": self._gradients(node),
+        }
 
     def _gradients(self, node: int) -> list[RankGradModel]:
         leaf = self._rows.get(node)

@@ -9,6 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 from ..wire import FindingModel
 from .subject import Subject
 
+_MOST_NAMED = 20
+
 MOST_SHOWN = 200
 """Nodes of a graph whose constants are drawn unasked."""
 
@@ -45,6 +47,34 @@ class Shown:
     constants: bool
     selected: int | None = None
     findings: list[FindingModel] | None = None
+
+    def explain(self, name: str) -> str:
+        """Why the ``.grad`` of a leaf is as it is.
+
+        Args:
+            name: What it is called.
+
+        Returns:
+            Sentences; a line for each leaf of that name.
+
+        Raises:
+            ValueError: There is none.
+        """
+        leaves = {
+            node: data["name"]
+            for node, data in self.subject.drawn.nodes(data=True)
+            if data["kind"] == "leaf" and data["name"] is not None
+        }
+        found = [node for node, called in leaves.items() if called == name]
+        if not found:
+            names = sorted(set(leaves.values()))
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            raise ValueError(
+                f"explain_grad() was given {name!r}, which is no leaf of this graph. Give one that "
+                f"is: {', '.join(map(repr, names[:_MOST_NAMED])) or 'none has a name'}{more}."
+            )
+        details = (self.subject.details(node) for node in found)
+        return "\n".join(each["explained"] or each["about"] for each in details)
 
 
 @runtime_checkable

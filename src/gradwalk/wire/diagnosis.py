@@ -37,6 +37,8 @@ FindingKind = Literal[
     "drifted",
     "nan on a rank",
     "large on a rank",
+    "not alike",
+    "same batch",
     "ranks",
 ]
 """What is wrong, or only worth knowing; docs/findings.md explains each."""

@@ -51,6 +51,11 @@ class RankLeafModel(TypedDict):
     """Which of its gradients it was, from 0, in the order in which they were there."""
     line: SourceModel | None
     """Where it is used first, if that was watched."""
+    branch: SourceModel | None
+    """The condition that this line stands under, if there is one."""
+    copies: list[Count] | None
+    """Of a DTensor the ranks that hold the same of it and of its ``.grad`` as this one, by their
+    placement; None of any other tensor."""
     value: StatisticsModel | None
     local: StatisticsModel | None
     """What arrived at it in the pass that is shown: the gradient of this rank alone."""

@@ -1,0 +1,163 @@
+"""One leaf on all ranks: what they say of it, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..wire.ranks import RankLeafModel, StatisticsModel
+from .evidence import listed
+
+_SAME = 1e-5
+"""Reduced gradients are the same bit for bit; weights may have been summed in another order."""
+
+
+@dataclass(frozen=True)
+class LeafOverRanks:
+    """One leaf on all ranks.
+
+    Attributes:
+        name: What the program calls it.
+        node: Its node in the graph that is shown; None where that rank lacks it.
+        on: Rank -> what it is there; a rank whose graph lacks it is not among them.
+        among: The ranks that should have it: all that do the same as those of ``on``.
+    """
+
+    name: str
+    node: int | None
+    on: Mapping[int, RankLeafModel]
+    among: frozenset[int]
+
+    @property
+    def words(self) -> str:
+        """Its name, and the line that uses it."""
+        line = next((leaf["line"] for leaf in self.on.values() if leaf["line"]), None)
+        if line is None:
+            return self.name
+        text = f" (`{line['text']}`)" if line["text"] else ""
+        return f"{self.name} at {line['file']}:{line['line']}{text}"
+
+    @property
+    def nodes(self) -> list[int]:
+        """Its node, if the graph that is shown has it."""
+        return [] if self.node is None else [self.node]
+
+    @property
+    def is_under_ddp(self) -> bool:
+        """Whether DistributedDataParallel keeps it the same everywhere."""
+        return any(each["parallel"] == "DDP" for each in self.on.values())
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is a DTensor, whose placement says what is the same where."""
+        return any(each["copies"] is not None for each in self.on.values())
+
+
+Of = Callable[[RankLeafModel], StatisticsModel | None]
+"""Which of the tensors of a leaf."""
+
+
+def value_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """What it holds."""
+    return leaf["value"]
+
+
+def local_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """What arrived at it."""
+    return leaf["local"]
+
+
+def reduced_of(leaf: RankLeafModel) -> StatisticsModel | None:
+    """Its ``.grad``."""
+    return leaf["reduced"]
+
+
+def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> bool:
+    """Whether some ranks that have it, or all of them, hold different numbers."""
+    return len(_alike(leaf, of, ranks)) > 1
+
+
+def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> str:
+    """A sentence on the ranks that are not as most are; "" where there is no majority."""
+    groups = _alike(leaf, of, ranks)
+    most = max(groups, key=len)
+    odd = sorted(rank for group in groups if group is not most for rank in group)
+    if len(odd) >= len(most) or not odd:
+        return ""
+    return f" It is the same on {in_words(sorted(most))}, and not on {in_words(odd)}."
+
+
+def _alike(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None) -> list[list[int]]:
+    """The ranks in groups that hold the same."""
+    groups: list[tuple[StatisticsModel, list[int]]] = []
+    for rank, each in leaf.on.items():
+        found = of(each)
+        if found is None or (ranks is not None and rank not in ranks):
+            continue
+        group = next((members for first, members in groups if same(first, found)), None)
+        if group is None:
+            groups.append((found, [rank]))
+        else:
+            group.append(rank)
+    return [members for _, members in groups]
+
+
+def same(first: StatisticsModel, other: StatisticsModel) -> bool:
+    """Whether two tensors hold the same numbers, as far as their statistics tell."""
+    if first["shape"] != other["shape"]:
+        return False
+    one, two = _numbers(first), _numbers(other)
+    return all(
+        a == b
+        or (a is not None and b is not None and math.isnan(a) and math.isnan(b))
+        or (a is not None and b is not None and abs(a - b) <= _SAME * finite(one[0]))
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def _numbers(found: StatisticsModel) -> tuple[float | None, ...]:
+    return tuple(_number(found[name]) for name in ("norm", "mean", "min", "max"))
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except ValueError:  # a complex one
+        return None
+
+
+def norm_of(found: StatisticsModel | None) -> float | None:
+    """The norm of a tensor, if it is known."""
+    return None if found is None else _number(found["norm"])
+
+
+def finite(number: float | None) -> float:
+    """A number, and 0 for one that is none."""
+    return number if number is not None and math.isfinite(number) else 0.0
+
+
+def is_odd(found: StatisticsModel | None) -> bool:
+    """Whether there are NaN or infinities in it."""
+    return found is not None and bool(found["nan"] or found["inf"])
+
+
+def norms_in_words(leaf: LeafOverRanks, of: Of) -> str:
+    """The norms of a leaf on the ranks, the first of many."""
+    told = [
+        f"{norm:.6g} on rank {rank}"
+        for rank, each in sorted(leaf.on.items())
+        if (norm := norm_of(of(each))) is not None
+    ]
+    return f"the norm of {leaf.name} is {listed(told)}"
+
+
+def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
+    """The nodes of leaves that the shown graph has."""
+    return [node for leaf in leaves for node in leaf.nodes]
+
+
+def in_words(ranks: Sequence[int]) -> str:
+    """Ranks as a sentence lists them: "rank 1", "ranks 0 and 2"."""
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed([str(rank) for rank in ranks])}"

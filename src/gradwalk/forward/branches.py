@@ -1,0 +1,85 @@
+"""Under which branch of a program a line stands: the `if` whose going the other way skips it."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+
+from .source_line import SourceLine
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Branches:
+    """Finds the branches of lines; each file is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[int, int]] = {}
+
+    def of(self, where: SourceLine) -> SourceLine | None:
+        """The innermost branch within its function that a line stands under.
+
+        Args:
+            where: A line of the program.
+
+        Returns:
+            The line of its condition; None where there is none, or the program cannot be read.
+        """
+        if where.file not in self._known:
+            self._known[where.file] = branches_in("".join(linecache.getlines(where.file)))
+        line = self._known[where.file].get(where.line)
+        if line is None:
+            return None
+        text = linecache.getline(where.file, line).strip()
+        return SourceLine(where.file, line, text, where.function)
+
+
+def branches_in(program: str) -> dict[int, int]:
+    r"""By line that stands under a branch, the line of the branch's condition.
+
+    Args:
+        program: Its text.
+
+    Returns:
+        Nothing for a text that is no program.
+
+    Example::
+
+        >>> branches_in("def f(x, deep):\n    if deep:\n        x = g(x)\n    return x")
+        {3: 2}
+        >>> branches_in("y = f(x) if deep else x")
+        {1: 1}
+    """
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    spans = [span for node in ast.walk(tree) for span in _spans(node)]
+    spans.sort(key=lambda span: span[0] - span[1])  # stable: what is further in comes later
+    found: dict[int, int | None] = {}
+    for start, end, condition in spans:
+        found.update(dict.fromkeys(range(start, end + 1), condition))
+    return {line: condition for line, condition in found.items() if condition is not None}
+
+
+def _spans(node: ast.AST) -> Iterator[tuple[int, int, int | None]]:
+    """First and last line of what stands under a node, and the line of its condition.
+
+    Within a function another one begins anew: what is around it is not asked when it runs.
+    """
+    if isinstance(node, _SCOPES):
+        yield node.body[0].lineno, _last(node), None
+    elif isinstance(node, (ast.If, ast.While)):
+        for body in filter(None, (node.body, node.orelse)):
+            yield body[0].lineno, _last(body[-1]), node.test.lineno
+    elif isinstance(node, ast.IfExp):
+        for each in (node.body, node.orelse):
+            yield each.lineno, _last(each), node.test.lineno
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            yield case.body[0].lineno, _last(case.body[-1]), node.subject.lineno
+
+
+def _last(node: ast.stmt | ast.expr) -> int:
+    return node.end_lineno or node.lineno

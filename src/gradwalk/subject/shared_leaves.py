@@ -1,0 +1,94 @@
+"""What torch does with the leaves of a graph where several processes train together."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from ..backward.run import Run
+from ..forward.annotate import Annotated
+from ..graph.names import Names
+from ..graph.nodes import leaf_tensor
+from ..graph.placements import ranks_with_the_same
+from ..graph.replicated import Bucket, buckets_of
+from ..graph.sharded import Sharded
+from ..graph.summary import Summarise
+from ..reasons.rank_words import about_bucket
+from ..wire import DetailsModel
+from .extra_details import put_sharded
+
+Parallel = Literal["DDP", "FSDP2"]
+"""Who reduces the gradient of a leaf."""
+
+BucketOf = Callable[[int], Bucket | None]
+
+
+class SharedLeaves:
+    """The leaves that FSDP2 keeps in parts, and those that DistributedDataParallel keeps the same.
+
+    Attributes:
+        parallel: Node of a leaf -> who reduces its gradient.
+    """
+
+    def __init__(self, captured: Annotated, names: Names) -> None:
+        self._captured = captured
+        self._sharded: dict[int, Sharded] = {}
+        self._replicated: dict[int, weakref.ref[DistributedDataParallel]] = {}
+        for node, leaf in captured.leaves():
+            sharded = names.sharded_as(leaf)
+            if sharded is not None:
+                self._sharded[node] = sharded
+            elif id(leaf) in names.replicated:
+                self._replicated[node] = names.replicated[id(leaf)]
+        self.parallel: dict[int, Parallel] = {
+            **dict.fromkeys(self._replicated, "DDP"),
+            **dict.fromkeys(self._sharded, "FSDP2"),
+        }
+
+    def buckets(self) -> BucketOf:
+        """By node of a leaf in which bucket it is reduced; each log is read once, and if asked."""
+        logged = functools.cache(buckets_of)
+
+        def bucket_of(node: int) -> Bucket | None:
+            reference = self._replicated.get(node)
+            module, leaf = None if reference is None else reference(), self._leaf(node)
+            return None if module is None or leaf is None else logged(module).get(id(leaf))
+
+        return bucket_of
+
+    def copies(self, node: int) -> list[int] | None:
+        """The ranks that hold the same of a leaf and of its gradient, if it is shared out."""
+        sharded = self._sharded.get(node)
+        held = self._leaf(node) if sharded is None else sharded.parameter()
+        return None if held is None else ranks_with_the_same(held)
+
+    def put(
+        self,
+        found: DetailsModel,
+        node: int,
+        run: Run | None,
+        summarised: Summarise,
+        bucket_of: BucketOf,
+    ) -> None:
+        """Put in what becomes of the gradient of a leaf.
+
+        Args:
+            found: The details of a node.
+            node: It.
+            run: The pass that is shown.
+            summarised: Summarises tensors.
+            bucket_of: As `buckets` gave it.
+        """
+        if node in self._sharded:
+            put_sharded(found, self._sharded[node], run, summarised)
+        bucket = bucket_of(node)
+        if bucket is not None:
+            found["about"] = f"{found['about']} {about_bucket(bucket)}"
+
+    def _leaf(self, node: int) -> torch.Tensor | None:
+        return leaf_tensor(self._captured.nodes[node]) if node < len(self._captured.nodes) else None
