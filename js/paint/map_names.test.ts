@@ -22,23 +22,30 @@ function* scenes(): Generator<Scene> {
     const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
     yield foldedScene(grouped, folding, "left", estimate);
   }
-  for (const make of Object.values(MODELS)) yield sceneOf(make());
+  // Longer loops than the first have no more in them than it has, only more of it.
+  const few = Object.entries(MODELS).filter(([name]) => !/\d{3} steps/.test(name));
+  for (const [, make] of few) yield sceneOf(make());
 }
 
 it("writes no name that does not lie within its own box, at 11 px", () => {
   let written = 0;
+  // Not an expectation each: there are very many.
+  const wrong: string[] = [];
   for (const scene of scenes()) {
     for (const scale of SCALES.filter((one) => one < mapScale(scene))) {
       for (const node of scene.nodes) {
         const name = mapName(node, scale);
         if (name === "") continue;
         written++;
-        expect(node.shape.texts.some(({ text }) => text.startsWith(name[0]))).toBe(true);
-        expect((estimate(name, "title") * 11) / 13).toBeLessThanOrEqual(node.shape.width * scale);
-        expect(12).toBeLessThan(node.shape.height * scale);
+        const { texts, width, height } = node.shape;
+        const isIts = texts.some(({ text }) => text.startsWith(name[0]));
+        const isWithin = (estimate(name, "title") * 11) / 13 <= width * scale;
+        if (!isIts || !isWithin || height * scale <= 12)
+          wrong.push(`${name} on ${node.id} at ${scale}`);
       }
     }
   }
+  expect(wrong).toEqual([]);
   expect(written).toBeGreaterThan(100);
 });
 
