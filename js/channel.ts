@@ -4,6 +4,7 @@ import { rootElement } from "./looks/sheet";
 import {
   type AnswerMessage,
   type AskMessage,
+  type OpenMessage,
   plain,
   type RevealMessage,
   type StartMessage,
@@ -18,7 +19,13 @@ export type { Traits };
 /** The traits that the browser may set. */
 export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits";
 
-export type Message = StartMessage | AskMessage | TurnMessage | AnswerMessage | RevealMessage;
+export type Message =
+  | StartMessage
+  | AskMessage
+  | OpenMessage
+  | TurnMessage
+  | AnswerMessage
+  | RevealMessage;
 
 /** All the widget knows of the world outside: a notebook's model, or the demo's. */
 export interface Channel<T = Traits, S extends keyof T = Settable & keyof T> {

@@ -20,6 +20,7 @@ import { createSaveMenu } from "./export/save_menu";
 import { Drawing } from "./interact/drawing";
 import { Folder } from "./interact/folder";
 import { keyToFold, pressToFold } from "./interact/gestures";
+import { Opening } from "./interact/opening";
 import { Way } from "./interact/way";
 import { Laboratory } from "./laboratory/laboratory";
 import { Living } from "./laboratory/living";
@@ -51,6 +52,7 @@ export function createView(
   let showsHelp = choices.help;
 
   const measure = browserMeasure();
+  const opening = new Opening(channel);
   const drawing = new Drawing(
     {
       select: (id, module) => {
@@ -67,9 +69,13 @@ export function createView(
         searchBox.clear() ||
         shell.leaveFull() ||
         (!isChosen() && way.leave()),
-      pressed: (press) => pressToFold(folder, way, press),
+      pressed: (press) =>
+        (drawable !== null && opening.pressed(drawable.graph, press)) ||
+        pressToFold(folder, way, press),
       isInside: () => way.isInside,
-      keyed: (key, node) => keyToFold(folder, way, key, node),
+      keyed: (key, node) =>
+        (drawable !== null && opening.keyed(drawable.graph, key, node)) ||
+        keyToFold(folder, way, key, node),
     },
     measure,
   );

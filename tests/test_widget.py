@@ -33,6 +33,7 @@ def test_the_graph_is_plain_json(example):
         "input_nr": 0,
         "output_nr": 0,
         "kind": "gradient",
+        "via": None,
     }
 
 

@@ -14,6 +14,8 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   said_by: null,
   inferred: false,
   checkpoint: null,
+  inside: null,
+  recomputed: false,
 };
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */
@@ -95,6 +97,7 @@ export class Builder {
           argument,
           input_nr: inputNr,
           output_nr: outputNr,
+          via: null,
           kind: "gradient",
         });
       }

@@ -31,6 +31,7 @@ function withExtras(
         argument,
         input_nr,
         output_nr: 0,
+        via: null,
         kind: source >= first ? ("cut" as const) : ("constant" as const),
       })),
     ],

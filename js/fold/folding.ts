@@ -1,3 +1,4 @@
+import type { GraphModel } from "../wire";
 import { expandTo, type GroupTree, pathTo } from "./tree";
 
 /** What the reader has opened and folded. Never changed in place: every function below returns another one. */
@@ -65,6 +66,27 @@ export function openGroup(tree: GroupTree, folding: Folding, path: string): Fold
   const open = new Set(folding.open);
   for (let g = tree.byPath.get(path) ?? 0; g > 0; g = tree.parent[g]) open.add(tree.path[g]);
   return { ...folding, open };
+}
+
+/**
+ * Opens the box of what was opened since `before`: around compiled code, with the modules in it where all of the graph is
+ * small.
+ */
+export function openInside(
+  { graph, tree }: { graph: GraphModel; tree: GroupTree },
+  before: GroupTree,
+  folding: Folding,
+): Folding {
+  const isNew = (g: number) => g > 0 && !before.byPath.has(tree.path[g]);
+  const boxes = new Set<number>();
+  for (const { id, kind } of graph.nodes) {
+    if (kind !== "call") continue;
+    for (let g = tree.groupOf[id]; isNew(g) && !boxes.has(g); g = tree.parent[g]) boxes.add(g);
+  }
+  const isSmall = graph.nodes.length <= LARGEST_WHOLE;
+  const shown = [...boxes].filter((g) => isSmall || !isNew(tree.parent[g]));
+  if (shown.length === 0) return folding;
+  return { ...folding, open: new Set([...folding.open, ...shown.map((g) => tree.path[g])]) };
 }
 
 /** Closes a group. What was open in it is open again when it is opened. */

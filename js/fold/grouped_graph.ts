@@ -1,6 +1,7 @@
 import { MOST_CARDS } from "../scene/card";
 import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
+import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
 import { type Folding, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
@@ -33,12 +34,12 @@ export interface GroupedGraph {
 export function groupedGraph(graph: GraphModel): GroupedGraph {
   const outputs = new Set(graph.roots.map((root) => root.node));
   const tree = groupTree(namespacesOf(graph));
-  const plumbing = Uint8Array.from(graph.nodes, ({ id, kind, op, name }) =>
-    kind === "op" && name === null && !outputs.has(id) && isPlumbing(op) ? 1 : 0,
+  const plumbing = Uint8Array.from(graph.nodes, (node) =>
+    isWork(node) && node.name === null && !outputs.has(node.id) && isPlumbing(node.op) ? 1 : 0,
   );
   const operations = new Int32Array(tree.path.length);
-  graph.nodes.forEach(({ kind }, v) => {
-    if (kind === "op" && !plumbing[v]) operations[tree.groupOf[v]]++;
+  graph.nodes.forEach((node, v) => {
+    if (isWork(node) && !plumbing[v]) operations[tree.groupOf[v]]++;
   });
   for (let g = operations.length - 1; g > 0; g--) operations[tree.parent[g]] += operations[g];
   const [source, target] = [
@@ -63,7 +64,7 @@ export function groupedGraph(graph: GraphModel): GroupedGraph {
       return runs;
     },
     role: Uint8Array.from(graph.nodes, ({ id, kind, op }) =>
-      outputs.has(id) ? OTHER : roleOfOp(kind, op),
+      outputs.has(id) || kind === "call" ? OTHER : roleOfOp(kind, op),
     ),
     source,
     target,

@@ -19,7 +19,7 @@ function factors(count: number): GraphModel {
     }) - 1;
   for (let i = 0; i < count; i++) add({ sign: i % 2 ? "×" : "× 2" });
   add({ kind: "leaf", op: "AccumulateGrad", label: "x", name: "x" });
-  const plain = { input_nr: 0, output_nr: 0, argument: "self" };
+  const plain = { input_nr: 0, output_nr: 0, argument: "self", via: null };
   const edges: GraphModel["edges"] = [];
   for (let i = 0; i < count; i++)
     edges.push({ ...plain, source: i, target: i + 1, kind: "gradient" });
@@ -34,6 +34,7 @@ function factors(count: number): GraphModel {
       target,
       input_nr: 1,
       output_nr: 0,
+      via: null,
       argument: "other",
       kind: "constant",
     });
@@ -86,7 +87,7 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
       ...[{ source: 0, target: i + 1, input_nr: i, output_nr: 0, argument: null }],
       ...[{ source: i + 1, target: leaf, input_nr: 0, output_nr: 0, argument: "self" }],
     ])
-    .map((edge) => ({ ...edge, kind: "gradient" }));
+    .map((edge) => ({ ...edge, kind: "gradient", via: null }));
   uses.forEach(([sign], i) => {
     if (!/\d/.test(sign)) return;
     const id = nodes.length;

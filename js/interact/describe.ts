@@ -68,6 +68,7 @@ export function moduleName(namespace: string): string {
 }
 
 const QUIET_WORDS = {
+  call: "call inside of compiled code",
   constant: "constant: needs no grad",
   cut: NO_FLOW,
   outside: "requires grad, but is not part of this graph",
@@ -109,8 +110,11 @@ function describeQuiet(graph: GraphModel, node: NodeModel): Description {
     if (kind === "cut" && source === node.id)
       lines.push(`cut off from ${oneLine(graph.nodes[target].label)}`);
   }
+  if (node.recomputed) lines.push("recomputed: a call of the forward pass, run in backward");
   lines.push(...valueLine(node));
   if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
+  if (node.kind === "call" && node.namespace)
+    lines.push(`in ${oneLine(moduleName(node.namespace))}`);
   if (node.inferred) lines.push("inferred from what its operation saved");
   return { title: oneLine(node.label), lines };
 }

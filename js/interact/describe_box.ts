@@ -4,6 +4,7 @@ import { regionOf } from "../scene/checkpoints";
 import { classOf, isModule } from "../scene/module_class";
 import type { ClosedGroup } from "../scene/plan";
 import type { SceneNode } from "../scene/scene";
+import { isWork } from "../scene/shown_graph";
 import { counted, normText } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { GraphModel } from "../wire";
@@ -52,7 +53,7 @@ function describeBox(graph: GraphModel, group: ClosedGroup, marks: Marks): Descr
   let leaves = 0;
   for (const id of members) {
     const { kind, op } = graph.nodes[id];
-    if (kind === "op") counts.set(op, (counts.get(op) ?? 0) + 1);
+    if (isWork(graph.nodes[id])) counts.set(op, (counts.get(op) ?? 0) + 1);
     if (kind === "leaf") leaves++;
   }
   const kind = oneLine(classOf(graph, paths[0]) ?? "");

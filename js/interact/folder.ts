@@ -6,6 +6,7 @@ import {
   isSameFolding,
   keepPeek,
   openGroup,
+  openInside,
   revealNode,
   unfoldPlumbing,
 } from "../fold/folding";
@@ -178,8 +179,10 @@ export class Folder {
     this.cache = new Map();
     const now = new Map(was.map((old, id) => [old, id]));
     const unfolded = [...wanted.folding.unfolded].flatMap((old) => now.get(old) ?? []);
-    const folding = { ...wanted.folding, unfolded: new Set(unfolded) };
-    const next = { ...wanted, grouped: groupedGraph(graph), origin, source, folding };
+    const grouped = groupedGraph(graph);
+    const held = { ...wanted.folding, unfolded: new Set(unfolded) };
+    const folding = openInside(grouped, wanted.grouped.tree, held);
+    const next = { ...wanted, grouped, origin, source, folding };
     const before = drawing.scene;
     this.draw(next, (after) => holdMost(before, after, was), undefined, was);
   }

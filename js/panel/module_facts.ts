@@ -2,6 +2,7 @@ import type { GradientNorms } from "../colours/gradient_norms";
 import { namespacesOf } from "../fold/namespaces";
 import { classOf } from "../scene/module_class";
 import { parametersIn, sizeOf } from "../scene/parameters";
+import { isWork } from "../scene/shown_graph";
 import type { Recording } from "../steps/recording";
 import type { GraphModel, MemoryModel } from "../wire";
 
@@ -75,8 +76,8 @@ export function moduleFacts(
     if (inside[node] && norm !== null) note(arrived, finite(Number(norm)));
 
   const counts = new Map<string, number>();
-  for (const { id, kind, op } of nodes)
-    if (inside[id] && kind === "op") counts.set(op, (counts.get(op) ?? 0) + 1);
+  for (const node of nodes)
+    if (inside[node.id] && isWork(node)) counts.set(node.op, (counts.get(node.op) ?? 0) + 1);
   const bytesOf = (holds: (id: number) => boolean) =>
     (memory?.nodes ?? []).reduce(
       (sum, id, i) => sum + (holds(id) ? (memory?.bytes[i] ?? 0) : 0),

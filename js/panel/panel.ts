@@ -300,7 +300,10 @@ function heading(
 
 function graphSummary(graph: GraphModel): HTMLElement {
   const nodes = graph.nodes.filter(isAutograd).length;
-  const edges = graph.edges.filter(({ kind }) => kind === "gradient").length;
+  const edges = graph.edges.filter(
+    ({ source, target, kind }) =>
+      kind === "gradient" && isAutograd(graph.nodes[source]) && isAutograd(graph.nodes[target]),
+  ).length;
   return element(
     "div",
     "gw-summary",

@@ -1,5 +1,6 @@
 import type { GraphModel } from "../wire";
 import type { Plan } from "./plan";
+import { isWork } from "./shown_graph";
 
 /** A plan without the frames around a single operation: it is a plain node then, called by its module. */
 export function boardPlan(graph: GraphModel, plan: Plan): Plan {
@@ -7,7 +8,7 @@ export function boardPlan(graph: GraphModel, plan: Plan): Plan {
   if (nodes.some(({ group }) => group)) return plan;
   const operations = new Int32Array(frames.length);
   for (const { id, frame } of nodes) {
-    if (graph.nodes[id].kind !== "op") continue;
+    if (!isWork(graph.nodes[id])) continue;
     for (let f = frame; f >= 0; f = frames[f].parent) operations[f]++;
   }
   const kept = frames.flatMap((_, f) => (operations[f] > 1 ? [f] : []));
@@ -25,7 +26,7 @@ export function boardPlan(graph: GraphModel, plan: Plan): Plan {
     frames: kept.map((f) => ({ ...frames[f], parent: at.get(frames[f].parent) ?? -1 })),
     nodes: nodes.map((node) => {
       const { frame, dropped } = around(node.frame);
-      const isOne = dropped >= 0 && graph.nodes[node.id].kind === "op";
+      const isOne = dropped >= 0 && isWork(graph.nodes[node.id]);
       return { ...node, frame, ...(isOne && { module: frames[dropped].path }) };
     }),
   };

@@ -7,6 +7,7 @@ import { classOf, isModule } from "./module_class";
 import type { NodeWords } from "./node_words";
 import { sizeOf } from "./parameters";
 import type { ClosedGroup } from "./plan";
+import { isWork } from "./shown_graph";
 
 const TITLE_ROOM = 150;
 const UNDER_ROOM = 130;
@@ -51,8 +52,9 @@ export function boxWords(
 }
 
 /** Whether an operation is one of these modules' own. A leaf may be told to lie elsewhere, and is nothing to look at here. */
-function isWithin({ kind, namespace }: NodeModel, paths: readonly string[]): boolean {
-  if (kind !== "op" || !namespace) return false;
+function isWithin(node: NodeModel, paths: readonly string[]): boolean {
+  const { namespace } = node;
+  if (!isWork(node) || !namespace) return false;
   return paths.some((path) => namespace === path || namespace.startsWith(`${path}/`));
 }
 

@@ -2,6 +2,7 @@ import type { Hanging, Layout } from "../layout/types";
 import type { GraphModel } from "../wire";
 import type { NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
+import { isWork } from "./shown_graph";
 
 /** A leaf or constant that stands beside the one operation that uses it, off the line on which the data flows. */
 export interface Dock {
@@ -34,19 +35,20 @@ export function docksOf(
   });
   const roots = new Set(graph.roots.map(({ node }) => node));
   const kindOf = (v: number) => graph.nodes[nodes[v].id].kind;
+  const works = (v: number) => isWork(graph.nodes[nodes[v].id]);
   const canDock = (v: number, user: number) =>
     uses[v] === 1 &&
     times[v] === 1 &&
     operands[v].length === 0 &&
     !nodes[v].gate &&
-    kindOf(v) !== "op" &&
+    !works(v) &&
     !roots.has(nodes[v].id) &&
     nodes[v].frame === nodes[user].frame;
   return nodes.flatMap((_, user) => {
-    if (kindOf(user) !== "op") return [];
+    if (!works(user)) return [];
     const own = operands[user];
     const docking = own.filter((e) => canDock(edges[e].target, user));
-    const leads = (e: number) => kindOf(edges[e].target) === "op" || uses[edges[e].target] > 1;
+    const leads = (e: number) => works(edges[e].target) || uses[edges[e].target] > 1;
     if (!own.some((e) => !docking.includes(e) && leads(e))) {
       const first = docking.findIndex((e) => kindOf(edges[e].target) === "leaf");
       docking.splice(Math.max(0, first), 1);

@@ -24,7 +24,7 @@ import { leaveAt, separateRoutes } from "./ports";
 import { nameRows } from "./rows";
 import type { Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
-import { kindOfMerged, tensorsIn } from "./shown_graph";
+import { isWork, kindOfMerged, tensorsIn } from "./shown_graph";
 import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip, stripShape } from "./strip";
 import { roundOf } from "./tile";
@@ -162,7 +162,7 @@ export function makeScene(
 
 /** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
 export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
-  return kind === "op" || kind === "leaf" ? {} : { quiet: kind };
+  return kind === "op" || kind === "leaf" || kind === "call" ? {} : { quiet: kind };
 }
 
 function isLeaf(graph: GraphModel, { id, group, gate }: Plan["nodes"][number]): boolean {
@@ -217,7 +217,7 @@ export function shapesOf(
         };
     if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
     // Between boxes an operation is but a sign.
-    const isSign = card && hasBoxes && !group && graph.nodes[id].kind === "op" && !words.flag;
+    const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     const shape = shapeOf(
       words,

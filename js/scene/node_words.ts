@@ -4,7 +4,7 @@ import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel, NoGradInput, Values } from "../wire";
 import { AGAIN } from "./checkpoints";
-import { isAutograd } from "./shown_graph";
+import { isAutograd, isWork } from "./shown_graph";
 
 /** The words on a node, already short enough to draw. */
 export interface NodeWords {
@@ -66,7 +66,7 @@ export function wordsOf(
   measure: Measure,
   runsAgain = false,
 ): NodeWords {
-  if (!isAutograd(node)) return quietWords(node, measure);
+  if (!isAutograd(node) && !isWork(node)) return quietWords(node, measure);
   const mark = runsAgain ? `${AGAIN} ` : "";
   const leaf = node.kind === "leaf";
   const hidden = leaf || node.name === null || flags.includes(node.name);

@@ -183,6 +183,7 @@ describe("makeScene", () => {
         argument: null,
         input_nr: 0,
         output_nr: 0,
+        via: null,
         kind: "gradient",
       })),
       roots: [{ node: 0, output_nr: 0, name: "y" }],

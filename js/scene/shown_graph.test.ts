@@ -55,6 +55,7 @@ describe("the graph that is shown", () => {
       argument: null,
       input_nr: 0,
       output_nr: 0,
+      via: null,
       kind,
     });
     fc.assert(

@@ -6,6 +6,16 @@ export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
   return kind === "op" || kind === "leaf";
 }
 
+/** Whether something works here: an operation, or a call inside of compiled code. */
+export function isWork({ kind }: Pick<NodeModel, "kind">): boolean {
+  return kind === "op" || kind === "call";
+}
+
+/** Whether a node is drawn whether or not constants are. */
+function isAlwaysDrawn(node: Pick<NodeModel, "kind">): boolean {
+  return isAutograd(node) || isWork(node);
+}
+
 /** Whether it is a constant that stands in the sign of the operation that takes it, where there is one. */
 export function isSaid({ said_by }: Pick<NodeModel, "said_by">): boolean {
   return said_by !== null;
@@ -24,7 +34,7 @@ export function leafCount(graph: GraphModel): string {
 
 /** Whether there are constants or cuts. */
 export function hasConstants({ nodes }: GraphModel): boolean {
-  return nodes.some((node) => !isAutograd(node));
+  return nodes.some((node) => !isAlwaysDrawn(node));
 }
 
 /**
@@ -33,7 +43,7 @@ export function hasConstants({ nodes }: GraphModel): boolean {
  * what is left stay the same, because constants and cuts come last.
  */
 export function shownGraph(given: GraphModel, constants: boolean, torchNames = false): GraphModel {
-  const graph = torchNames ? withoutSigns(given) : given;
+  const graph = fromCalls(torchNames ? withoutSigns(given) : given);
   if (!hasConstants(graph)) return graph;
   const covered = new Map<number, Set<number | null>>();
   for (const { source, target, input_nr, kind } of graph.edges) {
@@ -49,9 +59,18 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   if (constants) return { ...graph, nodes };
   return {
     ...graph,
-    nodes: nodes.filter(isAutograd),
-    edges: graph.edges.filter(({ kind }) => kind === "gradient"),
+    nodes: nodes.filter(isAlwaysDrawn),
+    edges: graph.edges.filter(({ target, kind }) => kind === "gradient" || isWork(nodes[target])),
   };
+}
+
+/** The gradients that an opened node passes on come from the calls inside of it. */
+function fromCalls(graph: GraphModel): GraphModel {
+  if (graph.edges.every(({ via }) => via === null)) return graph;
+  const edges = graph.edges.map((edge) =>
+    edge.via === null ? edge : { ...edge, source: edge.via },
+  );
+  return { ...graph, edges };
 }
 
 function withoutSigns(graph: GraphModel): GraphModel {

@@ -54,6 +54,11 @@ export function recordingOf(
     step[one.node] = one.step;
     ready[one.node] = one.ready;
   }
+  for (const { id, inside } of graph.nodes) {
+    if (inside === null) continue; // a call runs with the compiled node that it is inside of
+    step[id] = step[inside];
+    ready[id] = ready[inside];
+  }
   const passed = new Map<number, number[]>();
   run?.edges.forEach((edge, i) => {
     const { source } = graph.edges[edge];

@@ -53,6 +53,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
             argument,
             input_nr: i,
             output_nr: 0,
+            via: null,
             kind: "gradient",
           }),
         )

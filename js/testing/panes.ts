@@ -29,6 +29,7 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
         argument: argument === "-" ? null : argument,
         input_nr: argument === "other" ? 1 : 0,
         output_nr: 0,
+        via: null,
         kind: kind as EdgeModel["kind"],
       };
     }),

@@ -38,7 +38,7 @@ export type Values = JsonNumber | boolean | Values[];
 export type Plain = unknown;
 
 /** What a node stands for; only the first two are autograd nodes. */
-export type Kind = "leaf" | "op" | "constant" | "cut" | "outside";
+export type Kind = "leaf" | "op" | "call" | "constant" | "cut" | "outside";
 
 export type EdgeKind = "gradient" | "constant" | "cut";
 
@@ -55,9 +55,9 @@ export interface NodeModel {
   /** Position in `nodes`; breadth-first from the outputs. */
   id: NodeId;
   /**
-   * The first two are autograd nodes, and come first. A constant is an operand that needs no grad; a
-   * cut is one that lost its gradient on the way; outside is the tensor of another graph that a cut
-   * began at.
+   * The first two are autograd nodes, and come first; calls, which are inside of compiled code, come
+   * next. A constant is an operand that needs no grad; a cut is one that lost its gradient on the
+   * way; outside is the tensor of another graph that a cut began at.
    */
   kind: Kind;
   /**
@@ -100,11 +100,17 @@ export interface NodeModel {
   inferred: boolean;
   /** The innermost checkpointed region that it was made in: its place in `checkpoints`. */
   checkpoint: Count | null;
+  /** Of a call, and of a tensor that it takes, the compiled node that it is inside of. */
+  inside: NodeId | null;
+  /** Whether it is a call of the forward pass that was put into backward. */
+  recomputed: boolean;
 }
 
 /**
  * From a node to the producer of one of its inputs: the way gradients flow. Those along which
- * gradients can flow come first. Of the others `input_nr` may be null.
+ * gradients can flow come first: between autograd nodes, then inside of compiled code, where they
+ * lead to a call, which takes the gradient as its operand `output_nr`. Of the others `input_nr`
+ * may be null.
  */
 export interface EdgeModel {
   source: NodeId;
@@ -120,6 +126,8 @@ export interface EdgeModel {
    * source.
    */
   kind: EdgeKind;
+  /** Of an opened source the call inside of it that gives this gradient; null of all others. */
+  via: NodeId | null;
 }
 
 /** One tensor handed to the widget. */
@@ -748,6 +756,8 @@ export interface LiveTraits {
   _update?: UpdateModel | null;
   /** What the nodes of `graph` hold now, instead of what stands in it; null when that is so. */
   _values?: (Values | null)[] | null;
+  /** The nodes that can be opened and closed. */
+  _openable?: NodeId[] | null;
   /** The leaves whose numbers can be set in the picture. */
   _knobs?: KnobModel[] | null;
   /** What finite differences say of leaves, once that was asked. */
@@ -813,6 +823,12 @@ export interface TurnMessage {
   value: number;
 }
 
+/** Shows what is inside of a node in its place, or hides it again. */
+export interface OpenMessage {
+  kind: "expand" | "collapse";
+  node: NodeId;
+}
+
 /** The reader answered at a node: with what was typed, or null for a click on it. */
 export interface AnswerMessage {
   kind: "answer";
@@ -865,6 +881,7 @@ export interface SavedNode extends SavedEveryNode {
   fx_name?: string;
   called?: string | null;
   numbers?: SavedNumber[];
+  seq_nr?: number | null;
 }
 
 /** What the captured graph says of every edge, beyond what is drawn. */

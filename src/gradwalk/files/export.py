@@ -218,10 +218,12 @@ def shown_graph(shown: Shown) -> GraphModel:
     graph = shown.subject.model
     if shown.constants:
         return graph
+    nodes = [node for node in graph["nodes"] if node["kind"] in {"op", "leaf", "call"}]
+    drawn = {node["id"] for node in nodes}
     return {
         **graph,
-        "nodes": [node for node in graph["nodes"] if node["kind"] in {"op", "leaf"}],
-        "edges": [edge for edge in graph["edges"] if edge["kind"] == "gradient"],
+        "nodes": nodes,
+        "edges": [edge for edge in graph["edges"] if {edge["source"], edge["target"]} <= drawn],
     }
 
 

@@ -6,7 +6,14 @@ from ..wire import GraphModel, NodeModel
 
 _LONGEST = 1_000  # characters of a row; Graphviz reads no text of more than 16,384 bytes
 
-_SHAPES = {"leaf": "box", "op": "box", "constant": "box", "cut": "plain", "outside": "box"}
+_SHAPES = {
+    "leaf": "box",
+    "op": "box",
+    "call": "box",
+    "constant": "box",
+    "cut": "plain",
+    "outside": "box",
+}
 
 
 def dot_text(graph: GraphModel, direction: str = "down") -> str:

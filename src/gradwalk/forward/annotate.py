@@ -86,7 +86,7 @@ class Annotated(Capture):
 
     def watched(self) -> nx.MultiDiGraph:
         """The graph without what was inferred, which stands at its end; a copy."""
-        if not self.annotations:
+        if not self.annotations and not self.calls:
             return self.graph.copy()
         seen = [node for node, is_inferred in self.drawn.nodes(data="inferred") if not is_inferred]
         return self.drawn.subgraph(seen).copy()

@@ -96,6 +96,7 @@ _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Those of two operands, one of which may be written into the sign."""
 
 _BACKWARD = re.compile(r"Backward\d*$")
+_OF_BACKWARD = re.compile(r"_backward(_data)?(?=\.)")
 # Digits belong to the word before them: "log 2" would be another function than log2.
 _WORDS = re.compile(
     r"(?:[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+)(?:\d+(?:[A-Z](?![a-z])|[a-z]*))?|\d+"
@@ -124,6 +125,25 @@ def sign_of(op: str) -> str:
         words = [word.lower() for word in _WORDS.findall(_BACKWARD.sub("", op))]
     joined = "".join(words)
     return _SIGNS.get(joined) or _LONG.get(joined) or " ".join(words) or op
+
+
+def sign_of_call(op: str, *, recomputed: bool = False) -> str:
+    """The sign of a call inside of compiled code.
+
+    Args:
+        op: What torch calls it.
+        recomputed: Whether it is a call of the forward pass that runs in backward.
+
+    Example::
+
+        >>> sign_of_call("aten.gelu_backward.default"), sign_of_call("aten.mm.default")
+        ('gelu ∂', '@')
+        >>> sign_of_call("aten.t.default", recomputed=True)
+        '↻ ( )ᵀ'
+    """
+    forward = _OF_BACKWARD.sub("", op)
+    sign = sign_of(op) if forward == op else f"{sign_of(forward)} ∂"
+    return f"↻ {sign}" if recomputed else sign
 
 
 def board_signs(
@@ -169,7 +189,8 @@ def _sign_at(
     """The sign of a node, and the constant that it says."""
     data = graph.nodes[node]
     if data["kind"] != "op":
-        return None, None
+        is_call = data["kind"] == "call"
+        return sign_of_call(data["op"], recomputed=data["recomputed"]) if is_call else None, None
     sign = sign_of(data["op"])
     if sign == "conv":
         kernel = _kernel(graph, node)

@@ -104,6 +104,12 @@ def read_inside(captured: Annotated, node: int) -> Inside:
     )
 
 
+def called_of_saved(held: Node) -> str:
+    """What to call a saved tensor that has no name: after what gave it, or its place."""
+    number = str(held.target).removeprefix("primals_")
+    return f"argument {number}" if number.isdigit() else held.name
+
+
 def count_of_calls(backward: CompiledBackward) -> int:
     """How many calls there are in a program."""
     return sum(
@@ -275,7 +281,12 @@ def _put_inside(
         nr = backward.parameters.get(str(held.target))
         name = names.get(nr) if nr is not None else None
         described.update(
-            kind="constant", op=held.name, name=name, namespace=None, sequence_nr=None, inside=node
+            kind="constant",
+            op=called_of_saved(held),
+            name=name,
+            namespace=None,
+            sequence_nr=None,
+            inside=node,
         )
         graph.add_node(ids[node, held], **described)
     for flow in inside.flows:

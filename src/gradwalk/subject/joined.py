@@ -237,6 +237,7 @@ def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel],
             "input_nr": 0,
             "output_nr": end.tie.output_nr,
             "kind": "gradient",
+            "via": None,
         }
         flowing.append((tied, {"key": 0}))
     found = flowing + others

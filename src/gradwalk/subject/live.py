@@ -6,6 +6,7 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,7 @@ from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
 from ..forward.values import Drawn, drawn_values
 from ..graph.adjacency import predecessors
+from ..graph.compiled import is_compiled
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
@@ -31,6 +33,7 @@ from ..graph.saved import is_freed
 from ..modules.module_classes import classes_of_modules
 from ..modules.namespaces import inferred_namespaces
 from ..modules.outside import boxes_outside
+from ..program.inside import tied
 from ..reasons import why
 from ..wire import (
     DetailsModel,
@@ -45,9 +48,11 @@ from ..wire.ranks import RankModel
 from .blank import blank_details
 from .checkpointed import checkpointed
 from .details import details
+from .inside_details import inside_details
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
+from .opening import Opening, boxes_inside
 from .rank import is_one_of_several, rank_model
 from .shared_leaves import BucketOf, SharedLeaves
 from .stored import Since, Stored
@@ -77,6 +82,7 @@ class Live:
             max_bytes: Of gradients to keep of each pass.
         """
         self.captured = captured
+        self._opening = Opening(captured, max_bytes)
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self.recording: RecordedPass | None = None
         # Not the names themselves: they know of other graphs, which would then live as long.
@@ -91,7 +97,7 @@ class Live:
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
-        self._run: tuple[RecordedPass | None, RunModel | None] = None, None
+        self._run: tuple[object, RunModel | None] = None, None
         self._told_compiled = False
         self._stored = Stored(captured)
         self._since = Since()
@@ -120,23 +126,60 @@ class Live:
     def namespaces(self) -> Mapping[int, str]:
         """The modules of the nodes, watched or inferred."""
         watched = {node: space for node, space in self.drawn.nodes(data="namespace") if space}
-        return self._inferred or watched
+        return self._opening.moved(self._inferred) or watched
 
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        regions = self._checkpointed
+        regions, moved = self._checkpointed, self._opening.moved
+        boxes, classes = boxes_inside(self._opening)
         return graph_model(
             self.drawn,
-            self._inferred,
-            modules_model(regions.with_classes(self._classes)),
-            self._values.values,
+            moved(self._inferred),
+            modules_model(regions.with_classes({**self._classes, **classes})),
+            self._drawn_values.values,
             self.captured.nodes,
-            boxes={**self._boxes, **regions.spaces},
-            changed=self._values.changed,
-            regions=regions.numbers,
+            boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
+            changed=self._drawn_values.changed,
+            regions=moved(regions.numbers),
             checkpoints=regions.models,
         )
+
+    @functools.cached_property
+    def openable(self) -> Sequence[int]:
+        """The compiled nodes."""
+        return [i for i, node in enumerate(self.captured.nodes) if is_compiled(node)]
+
+    def expand(self, node: int) -> None:
+        """Show what is inside of a compiled node.
+
+        Raises:
+            ValueError: It has nothing inside that can be shown.
+        """
+        _ = self._values  # read now, as the graph was drawn: it stays the same graph
+        self._opening.expand(node)
+        self._redraw()
+
+    def collapse(self, node: int) -> None:
+        """Hide it again.
+
+        Raises:
+            ValueError: It has nothing inside.
+        """
+        self._opening.collapse(node)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self.captured = self._opening.captured
+        self._run = None, None
+        for known in ("model", "namespaces", "_drawn_values"):
+            self.__dict__.pop(known, None)
+
+    @functools.cached_property
+    def _drawn_values(self) -> Drawn:
+        """The small values by the ids of what is drawn now."""
+        known, moved = self._values, self._opening.moved
+        return replace(known, values=moved(known.values), changed=moved(known.changed))
 
     @functools.cached_property
     def _values(self) -> Drawn:
@@ -162,7 +205,7 @@ class Live:
         """What flowed in the recording."""
         if self._run[0] is not self.recording:
             shown = self.recording
-            model = None if shown is None else run_model(shown)
+            model = None if shown is None else run_model(shown, self._opening.flowed(shown))
             # What a pass of the program's own left in `.grad` is known of the last one alone.
             if shown is not None and model and not model["grads"] and shown.run is self._seen:
                 model["grads"] = self._stored.grown()
@@ -209,6 +252,7 @@ class Live:
         """Remove every hook and let go of what was recorded."""
         self.recording = self._seen = None
         self._run = None, None
+        self._opening.forget()
         if self._observer is not None:
             self._observer.close()
 
@@ -272,7 +316,9 @@ class Live:
 
     def state(self) -> StateModel:
         """What has been seen of backward."""
-        return state_model(self._observing, self.freed, self.graph)
+        return state_model(
+            self._observing, self.freed, self.graph, self._opening.compiled_of_edges()
+        )
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes hold for backward."""
@@ -350,12 +396,18 @@ class Live:
         return found
 
     def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
+        place = self._opening.places.get(node)
         if self.recording is None or cursor is None:
-            return details(looking, node, self.recording, self._values)
+            if place is not None:
+                summaries = looking.summaries.of
+                return inside_details(self._opening, node, place, self.recording, summaries)
+            return details(looking, node, self.recording, self._drawn_values)
         _ = self.recording.models  # worked out once, not for every cursor that is asked about
         elsewhere = copy.copy(self.recording)
         elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
-        found = details(looking, node, elsewhere, self._values)
+        if place is not None:
+            return inside_details(self._opening, node, place, elsewhere, looking.summaries.of)
+        found = details(looking, node, elsewhere, self._drawn_values)
         if elsewhere.owned:
             self._put_grad(looking, node, elsewhere, found)
         return found
@@ -393,6 +445,9 @@ class Live:
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""
         recording = self.recording
+        place = self._opening.places.get(node)
+        if place is not None:
+            return self.changes(place.inside.node)
         if recording is None or node >= len(self.captured.nodes):
             return [0]
         run = recording.run
@@ -421,6 +476,8 @@ class Live:
         """The leaf tensor of an AccumulateGrad, or of a constant, a cut or a cut's source."""
         if node < len(self.captured.nodes):
             return leaf_tensor(self.captured.nodes[node])
+        if self._opening.places.get(node) is not None:
+            return None
         tensor = self.captured.extra(node).tensor
         return tensor if tensor is not None and tensor.is_leaf else None
 
@@ -439,4 +496,5 @@ class Live:
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The graph with what `watch` saw, and without what was inferred; a copy."""
-        return self.captured.watched()
+        graph = self.captured.watched()
+        return tied(graph) if self._opening.inside else graph

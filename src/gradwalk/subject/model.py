@@ -28,6 +28,7 @@ from ..wire import (
     StateModel,
     Values,
 )
+from ..wire.graph_json import drawing_order
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,7 +47,7 @@ def graph_model(
     values: Mapping[int, Values] | None = None,
     behind: Sequence[Node] = (),
     *,
-    boxes: Mapping[int, str] | None = None,
+    boxes: Mapping[int, str | None] | None = None,
     changed: Mapping[int, bool | None] | None = None,
     regions: Mapping[int, int] | None = None,
     checkpoints: list[CheckpointModel] | None = None,
@@ -59,8 +60,8 @@ def graph_model(
         modules: The classes of the modules, where any are known.
         values: What the nodes hold or gave, as far as that is known and small.
         behind: The autograd nodes behind its first nodes, where there are any.
-        boxes: The boxes of operations outside of modules and in checkpointed regions, instead of
-            their namespaces.
+        boxes: The boxes of operations outside of modules, in checkpointed regions and inside of
+            compiled code, instead of their namespaces; None draws a node with what takes it.
         changed: The leaves that are not what operations took, True, or may not be, None.
         regions: The checkpointed regions that nodes are in, by number.
         checkpoints: These regions.
@@ -70,7 +71,7 @@ def graph_model(
         in the order in which the graph without annotations has them.
     """
     inferred = namespaces or {}
-    spaces = {**inferred, **(boxes or {})}
+    spaces: dict[int, str | None] = {**inferred, **(boxes or {})}
     known, since, numbers = values or {}, changed or {}, regions or {}
     signs, said = board_signs(graph, behind)
     nodes: list[NodeModel] = [
@@ -89,6 +90,8 @@ def graph_model(
             "changed": since.get(node, False),
             "inferred": data.get("inferred", node in inferred),
             "checkpoint": numbers.get(node),
+            "inside": data.get("inside"),
+            "recomputed": data.get("recomputed", False),
         }
         for node, data in graph.nodes(data=True)
     ]
@@ -100,10 +103,11 @@ def graph_model(
             "input_nr": data["input_nr"],
             "output_nr": data["output_nr"],
             "kind": data.get("kind", "gradient"),
+            "via": data.get("via"),
         }
         for source, target, data in graph.edges(data=True)
     ]
-    edges.sort(key=lambda edge: edge["kind"] != "gradient")  # stable
+    edges.sort(key=drawing_order(nodes))  # stable
     roots: list[RootModel] = []
     given = graph.graph.get("root_names")  # of a static graph
     for i, (node, output_nr) in enumerate(graph.graph["roots"]):
@@ -139,13 +143,19 @@ def dtypes_model(graph: nx.MultiDiGraph) -> DtypesModel:
     return {"names": list(names), "nodes": nodes}
 
 
-def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph) -> StateModel:
+def state_model(
+    observer: Observer,
+    freed: Iterable[int],
+    graph: nx.MultiDiGraph,
+    inside: Sequence[int] = (),
+) -> StateModel:
     """What has been seen of backward.
 
     Args:
         observer: What watched it.
         freed: Ids of the nodes whose saved tensors are gone.
         graph: What `gradwalk.capture` gave.
+        inside: For each edge inside of compiled code along which gradients flow, the compiled node.
 
     Returns:
         Plain JSON values, with a sentence for the status line.
@@ -175,17 +185,22 @@ def state_model(observer: Observer, freed: Iterable[int], graph: nx.MultiDiGraph
     return {
         "runs": observer.runs,
         "reached": reached,
-        "flowed": [place for place, _ in _flows(graph, last)],
+        "flowed": [
+            *(place for place, _ in _flows(graph, last)),
+            *(place for place, node in enumerate(inside, graph.number_of_edges()) if node in steps),
+        ],
         "freed": freed,
         "note": note,
     }
 
 
-def run_model(recording: RecordedPass) -> RunModel:
+def run_model(recording: RecordedPass, inside: Iterable[tuple[bool, Kept | None]] = ()) -> RunModel:
     """What flowed in a backward pass, in few numbers.
 
     Args:
         recording: The pass.
+        inside: For each edge inside of compiled code along which gradients flow, whether one did,
+            and which, where that is known.
 
     Returns:
         Plain JSON values. Norms of many gradients are read from their device at once.
@@ -196,7 +211,13 @@ def run_model(recording: RecordedPass) -> RunModel:
         for node in dict.fromkeys(root for root, _ in graph.graph["roots"])
         for nr, seed in seeds_at(graph, run, node)
     }
-    flowed = few_of(dict(_flows(graph, run)))
+    flows: dict[int, Kept | None] = dict(_flows(graph, run))
+    for place, (did, kept) in enumerate(inside, graph.number_of_edges()):
+        if did:
+            flows[place] = kept
+    known = few_of({place: kept for place, kept in flows.items() if kept is not None})
+    unknown: FewModel = {"values": None, "norm": None}
+    flowed = {place: known.get(place, unknown) for place in flows}
     grown = list(_changed(run))
     held = few_of({i: as_kept(one.moments[-1]) for i, one in enumerate(grown)})
     before = few_of(

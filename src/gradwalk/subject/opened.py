@@ -11,6 +11,7 @@ from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding, findings_from
 from ..findings.judge import Limits
 from ..graph.names import Names
+from ..program.inside import tied
 from ..program.kinds import no_backward
 from ..wire import (
     DetailsModel,
@@ -146,10 +147,11 @@ class Opened(Still):
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The graph without what was inferred; a copy."""
-        if not self.is_watched:
+        opened = any(kind == "call" for _, kind in self.drawn.nodes(data="kind"))
+        if not self.is_watched and not opened:
             return self.graph.copy()
         seen = [node for node, inferred in self.drawn.nodes(data="inferred") if not inferred]
-        return self.drawn.subgraph(seen).copy()
+        return tied(self.drawn.subgraph(seen).copy())
 
 
 def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
@@ -174,7 +176,7 @@ def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
             graph.add_node(node, **{k: v for k, v in data.items() if k not in _SEEN})
     for source, target, key, data in drawn.edges(data=True, keys=True):
         if target in graph and (static or data.get("kind", "gradient") == "gradient"):
-            plain = {k: v for k, v in data.items() if k != "kind"}
+            plain = {k: v for k, v in data.items() if k not in {"kind", "via"}}
             graph.add_edge(source, target, key=key, **plain)
     return graph
 

@@ -53,7 +53,11 @@ class Subject(Protocol):
         autograd: The graph with its autograd nodes, through which backward can run; None of what
             has none.
         recording: The pass with its tensors; None before any, and of what has none.
+        openable: The nodes that have something inside that may be shown.
     """
+
+    @property
+    def openable(self) -> Sequence[int]: ...  # noqa: D102
 
     @property
     def autograd(self) -> Annotated | None: ...  # noqa: D102  described above, as all of these
@@ -201,8 +205,29 @@ class Subject(Protocol):
         """
         ...
 
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node; its id and those of all autograd nodes stay the same.
+
+        Raises:
+            ValueError: It has nothing inside that can be shown.
+        """
+
+    def collapse(self, node: int) -> None:
+        """Hide it again.
+
+        Raises:
+            ValueError: It has nothing inside.
+        """
+
     def close(self) -> None:
         """Remove every hook, and let go of what was recorded."""
+
+
+_NOTHING_BEHIND = (
+    "There are no autograd nodes behind this picture (it was opened from a file, or is of a static "
+    "graph), so nothing in it can be opened or closed. A file shows what was open when it was "
+    "saved."
+)
 
 
 class Still:
@@ -213,6 +238,7 @@ class Still:
     fault: str | None = None
     autograd: Annotated | None = None
     recording: RecordedPass | None = None
+    openable: Sequence[int] = ()
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""
@@ -236,6 +262,22 @@ class Still:
     def rank(self) -> RankModel | None:
         """It runs on no rank."""
         return None
+
+    def expand(self, node: int) -> None:  # noqa: ARG002
+        """There is nothing behind its nodes.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(_NOTHING_BEHIND)
+
+    def collapse(self, node: int) -> None:
+        """The same.
+
+        Raises:
+            ValueError: Always.
+        """
+        self.expand(node)
 
     def close(self) -> None:
         """Nothing is held."""

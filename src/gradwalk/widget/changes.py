@@ -38,6 +38,32 @@ def pictured(subject: Subject) -> Pictured:
     return Pictured(subject.graph, subject.model)
 
 
+def opened_model(number: int, was: Pictured, now: Pictured, words: str) -> UpdateModel:
+    """What became of a graph of which something was opened or closed.
+
+    Args:
+        number: How many updates there were, with this one.
+        was: The graph before.
+        now: The same graph as it is drawn now.
+        words: What was done.
+    """
+    there = _by_standing(was.model)
+    before = [there.get(key) for key in _by_standing(now.model)]
+    return {"number": number, "before": before, "words": words, "changes": []}
+
+
+def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:
+    """Nodes by what they are inside of, and as which: the same however much else is open."""
+    seen: Counter[tuple[str, int | None]] = Counter()
+    found: dict[tuple[str, int | None, int], int] = {}
+    for node in model["nodes"]:
+        kind = "autograd" if node["kind"] in ("op", "leaf") else "extra"
+        stands = (node["kind"] if node["inside"] is not None else kind), node["inside"]
+        found[(*stands, seen[stands])] = node["id"]
+        seen[stands] += 1
+    return found
+
+
 def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """What became of a graph.
 

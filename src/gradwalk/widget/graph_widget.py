@@ -389,6 +389,11 @@ class GraphWidget(Surgery, QuizzingWidget):
             self.set_trait("run", build("what flowed", lambda: subject.run, None))
         self._recorded = subject.recorded
 
+    def _show_flows(self, subject: Subject) -> None:
+        build = self._parts.build
+        self.set_trait("state", build("what has flowed", subject.state, self.state))
+        self.set_trait("run", build("what flowed", lambda: subject.run, None))
+
     def _describe(self, subject: Subject) -> None:
         def details() -> DetailsModel | None:
             node = self.selected

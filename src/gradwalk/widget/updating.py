@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import traitlets
 
 from .. import notebook
+from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import names_among, read_names
 from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import are_small
 from ..subject.subject import Subject
 from ..wire import DifferenceModel, DtypesModel, GraphModel, KnobModel, UpdateModel, Values
-from .changes import Pictured, pictured, update_model, values_of
+from .changes import Pictured, opened_model, pictured, update_model, values_of
 from .stepping import SteppingWidget
 from .traits import TRAVELS, OfPass, masked
 
@@ -39,6 +41,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
     )  # type: ignore[assignment]
     _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
 
+    _openable: list[int] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
         **masked("_differences", encoded=False)
@@ -95,6 +98,69 @@ class UpdatingWidget(SteppingWidget[Subject]):
             found = read_names(names, "update")
         subject = read_subject(outputs, found, "update", named=names is not None, **self._read_as)
         self._replace(subject)
+
+    @grad_mode_kept
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node in its place: a double click on it does the same.
+
+        A node that ``torch.compile`` made (``CompiledFunctionBackward``) opens into a box with the
+        calls of its backward program, as it was before the backend fused it. Once a pass was
+        recorded, their numbers are known: the program runs once more for that, call by call, unless
+        it may run only once. Nothing is compiled.
+
+        Args:
+            node: Its id.
+
+        Raises:
+            TypeError: ``node`` is no whole number.
+            ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
+            RuntimeError: A backward pass is running.
+        """
+        self._open_or_close(node, "expand")
+
+    @grad_mode_kept
+    def collapse(self, node: int) -> None:
+        """Hide what is inside of a node again: a double click on the head of its box.
+
+        Args:
+            node: Its id, or that of something inside of it.
+
+        Raises:
+            TypeError: ``node`` is no whole number.
+            ValueError: It has nothing inside; or the widget is closed.
+            RuntimeError: A backward pass is running.
+        """
+        self._open_or_close(node, "collapse")
+
+    def _open_or_close(self, node: Any, how: Literal["expand", "collapse"]) -> None:
+        self._refuse_closed()
+        self._refuse_while_running(f"{how}()")
+        try:
+            node = operator.index(node)
+        except TypeError:
+            raise TypeError(
+                f"{how}() was given {node!r}, of type {type(node).__name__}. Give the id of a node."
+            ) from None
+        subject = self._open()
+        with self._lock, self._change():
+            self._refresh(describe=False)
+            before = len(subject.drawn)
+            with unseen():
+                subject.expand(node) if how == "expand" else subject.collapse(node)
+            if len(subject.drawn) != before:
+                self._drawn_again(subject, "opened" if how == "expand" else "closed")
+
+    def _drawn_again(self, subject: Subject, words: str) -> None:
+        """Draw the same graph with more or less of it open."""
+        was, now = self._pictured, pictured(subject)
+        assert was is not None
+        self._updates += 1
+        self._put(opened_model(self._updates, was, now, words), now, subject)
+        self._show_flows(subject)
+        self._undescribed = True
+
+    def _show_flows(self, subject: Subject) -> None:
+        """Show what flowed through the edges that are drawn now, in the pass that is shown."""
 
     def _replace(self, subject: Subject) -> None:
         """Show another graph: now, soon, or as soon as somebody asks."""
@@ -153,7 +219,9 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self.set_trait("_differences", differences)
 
     def _answer(self, asked: dict[str, Any]) -> None:
-        if asked.get("kind") == "turn":
+        if asked.get("kind") in ("expand", "collapse"):
+            self._open_or_close(asked["node"], asked["kind"])
+        elif asked.get("kind") == "turn":
             if self._turned is not None:
                 self._turned(int(asked["node"]), float(asked["value"]))
         else:
@@ -164,13 +232,18 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self._pictured = pictured(subject)
         self.set_trait("graph", subject.model)
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self.set_trait("_openable", list(subject.openable) or None)
 
     def _draw(self, subject: Subject) -> bool:
         """Put what is shown into the picture, unless it is there; whether it was not."""
         if not self._undrawn or self._pictured is None:
             return False
         was, now = self._pictured, pictured(subject)
-        update = update_model(self._updates, was, now)
+        self._put(update_model(self._updates, was, now), now, subject)
+        return True
+
+    def _put(self, update: UpdateModel, now: Pictured, subject: Subject) -> None:
+        """Put a graph into the picture, in place of the one before."""
         before = update["before"]
         selected = self.selected
         if before is not None and selected is not None:
@@ -182,12 +255,12 @@ class UpdatingWidget(SteppingWidget[Subject]):
             self._travels = True
         self.set_trait("_values", None if before is not None else values_of(now.model))
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self.set_trait("_openable", list(subject.openable) or None)
         self.set_trait("_update", update)
         self.set_trait("_differences", None)  # they were about other numbers
         self._undrawn, self._pictured = False, now
         self._drawn_at = time.monotonic()
         self.selected = selected
-        return True
 
     def _should_send_property(self, key: str, value: Any) -> bool:
         """Whether a change of a trait is sent to the browser (for ipywidgets)."""

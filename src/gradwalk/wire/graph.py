@@ -20,7 +20,8 @@ class NodeModel(TypedDict):
     id: NodeId
     """Position in ``nodes``; breadth-first from the outputs."""
     kind: Kind
-    """The first two are autograd nodes, and come first. A constant is an operand that needs no
+    """The first two are autograd nodes, and come first; calls, which are inside of compiled code,
+    come next. A constant is an operand that needs no
     grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
     that a cut began at."""
     op: str
@@ -54,12 +55,18 @@ class NodeModel(TypedDict):
     than watched."""
     checkpoint: Count | None
     """The innermost checkpointed region that it was made in: its place in ``checkpoints``."""
+    inside: NodeId | None
+    """Of a call, and of a tensor that it takes, the compiled node that it is inside of."""
+    recomputed: bool
+    """Whether it is a call of the forward pass that was put into backward."""
 
 
 class EdgeModel(TypedDict):
     """From a node to the producer of one of its inputs: the way gradients flow.
 
-    Those along which gradients can flow come first. Of the others ``input_nr`` may be None.
+    Those along which gradients can flow come first: between autograd nodes, then inside of compiled
+    code, where they lead to a call, which takes the gradient as its operand ``output_nr``. Of the
+    others ``input_nr`` may be None.
     """
 
     source: NodeId
@@ -73,6 +80,8 @@ class EdgeModel(TypedDict):
     kind: EdgeKind
     """No gradient flows along the other two: from an operation to a constant, and from a cut to its
     source."""
+    via: NodeId | None
+    """Of an opened source the call inside of it that gives this gradient; None of all others."""
 
 
 class RootModel(TypedDict):

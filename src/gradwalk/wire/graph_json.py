@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .graph import EdgeModel, GraphModel
+from .graph import EdgeModel, GraphModel, NodeModel
 
 if TYPE_CHECKING:
     import networkx as nx
 
-DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs")
+DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs", "inside", "recomputed")
 """What the wire model tells of a node in the captured graph's own words."""
 
 DRAWN_EDGE = tuple(EdgeModel.__annotations__)
+
+
+def drawing_order(nodes: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], int]:
+    """What the edges of a graph are sorted by: first those that gradients flow along.
+
+    Of these those between autograd nodes come first, as the graph without anything else has them,
+    then those inside of compiled code.
+
+    Args:
+        nodes: The nodes, each with ``id`` and ``kind``.
+    """
+    calls = {node["id"] for node in nodes if node["kind"] == "call"}
+
+    def order(edge: Mapping[str, Any]) -> int:
+        if edge["kind"] != "gradient":
+            return 2
+        return int(edge["source"] in calls or edge["target"] in calls)
+
+    return order
 
 
 def graph_to_data(graph: nx.MultiDiGraph) -> dict[str, Any]:
@@ -75,7 +94,7 @@ def beyond_drawn(data: dict[str, Any]) -> dict[str, Any]:
         The attributes of the graph, and one record for each of the model's nodes and edges.
     """
     edges = [{"kind": "gradient", **edge} for edge in data["edges"]]
-    edges.sort(key=lambda edge: edge["kind"] != "gradient")  # as the model has them
+    edges.sort(key=drawing_order(data["nodes"]))
     return {
         "graph": data["graph"],
         "nodes": [_without(node, DRAWN_NODE) for node in data["nodes"]],
@@ -94,12 +113,21 @@ def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
     edges = zip(drawn["edges"], beyond["edges"], strict=True)
     return {
         "graph": beyond["graph"],
-        "nodes": [{**{k: node[k] for k in DRAWN_NODE}, **more} for node, more in nodes],  # type: ignore[literal-required]
-        "edges": [{**edge, **more} for edge, more in edges],
+        "nodes": [{**_told(node), **more} for node, more in nodes],
+        "edges": [
+            {**(edge if edge["via"] is not None else _without(edge, ("via",))), **more}
+            for edge, more in edges
+        ],
     }
 
 
-def _without(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _told(node: NodeModel) -> dict[str, Any]:
+    """What the captured graph says of a node; of one that is inside of none it does not say so."""
+    told = {name: value for name, value in node.items() if name in DRAWN_NODE}
+    return told if node["inside"] is not None else _without(told, ("inside", "recomputed"))
+
+
+def _without(record: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 

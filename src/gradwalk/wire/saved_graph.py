@@ -86,6 +86,7 @@ class SavedNode(SavedEveryNode, total=False):
     fx_name: str
     called: str | None
     numbers: list[SavedNumber]
+    seq_nr: int | None
 
 
 class SavedEveryEdge(TypedDict):

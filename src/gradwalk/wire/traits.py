@@ -10,7 +10,7 @@ from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
 from .laboratory import DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
-from .values import AutogradNodeId, DirectionChoice, Values
+from .values import AutogradNodeId, DirectionChoice, NodeId, Values
 from .what_if import EditModel, ShareModel, WhatIfModel
 
 
@@ -40,6 +40,8 @@ class LiveTraits(TypedDict, total=False):
     """What became of the graph that was shown before."""
     _values: list[Values | None] | None
     """What the nodes of ``graph`` hold now, instead of what stands in it; None when that is so."""
+    _openable: list[NodeId] | None
+    """The nodes that can be opened and closed."""
     _knobs: list[KnobModel] | None
     """The leaves whose numbers can be set in the picture."""
     _differences: list[DifferenceModel] | None
@@ -109,6 +111,13 @@ class TurnMessage(TypedDict):
     kind: Literal["turn"]
     node: AutogradNodeId
     value: float
+
+
+class OpenMessage(TypedDict):
+    """Shows what is inside of a node in its place, or hides it again."""
+
+    kind: Literal["expand", "collapse"]
+    node: NodeId
 
 
 class AnswerMessage(TypedDict):

@@ -88,7 +88,7 @@ Values = Annotated[Any, Nested(frozenset({bool, int, float, str}))]
 Plain = Annotated[Any, Nested(frozenset({bool, int, float, str, NoneType}))]
 """A number, flag, text, nothing, or lists of them."""
 
-Kind = Literal["leaf", "op", "constant", "cut", "outside"]
+Kind = Literal["leaf", "op", "call", "constant", "cut", "outside"]
 """What a node stands for; only the first two are autograd nodes."""
 
 EdgeKind = Literal["gradient", "constant", "cut"]

@@ -1,0 +1,51 @@
+import type { Channel } from "../channel";
+import type { SceneNode } from "../scene/scene";
+import type { GraphModel } from "../wire";
+import type { Press } from "./press";
+
+/**
+ * Asks Python to show what is inside of a node, and to hide it again. Where nobody is there to ask, the box of what is
+ * open folds like any other.
+ */
+export class Opening {
+  constructor(private readonly channel: Pick<Channel, "get" | "send">) {}
+
+  /** Opens and closes by mouse: a double click on the node, or on the head of its box; false if it was meant for something else. */
+  pressed(graph: GraphModel, { node, frame, isSign, isDouble }: Press): boolean {
+    if (!isDouble && !isSign) return false;
+    if (frame !== null) return this.close(graph, frame);
+    return isDouble && this.open(graph, node);
+  }
+
+  /** By keyboard: + opens a node, - closes the box that it is in. */
+  keyed(graph: GraphModel, key: string, node: SceneNode): boolean {
+    if (key === "+" || key === "=" || key === "Enter") return this.open(graph, node);
+    const path = graph.nodes[node.id]?.namespace ?? null;
+    return key === "-" && !node.group && path !== null && this.close(graph, path);
+  }
+
+  private get openable(): readonly number[] {
+    return this.channel.get("_openable") ?? [];
+  }
+
+  private open(graph: GraphModel, node: SceneNode | null): boolean {
+    if (!node || node.group || node.gate || !this.openable.includes(node.id)) return false;
+    if (isOpened(graph, node.id)) return false;
+    this.channel.send({ kind: "expand", node: node.id });
+    return true;
+  }
+
+  private close(graph: GraphModel, path: string): boolean {
+    const node = this.openable.find(
+      (id) => isOpened(graph, id) && graph.nodes[id].namespace === path,
+    );
+    if (node === undefined) return false;
+    this.channel.send({ kind: "collapse", node });
+    return true;
+  }
+}
+
+/** Whether what is inside of a node is drawn. */
+function isOpened({ nodes }: GraphModel, node: number): boolean {
+  return nodes.some(({ inside }) => inside === node);
+}

@@ -1,0 +1,306 @@
+"""Opened compiled nodes in the widget: what they look like, and the numbers inside."""
+
+from __future__ import annotations
+
+import copy
+import operator
+
+import pytest
+import torch
+from compiled_zoo import ZOO, compiled_loss
+from torch._dynamo.utils import counters
+from torch.fx import Interpreter
+
+from gradwalk import GraphWidget, load, record, save
+from gradwalk.graph.compiled import compiled_backward, program_arguments
+
+pytestmark = [
+    # Dynamo asks whether an intermediate tensor has a .grad, after a graph break.
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+    # Inductor's own.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+]
+
+QUICK = ("mlp", "graph break", "dropout")
+EVERY = [
+    *QUICK,
+    *(pytest.param(name, marks=pytest.mark.full) for name in ZOO if name not in QUICK),
+]
+
+
+@pytest.fixture(autouse=True)
+def _compiles_anew():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def opened(loss):
+    widget = GraphWidget(loss)
+    for node in widget._openable:
+        widget.expand(node)
+    return widget
+
+
+def calls_of(widget):
+    return [node for node in widget.graph["nodes"] if node["kind"] == "call"]
+
+
+class Noting(Interpreter):
+    """Torch's own interpreter, which keeps what every node gave."""
+
+    def __init__(self, module):
+        super().__init__(module, garbage_collect_values=False)
+        self.noted = {}
+
+    def run_node(self, n):
+        self.noted[n] = super().run_node(n)
+        return self.noted[n]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_inside_is_bit_for_bit_what_flowed_outside(name):
+    widget = opened(compiled_loss(name, "aot_eager"))
+    widget.backward()
+    live = widget._open()
+    run = live.recording.run
+    for i in widget._openable:
+        node, step = live.captured.nodes[i], run.steps[i]
+        backward = compiled_backward(node)
+        noting = Noting(backward.module)
+        with torch.no_grad():
+            arrived = [None if kept is None else kept.tensor for kept in step.grad_outputs]
+            noting.run(*program_arguments(node, backward, arrived))
+        numbers = live._opening.numbers(i, live.recording)
+        assert "exactly" in numbers.note
+        for call, parts in numbers.given.items():
+            value = noting.noted[call]
+            there = value if isinstance(value, (tuple, list)) else [value]
+            for kept, tensor in zip(parts, there, strict=True):
+                assert (kept is None) == (tensor is None)
+                assert kept is None or torch.equal(kept.tensor, tensor)
+        for nr, end in backward.gradients.items():
+            assert torch.equal(step.grad_inputs[nr].tensor, noting.noted[end])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_arrow_inside_has_its_gradient(name):
+    widget = opened(compiled_loss(name, "aot_eager"))
+    widget.backward()
+    live = widget._open()
+    edges, run = widget.graph["edges"], widget.run
+    norms = dict(zip(run["edges"], run["norms"], strict=True))
+    kinds = [node["kind"] for node in widget.graph["nodes"]]
+    inside = [
+        place
+        for place, edge in enumerate(edges)
+        if edge["kind"] == "gradient" and kinds[edge["target"]] == "call"
+    ]
+    assert inside
+    for place in inside:
+        edge = edges[place]
+        source = live._opening.places.get(edge["source"])
+        if source is None:  # the compiled node itself: what arrived at it
+            tensor = live.recording.run.steps[edge["source"]].grad_outputs[edge["input_nr"]].tensor
+        else:
+            tensor = live._opening.given(source, live.recording, edge["input_nr"]).tensor
+        assert float(norms[place]) == pytest.approx(float(tensor.norm()), rel=1e-5, abs=1e-30)
+    for edge in edges:  # what leaves is what the engine saw
+        if edge["via"] is not None:
+            assert kinds[edge["via"]] == "call"
+            assert edges.index(edge) in norms
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["mlp", "transformer", "resnet"])
+def test_looking_changes_nothing(name, backend):
+    if (name, backend) not in {("mlp", "aot_eager")} and backend == "aot_eager":
+        name = "dropout" if name == "transformer" else "in place"
+    loss = compiled_loss(name, backend)
+    widget = GraphWidget(loss)
+    widget.backward()
+    leaves = [widget._open().leaf(node["id"]) for node in widget.graph["nodes"]]
+    grads = [None if leaf is None else leaf.grad.clone() for leaf in leaves]
+    state = torch.get_rng_state()
+    counted = {key: dict(value) for key, value in counters.items()}
+    for node in widget._openable:
+        widget.expand(node)
+    for node in range(len(widget.graph["nodes"])):
+        widget.selected = node
+        assert widget.details["about"]
+    for node in widget._openable:
+        widget.collapse(node)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert {key: dict(value) for key, value in counters.items()} == counted
+    for leaf, grad in zip(leaves, grads, strict=True):
+        assert (leaf is None and grad is None) or torch.equal(leaf.grad, grad)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", ["mlp", "resnet", "transformer", "language model", "unet", "dropout", "function"]
+)
+def test_inside_of_inductors_code_agrees_with_what_flowed(name):
+    widget = opened(compiled_loss(name, "inductor"))
+    widget.backward()
+    live = widget._open()
+    calls = calls_of(widget)
+    assert calls
+    widget.selected = calls[-1]["id"]
+    told = [live._opening.numbers(i, live.recording) for i in widget._openable]
+    for numbers in told:
+        sentence = numbers if isinstance(numbers, str) else numbers.note
+        assert sentence.endswith(".")
+        assert isinstance(numbers, str) == ("not known" in sentence or "not shown" in sentence)
+    if name != "dropout":
+        assert all(not isinstance(numbers, str) for numbers in told)
+
+
+def test_closed_again_it_is_the_same_picture():
+    widget = GraphWidget(compiled_loss("graph break", "aot_eager"))
+    widget.backward()
+    before = copy.deepcopy((widget.graph, widget.run, widget.state, widget._dtypes))
+    first, second = widget._openable
+    widget.expand(first)
+    widget.expand(second)
+    assert {node["inside"] for node in calls_of(widget)} == {first, second}
+    widget.selected = next(node["id"] for node in calls_of(widget) if node["inside"] == second)
+    widget.collapse(first)
+    assert {node["inside"] for node in calls_of(widget)} == {second}
+    assert widget.graph["nodes"][widget.selected]["inside"] == second
+    assert widget._update["before"][: len(widget._open().graph)] == [
+        *range(len(widget._open().graph))
+    ]
+    widget.collapse(widget.selected)  # something inside of it will do
+    assert widget.selected is None
+    assert (widget.graph, widget.run, widget.state, widget._dtypes) == before
+
+
+def test_constants_and_cuts_move_along():
+    w = torch.ones(3, requires_grad=True)
+    scale = torch.tensor([2.0, 3.0, 4.0])
+    loss = (torch.compile(lambda x: x.sin().exp(), backend="aot_eager")(w) * scale).sum()
+    widget = GraphWidget(loss, names={"scale": scale})
+
+    def shown():
+        (found,) = (node for node in widget.graph["nodes"] if node["label"] == "scale")
+        widget.selected = found["id"]
+        return found["value"], widget.details["value"]["values"], widget.details["consumers"]
+
+    before = shown()
+    widget.expand(widget._openable[0])
+    assert shown() == before
+    assert widget.details["id"] == widget.selected
+
+
+@pytest.mark.parametrize("asked", [-1, 10**6, 0, 1])
+def test_what_has_nothing_inside(asked):
+    widget = GraphWidget(compiled_loss("mlp", "aot_eager"))
+    for method in (widget.expand, widget.collapse):
+        with pytest.raises(ValueError, match=r"\.$"):
+            method(asked)
+    with pytest.raises(TypeError, match="id of a node"):
+        widget.expand("mul")
+
+
+def value_note(widget, which=0):
+    widget.selected = [node for node in calls_of(widget) if not node["recomputed"]][which]["id"]
+    assert widget.details["value"] is None
+    return widget.details["value_note"]
+
+
+def test_without_numbers_there_is_a_sentence():
+    loss = compiled_loss("mlp", "aot_eager")
+    widget = opened(loss)
+    assert "No backward pass" in value_note(widget)
+    loss.backward()
+    assert "not known" in value_note(widget)
+    calls = {node["id"] for node in calls_of(widget)}
+    places = [i for i, edge in enumerate(widget.graph["edges"]) if edge["target"] in calls]
+    # That gradients flowed is known even so.
+    flowed = [i for i in places if widget.graph["edges"][i]["kind"] == "gradient"]
+    assert set(flowed) <= set(widget.run["edges"])
+    assert set(flowed) <= set(widget.state["flowed"])
+
+
+def test_a_program_that_does_more_is_not_run_again():
+    class Noise(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad + torch.rand_like(grad)
+
+    x = torch.ones(3, requires_grad=True)
+    loss = torch.compile(Noise.apply, backend="aot_eager")(x).sum()
+    widget = opened(loss)
+    widget.backward()
+    state = torch.get_rng_state()
+    assert "random numbers" in value_note(widget)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_recorded_passes_are_opened():
+    widget = GraphWidget(record(compiled_loss("mlp", "aot_eager")))
+    (compiled,) = widget._openable
+    widget.expand(compiled)
+    (last,) = (node["id"] for node in calls_of(widget)[-1:])
+    widget.selected = last
+    assert widget.details["value"]["norm"] is not None
+    widget.cursor = 0
+    assert widget.details["value"] is None
+    assert "has not run" in widget.details["value_note"]
+
+
+def test_files_and_pages_show_what_is_open(tmp_path):
+    widget = opened(compiled_loss("mlp", "aot_eager"))
+    widget.backward()
+    calls = calls_of(widget)
+    widget.selected = calls[3]["id"]
+    told = widget.details
+    save(widget, tmp_path / "open.gw")
+    again = load(tmp_path / "open.gw")
+    assert again.graph == widget.graph
+    assert again.run == widget.run
+    assert again.details == told
+    one, other = again.to_networkx(), widget.to_networkx()
+    assert dict(one.nodes(data=True)).keys() == dict(other.nodes(data=True)).keys()
+    assert sorted(one.edges(keys=True)) == sorted(other.edges(keys=True))
+    with pytest.raises(ValueError, match="opened from a file"):
+        again.expand(again.graph["nodes"][0]["id"])
+    assert calls[3]["op"] in widget.to_dot() + widget.to_html()
+    assert "layers" in widget.to_svg()
+
+
+def test_the_panel_of_a_call_names_what_goes_in():
+    widget = opened(compiled_loss("mlp", "aot_eager"))
+    live = widget._open()
+    for node in calls_of(widget):
+        widget.selected = node["id"]
+        told = widget.details
+        fx = live._opening.places[node["id"]].fx
+        assert told["op"] == str(fx.target)
+        assert told["forward"].startswith(f"{fx.name} = {fx.target}(")
+        given = [each["argument"] for each in told["inputs"]]
+        tensors = [
+            argument.name
+            for argument, value in zip(fx.target._schema.arguments, fx.args, strict=False)
+            if hasattr(value, "meta")
+        ]
+        assert given == tensors
+        assert ("Recomputed" in told["about"]) == node["recomputed"]
+        assert told["source"]["file"].endswith("compiled_zoo.py")
+        takers = {each["node"] for each in told["consumers"]}
+        uses = {
+            user.name if user.target is not operator.getitem else next(iter(user.users)).name
+            for user in fx.users
+            if user.op != "output"
+        }
+        there = {live._opening.places[i].fx.name for i in takers if i in live._opening.places}
+        assert there >= {name for name in uses if name in {f.name for f in _fx(live)}} - {"output"}
+
+
+def _fx(live):
+    return [place.fx for place in live._opening.places.values()]
