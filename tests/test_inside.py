@@ -11,7 +11,7 @@ from compiled_zoo import ZOO, compiled_loss
 from torch._dynamo.utils import counters
 from torch.fx import Interpreter
 
-from gradwalk import GraphWidget, load, record, save
+from gradwalk import GraphWidget, capture, load, record, save
 from gradwalk.graph.compiled import compiled_backward, program_arguments
 
 pytestmark = [
@@ -272,6 +272,39 @@ def test_files_and_pages_show_what_is_open(tmp_path):
         again.expand(again.graph["nodes"][0]["id"])
     assert calls[3]["op"] in widget.to_dot() + widget.to_html()
     assert "layers" in widget.to_svg()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_closed_node_is_told_without_torchs_internals(when):
+    loss = compiled_loss("mlp", "aot_eager")
+    widget = GraphWidget(loss)
+    if when == "after":
+        widget.backward()
+    (compiled,) = widget._openable
+    calls = len(capture(loss, opened=True)) - len(capture(loss)) - len(saved_inside(loss))
+    for node in range(len(widget.graph["nodes"])):
+        widget.selected = node
+        told = str(widget.details)
+        for internal in ("deduped_flat_tensor_args", "_bwd_fn", "flat_args", "_double_backward"):
+            assert internal not in told
+    widget.selected = compiled
+    details = widget.details
+    assert f"{calls} calls" in details["about"]
+    assert "before" in details["about"]
+    assert widget.graph["nodes"][compiled]["sign"] == f"compiled: {calls} calls"
+    assert details["formula"] == []
+    assert details["forward"] is None
+    assert {each["argument"] for each in details["inputs"]} == {None}
+    assert "head.weight" not in [each["name"] for each in details["saved"]]
+    widget.close()
+    named = GraphWidget(loss, names={"x": loss})
+    named.selected = compiled
+    assert not any(each["name"].startswith("saved_tensors") for each in named.details["saved"])
+
+
+def saved_inside(loss):
+    graph = capture(loss, opened=True)
+    return [i for i, d in graph.nodes(data=True) if d["kind"] == "constant" and "inside" in d]
 
 
 def test_the_panel_of_a_call_names_what_goes_in():

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch.autograd.graph import Node
 
+from ..graph.compiled import is_compiled
 from ..graph.nodes import (
     AccumulateGrad,
     NextFunctions,
@@ -41,7 +42,8 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
         inputs: Of which of its inputs, by number; None for all.
 
     Returns:
-        One entry per next function that is not None, in their order; none for a leaf. Where
+        One entry per next function that is not None, in their order; none for a leaf, and for
+        compiled code. Where
         ``source`` is "gradwalk", ``code`` is Python in terms of ``grad`` (``grads`` where the node
         has several outputs), the names under which the node keeps things, ``torch`` and ``math``,
         or the source of a custom Function's backward; where it is "torch", torch's own C++.
@@ -53,7 +55,7 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
         >>> formulas((x**2).grad_fn)[0]["code"]
         'grad * (exponent * self ** (exponent - 1))'
     """
-    if type(node) is AccumulateGrad:
+    if type(node) is AccumulateGrad or is_compiled(node):  # a program, which can be opened
         return []
     following = node.next_functions
     names = input_names(node, following)

@@ -7,6 +7,7 @@ before the backend fuses it. Nothing here compiles it, runs it or changes it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -173,6 +174,29 @@ def _outputs_with_gradient(metadata: Any) -> list[int]:
             found.append(place)
     first = len(mutated) + len(metadata.output_info)
     return [*found, *range(first, first + metadata.num_intermediate_bases)]
+
+
+def is_call(node: FxNode) -> bool:
+    """Whether a node of a backward program works on tensors.
+
+    Taking one of several tensors is no call, nor is working out a size.
+    """
+    called = node.op.startswith("call_") and node.target is not operator.getitem
+    return called and gives_tensors(node)
+
+
+def gives_tensors(node: FxNode) -> bool:
+    """Whether a node of a program gives tensors, or nothing, rather than a size."""
+    value = node.meta.get("val")
+    return value is None or hasattr(value, "shape") or isinstance(value, (tuple, list))
+
+
+def calls_in(node: Node) -> list[FxNode]:
+    """The calls of the backward program of a compiled node; none where it cannot be read."""
+    try:
+        return [each for each in _program(node).graph.nodes if is_call(each)]
+    except Exception:  # of another torch, packed, or no graph: `compiled_backward` says why
+        return []
 
 
 def is_recomputed(call: FxNode) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 import networkx as nx
 from torch.autograd.graph import Node
 
+from .compiled import calls_in
+from .nodes import COMPILED
 from .saved import plain_value
 
 _SIGNS = {
@@ -183,14 +185,23 @@ def board_signs(
     return signs, said
 
 
+def _sign_of_compiled(data: dict[str, Any], behind: Node | None) -> str | None:
+    """The sign of compiled code, and of a call inside of it; None of what is no operation."""
+    if data["kind"] == "call":
+        return sign_of_call(data["op"], recomputed=data["recomputed"])
+    if data["kind"] != "op":
+        return None
+    count = 0 if behind is None else len(calls_in(behind))
+    return f"compiled: {count} call{'s' * (count != 1)}" if count else "compiled"
+
+
 def _sign_at(
     graph: nx.MultiDiGraph, node: int, behind: Node | None
 ) -> tuple[str | None, int | None]:
     """The sign of a node, and the constant that it says."""
     data = graph.nodes[node]
-    if data["kind"] != "op":
-        is_call = data["kind"] == "call"
-        return sign_of_call(data["op"], recomputed=data["recomputed"]) if is_call else None, None
+    if data["kind"] != "op" or data["op"] == COMPILED:
+        return _sign_of_compiled(data, behind), None
     sign = sign_of(data["op"])
     if sign == "conv":
         kernel = _kernel(graph, node)

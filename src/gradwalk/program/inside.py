@@ -12,7 +12,16 @@ from torch.fx import Node
 
 from ..forward.annotate import Annotated
 from ..graph.adjacency import attributes, copied, successors
-from ..graph.compiled import CompiledBackward, adds_gradients, compiled_backward, is_recomputed
+from ..graph.capture import Capture
+from ..graph.compiled import (
+    CannotOpenError,
+    CompiledBackward,
+    adds_gradients,
+    compiled_backward,
+    gives_tensors,
+    is_call,
+    is_recomputed,
+)
 from .fx_graph import Source, describe, operands
 
 if TYPE_CHECKING:
@@ -79,12 +88,12 @@ def read_inside(captured: Annotated, node: int) -> Inside:
     """
     backward = compiled_backward(captured.nodes[node])
     graph = backward.module.graph
-    calls = [each for each in graph.nodes if each.op.startswith("call_") and _is_call(each)]
+    calls = [each for each in graph.nodes if is_call(each)]
     flows: list[Flow] = []
     carrying = set(backward.tangents)
     for call in calls:
         for place, (argument, value) in enumerate(operands(call, backward.module)):
-            if isinstance(value, Node) and _is_tensor(value):
+            if isinstance(value, Node) and gives_tensors(value):
                 made, part = _made(value)
                 flows.append(Flow(made, part, call, place, argument))
                 if made in carrying:
@@ -110,21 +119,24 @@ def called_of_saved(held: Node) -> str:
     return f"argument {number}" if number.isdigit() else held.name
 
 
-def count_of_calls(backward: CompiledBackward) -> int:
-    """How many calls there are in a program."""
-    return sum(
-        each.op.startswith("call_") and _is_call(each) for each in backward.module.graph.nodes
-    )
+def names_of_saved(captured: Capture, node: int) -> list[str]:
+    """What the tensors are that a compiled node saved, in their order; none if that is not known.
 
-
-def _is_call(node: Node) -> bool:
-    return node.target is not operator.getitem and _is_tensor(node)
-
-
-def _is_tensor(node: Node) -> bool:
-    """Whether it gives tensors, or nothing, rather than a size."""
-    value = node.meta.get("val")
-    return value is None or hasattr(value, "shape") or isinstance(value, (tuple, list))
+    Args:
+        captured: The graph.
+        node: The id of the node.
+    """
+    try:
+        backward = compiled_backward(captured.nodes[node])
+    except CannotOpenError:
+        return []
+    names = _names_of_inputs(captured, node)
+    given = (names.get(backward.parameters.get(str(each.target), -1)) for each in backward.saved)
+    return [
+        name or called_of_saved(each)
+        for each, name in zip(backward.saved, given, strict=True)
+        if gives_tensors(each)
+    ]
 
 
 def _made(value: Node) -> tuple[Node, int]:
@@ -320,7 +332,7 @@ def _put_flow(
         graph.add_edge(user, made, key=flow.place, **edge)
 
 
-def _names_of_inputs(captured: Annotated, node: int) -> dict[int, str | None]:
+def _names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
     found: dict[int, str | None] = {}
     for target, between in successors(captured.graph)[node].items():
         for key in between:

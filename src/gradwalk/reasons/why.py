@@ -11,6 +11,13 @@ from torch.autograd.graph import Node
 from ..backward.run import Run
 from ..backward.run_backward import missing_gradient
 from ..graph.capture import Capture
+from ..graph.compiled import (
+    CannotOpenError,
+    calls_in,
+    compiled_backward,
+    is_compiled,
+    is_recomputed,
+)
 from ..graph.nodes import custom_function, donates_buffers
 from ..graph.sharded import Sharded
 from ..graph.signatures import signature
@@ -47,6 +54,8 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
             f"{data['name'] or 'the tensor'}.grad, which keeps adding up over several backward "
             "passes until zero_grad() clears it."
         )
+    if is_compiled(node):
+        return _about_compiled(node)
     custom = custom_function(node)
     if custom is not None:
         between = about_ranks(node, arrived)
@@ -65,6 +74,22 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
     return (
         f"The backward of {operation}: it takes the gradient of what {operation} returned and "
         f"computes from it the gradient of {into}.{_about_digit(data['op'], found.forward)}"
+    )
+
+
+def _about_compiled(node: Node) -> str:
+    made = "A program that torch.compile made, as one node."
+    try:
+        compiled_backward(node)
+    except CannotOpenError as why:
+        return f"{made} It cannot be opened: {why}"
+    calls = calls_in(node)
+    again = sum(map(is_recomputed, calls))
+    some = f", {again} of them calls of the forward pass that run again" if again else ""
+    return (
+        f"{made} Its backward is {len(calls)} call{'s' * (len(calls) != 1)}{some}. A double click, "
+        "or expand() of the widget, shows them in its place: the backward program as it was before "
+        "the backend (such as Inductor) fused it."
     )
 
 

@@ -19,11 +19,13 @@ from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
 from ..forward.values import Drawn
 from ..graph.adjacency import predecessors
+from ..graph.compiled import is_compiled
 from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
 from ..graph.summary import Summarise, summarise
 from ..graph.words import label
+from ..program.inside import names_of_saved
 from ..reasons import why
 from ..reasons.loss_graph import graph_of
 from ..reasons.reasons import reason_of
@@ -100,7 +102,7 @@ def details(
         grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs, summarised), None)
     nothing: tuple[list[SavedModel], int] = ([], 0)
     saved, saved_count = parts.build(
-        "saved", lambda: saved_models(node, MOST_LISTED, summarised), nothing
+        "saved", lambda: _saved(captured, node_id, summarised), nothing
     )
     shares = None
     if run is not None:
@@ -313,8 +315,20 @@ def _summary(kept: Kept | None, summarised: Summarise) -> TensorSummary | None:
     return None if kept is None else kept.summarise(summarised)
 
 
+def _saved(
+    captured: Annotated, node_id: int, summarised: Summarise
+) -> tuple[list[SavedModel], int]:
+    """What a node saved; of compiled code by what the tensors are."""
+    node = captured.nodes[node_id]
+    listed, count = saved_models(node, MOST_LISTED, summarised)
+    names = names_of_saved(captured, node_id) if is_compiled(node) else []
+    if len(names) == count:
+        listed = [{**each, "name": name} for each, name in zip(listed, names, strict=False)]
+    return listed, count
+
+
 def _forward(node: Node, op: str) -> str | None:
-    custom = custom_function(node)
+    custom = None if is_compiled(node) else custom_function(node)
     if custom is not None:
         try:
             return f"{custom.__name__}.forward{inspect.signature(custom.forward)}"
