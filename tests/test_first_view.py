@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from contextlib import closing
 
 import pytest
+import torch
 from examples import EXAMPLES, Example
+from test_public_models import IN_TIMM, IN_TRANSFORMERS, MORE_IN_TIMM, of_timm, of_transformers
 
+from gradwalk import GraphWidget
 from gradwalk.files.still import is_installed
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="needs gradwalk[export]")
@@ -20,6 +24,10 @@ FRAME = 20
 """Kept free around what is drawn in a file, px."""
 LARGEST = 1.2
 """Small graphs are not blown up further."""
+NAME = 13.5
+"""The names of boxes, px."""
+LEGIBLE = 11
+"""So large a name is read well, px."""
 SMALLEST = 10
 """The smallest letters of a card, px."""
 
@@ -32,11 +40,10 @@ def scale(picture: str, width: float) -> float:
     return min(LARGEST, (width - 2 * MARGIN) / across, (HEIGHT - 2 * MARGIN) / high)
 
 
-def smallest_text(picture: str) -> float:
-    """The size of the smallest letters in a picture, px."""
-    sizes = dict(re.findall(r"\.(\w+)\{[^}]*?font-size:([\d.]+)px", picture))
-    used = set(re.findall(r'<text class="(\w+)"', picture))
-    return min(float(sizes[kind]) for kind in used)
+def sizes(picture: str) -> list[float]:
+    """How large each text of a picture is, px."""
+    known = dict(re.findall(r"\.(\w+)\{[^}]*?font-size:([\d.]+)px", picture))
+    return [float(known[kind]) for kind in re.findall(r'<text class="(\w+)"', picture)]
 
 
 @pytest.mark.parametrize(("width", "least"), [(1366, 0.75), (766, 0.55)])
@@ -46,4 +53,23 @@ def test_every_example_opens_whole_and_large(example: Example, width: int, least
         picture = widget.to_svg(width=width)
     large = scale(picture, width)
     assert large >= least
-    assert smallest_text(picture) * large >= least * SMALLEST
+    assert min(sizes(picture)) * large >= least * SMALLEST
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.parametrize("name", [*IN_TRANSFORMERS, *IN_TIMM, *MORE_IN_TIMM])
+def test_every_public_model_opens_whole_with_names_that_can_be_read(name: str) -> None:
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make = of_transformers if name in IN_TRANSFORMERS else of_timm
+        model, loss_of = make(name)
+        loss = loss_of()
+    with closing(GraphWidget(loss, names=model)) as widget:
+        for width in (1366, 766):
+            picture = widget.to_svg(width=width)
+            large, written = scale(picture, width), sizes(picture).count(NAME)
+            print(f"{name}, {width} px: {large:.0%}, {NAME * large:.1f} px, {written} names")
+            assert NAME * large >= LEGIBLE
+            assert written >= 4

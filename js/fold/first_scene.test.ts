@@ -8,6 +8,7 @@ import { FONTS } from "../text/measure";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
 import { bestDirection, firstScene } from "./first_scene";
+import { groupedGraph } from "./grouped_graph";
 
 const DEEP = {
   perceptron,
@@ -86,6 +87,32 @@ describe("the first view", () => {
         expect(shareShown(scene, firstView(scene, room), room)).toBe(1);
       }
       expect(sceneIn(resnet([2, 2, 2, 2]), room).nodes.some(({ bar }) => bar)).toBe(false);
+    }
+  });
+
+  it("opens boxes of one class together where it shows more than a handful of things", () => {
+    for (const make of Object.values(DEEP)) {
+      const graph = make();
+      const { tree, kind, runs } = groupedGraph(graph);
+      const blocks = new Set(runs.flat().map((g) => tree.path[g]));
+      for (const room of ROOMS) {
+        const { nodes, frames } = sceneIn(graph, room);
+        if (nodes.length < 12) continue;
+        const classOf = (path: string) => kind[tree.byPath.get(path) ?? 0];
+        const open = new Set(frames.map(({ path }) => classOf(path)));
+        const closed = nodes.flatMap(({ group }) => group?.paths ?? []);
+        const isOpened = (path: string) => !blocks.has(path) && classOf(path) !== null;
+        expect(closed.filter((path) => isOpened(path) && open.has(classOf(path)))).toEqual([]);
+      }
+    }
+  });
+
+  it("shows the blocks of a ResNet-18 in a wide window, and no frame around one thing alone", () => {
+    const { nodes, frames } = sceneIn(resnet([2, 2, 2, 2]), ROOMS[0]);
+    expect(nodes.filter(({ group }) => group).length).toBeGreaterThan(12);
+    for (const { left, right, top, bottom } of frames) {
+      const inside = nodes.filter(({ x, y }) => x > left && x < right && y > top && y < bottom);
+      expect(inside.length).toBeGreaterThan(1);
     }
   });
 

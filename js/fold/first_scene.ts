@@ -2,24 +2,30 @@ import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
-import { fitView, type Size } from "../scene/views";
+import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
 import { deepest, type Folding, firstFolding, openBlock, wholeFolding } from "./folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
+import { isFollower } from "./layers";
 import { visibleCount } from "./visible_count";
 
 /** A board reads from left to right unless it is this much larger the other way. */
 const PREFERRED = 1.15;
-/** The scale at which the names of boxes are 11 px high. */
-export const LEGIBLE = 11 / 12.5;
 /** The scale at which a board is shown whole: in a narrow window, and in a wide one. */
 const BOARD = [0.55, 0.75];
 /** A wide window, px. */
 const WIDE = 1200;
 /** What a closed box and the gaps around it take at least, px². */
 const LEAST_AREA = 4000;
+/** A picture of fewer things shows hardly anything: boxes are opened one by one, although others like them stay closed. */
+const FEW_THINGS = 12;
+/** So many ways of opening more are tried, and none in a larger graph. */
+const MOST_TRIED = 10;
+const LARGEST_TRIED = 5000;
+/** Of so many times the room, as far as can be known before a picture is made. */
+const AT_MOST = 1.2;
 /** So many levels of what is in a block are opened at most. */
 const MOST_LEVELS = 4;
 /** More of them are shown where that makes the picture hardly smaller. */
@@ -36,23 +42,24 @@ export function fittingFolding(
   room: Size,
   cache: ContentCache = new Map(),
 ): Folding {
-  const { tree, graph, operations } = grouped;
+  const { tree, graph } = grouped;
   const first = firstFolding(tree);
   if (tree.path.length === 1) return first;
-  const scale = (folding: Folding) =>
-    fitView(foldedScene(grouped, folding, direction, measure, { cache, room }), room).k;
+  const look = (folding: Folding) => {
+    const scene = foldedScene(grouped, folding, direction, measure, { cache, room });
+    return { k: fitView(scene, room).k, area: scene.width * scene.height };
+  };
   if (graph.nodes.length <= MOST_CARDS) {
     const whole = wholeFolding(tree);
-    if (scale(whole) >= BOARD[room.width < WIDE ? 0 : 1]) return whole;
+    if (look(whole).k >= BOARD[room.width < WIDE ? 0 : 1]) return whole;
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
   const blocks = grouped.runs.reduce((sum, run) => sum + run.length, 0);
   const tried: { folding: Folding; count: number }[] = [];
+  const more = withMore(grouped);
+  const hasMore = (g: number) => more[g] === 1 && !isWithin[g];
   for (let depth = deepest(tree); depth >= 0; depth--) {
-    // A module without others in it is one tile, and so is one with a single operation somewhere in it; a block is a bar.
-    const hasMore = (g: number) =>
-      tree.children.start[g + 1] > tree.children.start[g] && operations[g] > 1 && !isWithin[g];
     const open = new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth && hasMore(g)));
     const folding = { ...first, open, hidesPlumbing: true };
     // What a layer takes in is not known before: it may be two of three.
@@ -61,8 +68,78 @@ export function fittingFolding(
   }
   const found = tried
     .sort((a, b) => b.count - a.count)
-    .find(({ folding, count }) => count <= most && scale(folding) >= LEGIBLE);
-  return (found ?? tried.at(-1))?.folding ?? first;
+    .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
+  const level = (found ?? tried.at(-1))?.folding ?? first;
+  if (!found || graph.nodes.length > LARGEST_TRIED) return level;
+  const enough = (AT_MOST * room.width * room.height) / LEGIBLE ** 2;
+  let each = look(level).area / foldedPlan(grouped, level).nodes.length;
+  return openedFurther(grouped, level, hasMore, (folding) => {
+    const { length } = foldedPlan(grouped, folding).nodes;
+    // What would be far too large is not laid out.
+    if (length > most || length * each > enough) return false;
+    const { k, area } = look(folding);
+    if (k < LEGIBLE) return false;
+    each = area / length;
+    return true;
+  });
+}
+
+/** The same with more boxes open, those of one class together, as long as all can be read. */
+function openedFurther(
+  grouped: GroupedGraph,
+  level: Folding,
+  hasMore: (g: number) => boolean,
+  canBeRead: (folding: Folding) => boolean,
+): Folding {
+  const { tree, kind } = grouped;
+  let folding = level;
+  const tried = new Set<string>();
+  const opensOne = (): boolean => {
+    const { nodes } = foldedPlan(grouped, folding);
+    const closed = nodes.flatMap(({ group }) => group?.paths ?? []);
+    const boxes = closed.map((path) => tree.byPath.get(path) ?? 0).filter(hasMore);
+    const alike = partsBy(boxes, (g) => kind[g] ?? tree.parent[g]);
+    const isEmpty = nodes.length < FEW_THINGS;
+    const besides = isEmpty
+      ? [...partsBy(boxes, (g) => tree.parent[g]), ...partsBy(boxes, (g) => g)]
+      : [];
+    for (const some of [...alike, ...besides]) {
+      const key = some.join();
+      if (tried.has(key) || tried.size >= MOST_TRIED) continue;
+      tried.add(key);
+      const open = new Set([...folding.open, ...some.map((g) => tree.path[g])]);
+      if (!canBeRead({ ...folding, open })) continue;
+      folding = { ...folding, open };
+      return true;
+    }
+    return false;
+  };
+  while (opensOne());
+  return folding;
+}
+
+/** The same in parts that have a key in common. */
+function partsBy(items: readonly number[], keyOf: (item: number) => string | number): number[][] {
+  const parts = new Map<string | number, number[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    parts.set(key, [...(parts.get(key) ?? []), item]);
+  }
+  return [...parts.values()];
+}
+
+/**
+ * Per group, 1 if opening it shows more than one tile: not of a module without others in it, nor of a layer with its
+ * normalisation and activation.
+ */
+function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
+  const tiles = new Int32Array(tree.path.length);
+  graph.nodes.forEach(({ kind }, v) => {
+    if (kind === "op" && !plumbing[v] && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
+  });
+  for (let g = tiles.length - 1; g > 0; g--) tiles[tree.parent[g]] += tiles[g];
+  const { start } = tree.children;
+  return Uint8Array.from(tiles, (count, g) => (count > 1 && start[g + 1] > start[g] ? 1 : 0));
 }
 
 /** Per group, 1 if it is a block of a strip or lies in one. */

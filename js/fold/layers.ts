@@ -20,7 +20,7 @@ export function roleOfOp(kind: string, op: string): number {
   return SUM.test(op) ? ADDITION : OTHER;
 }
 
-function isFollower(role: number): boolean {
+export function isFollower(role: number): boolean {
   return role === FOLLOWER || role === ACTIVATION;
 }
 

@@ -8,7 +8,7 @@ import { boxOf } from "../scene/find";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { sceneOf } from "../testing/scenes";
-import { estimate } from "../text/measure";
+import { estimate, FONTS } from "../text/measure";
 import { headBox, headsIn } from "./frame_layer";
 import { mapScale } from "./level_of_detail";
 import { mapName } from "./map_names";
@@ -39,7 +39,7 @@ it("writes no name that does not lie within its own box, at 11 px", () => {
         written++;
         const { texts, width, height } = node.shape;
         const isIts = texts.some(({ text }) => text.startsWith(name[0]));
-        const isWithin = (estimate(name, "title") * 11) / 13 <= width * scale;
+        const isWithin = (estimate(name, "title") * 11) / FONTS.title.size <= width * scale;
         if (!isIts || !isWithin || height * scale <= 12)
           wrong.push(`${name} on ${node.id} at ${scale}`);
       }

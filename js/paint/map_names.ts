@@ -1,12 +1,11 @@
 import type { SceneNode } from "../scene/scene";
-import { estimate } from "../text/measure";
+import { estimate, FONTS } from "../text/measure";
 import { shortenMiddle } from "../text/shorten";
 import { type Part, part } from "./parts";
 
 /** Names on a map are seen at this size whatever the scale; in their own style they are larger. px */
 const SIZE = 11;
-const OWN_SIZE = 13;
-export const NAME_SCALE = SIZE / OWN_SIZE;
+export const NAME_SCALE = SIZE / FONTS.title.size;
 /** Of a name as it is seen, px: the height of a line, and what is left free around it. */
 const LINE = 12;
 const FREE = 5;

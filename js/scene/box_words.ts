@@ -11,6 +11,7 @@ import { isWork } from "./shown_graph";
 
 const TITLE_ROOM = 150;
 const UNDER_ROOM = 130;
+const PLAIN_ROOM = 84;
 /** Of what a layer took in, so much is named. */
 const MOST_NAMED = 3;
 /** Of more operations than this, one convolution among them says little. */
@@ -39,7 +40,12 @@ export function boxWords(
   return {
     title: room(groupTitle(paths[0]), "title"),
     name: null,
-    shape: room(known ?? kind ?? counted(members.length, "node"), "cell"),
+    // Of what has no parameters its class says hardly more than its name.
+    shape: room(
+      known ?? kind ?? counted(members.length, "node"),
+      "cell",
+      parameters.length > 0 ? TITLE_ROOM : PLAIN_ROOM,
+    ),
     uses: null,
     flag: flags.length === 0 ? null : room(flags.join(", "), "flag"),
     stubs: [],

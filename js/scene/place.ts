@@ -8,13 +8,16 @@ import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocke
 import { HEADER, titleWidth } from "./frame";
 import type { CardSize, NodeShape } from "./node_shape";
 import type { Plan } from "./plan";
-import { fitView, type Room, type Size } from "./views";
+import { fitView, LEGIBLE, type Room, type Size } from "./views";
 
 /** Between cards, px: there is room for a number on an arrow. */
 const CARD_GAPS = {
   full: { node: 36, rank: 64, dock: 48 },
   near: { node: 16, rank: 20, dock: 24 },
 };
+
+/** Between two columns of tiles, px. */
+const TILE_GAP = 18;
 
 /** Between two columns where a local derivative is written on each arrow, px. */
 const DERIVATIVE_GAP = 92;
@@ -25,7 +28,7 @@ const CROSS_GAP = 8;
 const LINE_GAP = 10;
 
 /** Between the border of a frame and what lies in it, px. */
-const PADDING = 12;
+const PADDING = 10;
 const BOARD_PADDING = 8;
 
 /** Between columns of small cards that would else be wrapped, px. */
@@ -34,12 +37,17 @@ const DENSE = 12;
 const WELL_READ = 0.8;
 /** How many times the room's own proportions a board is wrapped for, and how much larger it must get by that. */
 const WRAPS = [1, 2.5, 5];
+const TILE_WRAPS = [1, 1.7, 2.5, 5];
 const WORTH = 1.05;
 /** What is no longer than this share of the room is not wrapped. */
 const WRAPPED = 0.8;
 /** Below this its boxes are wrapped as well, and below that nothing docks. */
-const LEGIBLE = 0.75;
+const LEAST_WHOLE = 0.75;
 const LEAST_READ = 0.6;
+/** So many tiles are wrapped in several ways. */
+const MOST_TILES = 60;
+/** No wrapping makes what is smaller than this legible. */
+const HOPELESS = 0.4;
 
 interface PlaceOptions {
   room?: Room | undefined;
@@ -64,8 +72,7 @@ export function place(
   options: PlaceOptions,
 ): Placement {
   const { plan, shapes, times, card } = drawable;
-  if (!card || plan.nodes.some(({ group }) => group))
-    return laidOut(drawable, [], measure, options);
+  if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(drawable, measure, options);
   const docks = docksOf(graph, plan, shapes, times);
   const { room } = options;
   if (!room) return laidOut(drawable, docks, measure, options);
@@ -75,10 +82,10 @@ export function place(
   let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
-  if (scale(best) < LEGIBLE && !room.derivatives) {
+  if (scale(best) < LEAST_WHOLE && !room.derivatives) {
     const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
     best = laidOut(drawable, docks, measure, options, dense);
-    if (scale(best) >= LEGIBLE) return best;
+    if (scale(best) >= LEAST_WHOLE) return best;
   }
   const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
   const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
@@ -89,10 +96,33 @@ export function place(
     }
   };
   attempt(docks, false);
-  if (scale(best) < LEGIBLE && plan.frames.length > 0) attempt(docks, true);
+  if (scale(best) < LEAST_WHOLE && plan.frames.length > 0) attempt(docks, true);
   // What docks makes a row higher: the last thing to do without.
   if (scale(best) < LEAST_READ && docks.length > 0) attempt([], true);
   return best;
+}
+
+/** Where tiles go: in rows as long as the room, or in more of them where that is larger and could not be read else. */
+function tilesIn(drawable: Drawable, measure: Measure, options: PlaceOptions): Placement {
+  const { room } = options;
+  const { plan, direction } = drawable;
+  const horizontal = isHorizontal(direction);
+  const best = { placed: laidOut(drawable, [], measure, options), scale: 0 };
+  if (!room || plan.nodes.length > MOST_TILES) return best.placed;
+  const scale = ({ width, height }: Placement) =>
+    fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
+  best.scale = scale(best.placed);
+  const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
+  for (const times of TILE_WRAPS) {
+    if (best.scale >= LEGIBLE || best.scale < HOPELESS) break;
+    const wrap = { long: WRAPPED * long, aspect: (times * high) / long };
+    const placed = laidOut(drawable, [], measure, options, wrap);
+    if (scale(placed) > WORTH * best.scale) {
+      best.placed = placed;
+      best.scale = scale(placed);
+    }
+  }
+  return best.placed;
 }
 
 function laidOut(
@@ -128,7 +158,9 @@ function laidOut(
     rankGap: card
       ? room?.derivatives
         ? DERIVATIVE_GAP
-        : CARD_GAPS[card].rank
+        : isWhole
+          ? CARD_GAPS[card].rank
+          : TILE_GAP
       : horizontal
         ? Math.max(52, Math.min(96, widest + 34))
         : 50,

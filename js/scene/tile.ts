@@ -3,7 +3,7 @@ import { shortCount } from "../text/number";
 import type { NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 
-const PAD = 10;
+const PAD = 7;
 const FLAG = 17;
 const LEAST_WIDTH = 64;
 /** Between a tile's upper edge and the baseline of its name, from there to the next lines, and below the last, px. */
@@ -24,16 +24,18 @@ export function tileOf(words: NodeWords, measure: Measure): Box {
   const secondWidth =
     second.reduce((sum, [text, style]) => sum + measure(text, style), 0) +
     GAP * Math.max(0, second.length - 1);
-  const rest = `${shortCount(numbers)} params`;
   const widths = [
     LEAST_WIDTH,
     measure(title, "title") + 2 * PAD,
     secondWidth + 2 * PAD,
-    numbers > 0 ? measure(rest, "cell") + 2 * PAD : 0,
     under === null ? 0 : measure(under, "cell") + 2 * PAD,
     flag === null ? 0 : measure(flag, "flag") + 2 * PAD + 12,
   ];
   const width = Math.ceil(Math.max(...widths) / 2) * 2;
+  const short = shortCount(numbers);
+  const long = `${short} params`;
+  // Beside each other layers say it alike.
+  const rest = isLayer || measure(long, "cell") > width - 2 * PAD ? short : long;
   const flagHeight = flag === null ? 0 : FLAG;
   const foot = under === null ? 0 : UNDER;
   const lines = LINES.name + LINES.sizes + (numbers > 0 ? LINES.number : 0);

@@ -43,7 +43,7 @@ describe("a tile", () => {
     expect(wordsOf(scene, "conv")).toEqual(["conv", "3×3 /2 · 8", "bn_conv · relu"]);
     expect(wordsOf(scene, "conv2")).toEqual(["conv2", "3×3 /2 · 8", "bn_conv2"]);
     const [tile] = scene.nodes.filter(({ shape }) => shape.texts[0]?.text === "conv");
-    expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584 params" });
+    expect(tile.shape.tile).toMatchObject({ isLayer: true, rest: "584" });
   });
 
   it("has all its words within it, none on another, whatever is in it", () => {

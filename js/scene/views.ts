@@ -1,4 +1,5 @@
 import { isHorizontal } from "../layout/direction";
+import { FONTS } from "../text/measure";
 import type { Box } from "./grid";
 import type { Scene } from "./scene";
 
@@ -20,6 +21,8 @@ export interface Room extends Size {
   derivatives?: boolean;
 }
 
+/** The scale at which the names of boxes are 11 px high. */
+export const LEGIBLE = 11 / FONTS.title.size;
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
 /** What was gone into may be a little larger. */

@@ -21,7 +21,7 @@ export type Style =
   | "digits";
 
 export const FONTS: Record<Style, { size: number; weight: number; family: string }> = {
-  title: { size: 12.5, weight: 600, family: SANS },
+  title: { size: 13.5, weight: 600, family: SANS },
   name: { size: 11, weight: 600, family: SANS },
   shape: { size: 10.5, weight: 400, family: MONO },
   flag: { size: 10.5, weight: 600, family: SANS },
@@ -31,7 +31,7 @@ export const FONTS: Record<Style, { size: number; weight: number; family: string
   sign: { size: 25, weight: 600, family: SANS },
   card: { size: 16, weight: 700, family: SANS },
   cell: { size: 11, weight: 400, family: SANS },
-  label: { size: 12.5, weight: 700, family: SANS },
+  label: { size: 13.5, weight: 700, family: SANS },
   number: { size: 22, weight: 600, family: SANS },
   digits: { size: 13, weight: 600, family: SANS },
 };

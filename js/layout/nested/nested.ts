@@ -29,7 +29,7 @@ const NOMINAL_WIDTH = 120;
 const INNER = 0.75;
 
 /** Between a border's room and the first or last row, px. */
-const LEAST_GAP = 12;
+const LEAST_GAP = 8;
 
 /** Lays out a graph with nodes in boxes. Throws an Error with a sentence on boxes that do not nest. */
 export function placeInBoxes(
