@@ -6,6 +6,8 @@ import type { Plan } from "./plan";
 import type { Place, Scene } from "./scene";
 
 /** What a line says that hands a tensor on past all that is done to it beside. */
+const RESIDUAL = "residual";
+/** The same where other modules of its class do something to it there, as those of a ResNet that make it smaller. */
 const IDENTITY = "identity";
 const SUM = /^Add(cmul|cdiv)?Backward0$/;
 /** So far back it is looked for what goes past, in lines. */
@@ -13,11 +15,17 @@ const FURTHEST = 400;
 /** Where on the longest piece of a line the word may stand, best first. */
 const PLACES = [0.5, 0.4, 0.6, 0.3, 0.7];
 
+/** A line that is a residual: its place among the edges, and what it is called. */
+interface Skip {
+  edge: number;
+  word: string;
+}
+
 /**
- * The residuals: places of edges from a sum straight to a tensor that it also gets by another way, past at least one
+ * The residuals: edges from a sum straight to a tensor that it also gets by another way, past at least one
  * box. What is looked at for each sum is bounded.
  */
-export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): number[] {
+export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): Skip[] {
   if (!nodes.some(({ group }) => group)) return [];
   const out: number[][] = nodes.map(() => []);
   edges.forEach(({ source }, e) => {
@@ -43,21 +51,39 @@ export function skipsIn(graph: GraphModel, { nodes, edges }: Plan): number[] {
     }
     return false;
   };
-  return edges.flatMap(({ source, edges: parts, folded, count }, e) => {
+  const skips = edges.flatMap(({ source, edges: parts, folded, count }, e) => {
     if (count > 1 || folded.length > 0 || out[source].length < 2 || !isSum(source)) return [];
     if (graph.edges[parts[0]].kind !== "gradient") return [];
     const others = out[source].filter((other) => other !== e);
     return arrives(others, tensorOf(parts[parts.length - 1])) ? [e] : [];
   });
+  const pasts = new Set(skips.map((e) => edges[e].source));
+  const classes = new Map(
+    graph.modules.namespaces.map((path, i) => [path, graph.modules.classes[i]]),
+  );
+  const kindOf = (v: number) => {
+    const path = graph.nodes[nodes[v].id].namespace ?? "";
+    return classes.get(path) ?? path.slice(0, path.lastIndexOf("/"));
+  };
+  // Sums of boxes only: what is handed on past the others is changed there.
+  const areOfBoxes = nodes.flatMap((_, v) => {
+    const takes = out[v].filter((e) => nodes[edges[e].target].group);
+    return isSum(v) && !pasts.has(v) && takes.length > 1 ? [kindOf(v)] : [];
+  });
+  const changed = new Set(areOfBoxes);
+  return skips.map((edge) => ({
+    edge,
+    word: changed.has(kindOf(edges[edge].source)) ? IDENTITY : RESIDUAL,
+  }));
 }
 
 /** Says of residuals what they are, where there is room on their lines. */
-export function nameSkips(scene: Scene, skips: readonly number[], measure: Measure): void {
+export function nameSkips(scene: Scene, skips: readonly Skip[], measure: Measure): void {
   if (skips.length === 0) return;
   const obstacles = new Obstacles(scene);
-  const width = measure(IDENTITY, "edge") + 2 * TEXT_PAD;
-  for (const e of skips) {
-    const { curve, index } = scene.edges[e];
+  for (const { edge, word } of skips) {
+    const width = measure(word, "edge") + 2 * TEXT_PAD;
+    const { curve, index } = scene.edges[edge];
     const pieces = (curve.length - 2) / 6;
     const length = (piece: number) =>
       Math.abs(curve[6 * piece + 6] - curve[6 * piece]) +
@@ -72,6 +98,6 @@ export function nameSkips(scene: Scene, skips: readonly number[], measure: Measu
     const place = places.find((one) => obstacles.isFree(one, index));
     if (!place) continue;
     obstacles.add(place);
-    scene.edges[e].label = { text: IDENTITY, ...place };
+    scene.edges[edge].label = { text: word, ...place };
   }
 }

@@ -116,7 +116,7 @@ describe("a residual", () => {
   it("is named once for each sum that gets a tensor itself and what was made of it", () => {
     fc.assert(
       fc.property(shortcuts, (kinds) => {
-        const named = labels(tiles(residualNet(kinds))).filter((text) => text === "identity");
+        const named = labels(tiles(residualNet(kinds))).filter((text) => text === "residual");
         expect(named.length).toBeLessThanOrEqual(
           kinds.filter((kind) => kind === "identity").length,
         );
@@ -125,9 +125,14 @@ describe("a residual", () => {
       { numRuns: 20 },
     );
     expect(labels(tiles(residualNet(["identity", "identity", "gate", "view"])))).toEqual([
-      "identity",
-      "identity",
+      "residual",
+      "residual",
     ]);
+  });
+
+  it("is an identity where a module like it changes what is handed on past it", () => {
+    const graph = residualNet(["identity", "downsample", "identity"]);
+    expect(labels(tiles(graph))).toEqual(["identity", "identity"]);
   });
 
   it("has a name that lies on its own line, and on nothing else", () => {

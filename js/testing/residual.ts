@@ -11,7 +11,7 @@ const SIGNS: Readonly<Record<string, string>> = {
 };
 
 /** What the last sum of a block takes besides the result of its convolutions. */
-export type Shortcut = "identity" | "view" | "gate" | "none";
+export type Shortcut = "identity" | "view" | "gate" | "downsample" | "none";
 
 /** Blocks of two convolutions with their normalisations, a shortcut past them, and a relu after the sum, in modules. */
 export function residualNet(blocks: readonly Shortcut[]): GraphModel {
@@ -36,7 +36,13 @@ export function residualNet(blocks: readonly Shortcut[]): GraphModel {
   blocks.forEach((shortcut, i) => {
     const path = `blocks/${i}`;
     const result = layer(path, "conv2", layer(path, "conv1", x, true), false);
-    const past = shortcut === "view" ? g.op("ViewBackward0", [2, 8, 4, 4], { self: x }) : x;
+    const past =
+      shortcut === "view"
+        ? g.op("ViewBackward0", [2, 8, 4, 4], { self: x })
+        : shortcut === "downsample"
+          ? layer(path, "downsample", x, false)
+          : x;
+    g.namespace = path;
     const sum =
       shortcut === "none"
         ? result
