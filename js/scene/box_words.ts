@@ -38,7 +38,7 @@ export function boxWords(
   const region = paths.length === 1 ? regionOf(graph, paths[0]) : null;
   const taken = [...(region ? [regionWords(region)] : []), ...takenIn(nodes, members, paths[0])];
   return {
-    title: room(groupTitle(paths[0]), "title"),
+    title: room(groupTitle(paths[0], graph), "title"),
     name: null,
     // Of what has no parameters its class says hardly more than its name.
     shape: room(
@@ -100,10 +100,36 @@ function sizes(
   return windows.size === 1 ? window : null;
 }
 
-/** The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. */
-export function groupTitle(path: string): string {
+/**
+ * The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. What is only a
+ * number is called as its parameters are, "net.0", where the graph tells.
+ */
+export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
   // A region's own box is no part of what a module in it is called.
   const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
-  return /^\d+$/.test(name) && parts.length > 1 ? parts.slice(-2).join(".") : name;
+  if (!/^\d+$/.test(name)) return name;
+  if (parts.length > 1) return parts.slice(-2).join(".");
+  const root = graph && rootIn(graph);
+  return root ? `${root}.${name}` : name;
 }
+
+/** What the modules around all others are called in the names of parameters; null where these do not agree. */
+function rootIn(graph: Pick<GraphModel, "nodes">): string | null {
+  let root = roots.get(graph);
+  if (root === undefined) {
+    const all = new Set<string>();
+    for (const { kind, name, namespace } of graph.nodes) {
+      const top = namespace?.split("/")[0];
+      if (kind !== "leaf" || !name || !top || !/^\d+$/.test(top)) continue;
+      const parts = name.split(".");
+      all.add(parts[parts.indexOf(top) - 1] ?? "");
+    }
+    const [only] = all;
+    root = (all.size === 1 && only) || null;
+    roots.set(graph, root);
+  }
+  return root;
+}
+
+const roots = new WeakMap<object, string | null>();

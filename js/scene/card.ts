@@ -33,6 +33,8 @@ const SUM = 18;
 const MOST_ADDED = 3;
 /** Width of a small card where it is written, px. */
 const LEAST_ADDED = 92;
+/** Characters of a word that is drawn as large as a sign. */
+const LONGEST_SIGN = 5;
 /** Height of a row of a matrix, px. */
 const LINE = 16;
 /** Width of a leaf that adds up in rows, px. */
@@ -59,7 +61,9 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const under = leaf ? "leaf" : words.title;
-  const signWidth = sign === "" ? 0 : measure(sign, "sign") + 8;
+  // A word is no sign that is known at a glance.
+  const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
+  const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
   const nameWidth = measure(name, "card");
   // By torch's names there is no sign: the class stands for it.
   const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
@@ -79,7 +83,8 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const top = -height / 2;
   const left = -width / 2 + pad;
   const texts: Text[] = [];
-  if (sign !== "") texts.push(head(sign, "sign", left, top + header / 2 + 8.5));
+  if (sign !== "")
+    texts.push(head(sign, signed, left, top + header / 2 + (signed === "sign" ? 8.5 : 5.5)));
   const at = left + signWidth;
   if (leaf) {
     texts.push(head(name, "card", left, top + header / 2 + 5.5));

@@ -1,5 +1,6 @@
 import type { Measure } from "../text/measure";
 import { oneLine, shortenMiddle } from "../text/shorten";
+import type { GraphModel } from "../wire";
 import { groupTitle } from "./box_words";
 import type { Box } from "./grid";
 import type { Text } from "./node_shape";
@@ -35,14 +36,16 @@ export const HEADER = 26;
 /** Between the border and the sign beside the title, and between that and the title, px. */
 export const TITLE_LEFT = 24;
 
+type Titled = Pick<GraphModel, "nodes">;
+
 /** Room that a title takes along the border, px. */
-export function titleWidth(path: string, measure: Measure): number {
-  return Math.min(280, measure(oneLine(groupTitle(path)), "title") + TITLE_LEFT + 12);
+export function titleWidth(graph: Titled, path: string, measure: Measure): number {
+  return Math.min(280, measure(oneLine(groupTitle(path, graph)), "title") + TITLE_LEFT + 12);
 }
 
 /** The title as far as there is room for it. */
-export function fittedTitle(path: string, width: number, measure: Measure): string {
-  return fittedWords(groupTitle(path), width - TITLE_LEFT - 8, measure);
+export function fittedTitle(graph: Titled, path: string, width: number, measure: Measure): string {
+  return fittedWords(groupTitle(path, graph), width - TITLE_LEFT - 8, measure);
 }
 
 export function fittedWords(text: string, width: number, measure: Measure): string {

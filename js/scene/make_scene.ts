@@ -86,7 +86,7 @@ export function makeScene(
   const shares = sharesOf(graph, plan, times);
   const { shapes = shapesOf(graph, plan, direction, measure, times, [], cards, shares, window) } =
     options;
-  const placed = place(graph, { plan, shapes, times, direction, card }, measure, options);
+  const placed = place({ graph, plan, shapes, times, direction, card }, measure, options);
   const at = turn(direction, placed.height);
   const frames = sceneFrames(graph, plan, placed, direction, measure);
   const isReversed = direction === "right" || direction === "down";
@@ -215,7 +215,7 @@ export function shapesOf(
           ),
           shares: shares[i],
         };
-    if (node.module !== undefined) words.name ??= nameFrom(node.module, words.sign);
+    if (node.module !== undefined) words.name ??= nameFrom(graph, node.module, words.sign);
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
@@ -232,8 +232,12 @@ export function shapesOf(
 }
 
 /** What an operation alone in its module is called by it, unless that is what it does. */
-function nameFrom(module: string, sign: string | null | undefined): string | null {
-  const name = oneLine(groupTitle(module));
+function nameFrom(
+  graph: GraphModel,
+  module: string,
+  sign: string | null | undefined,
+): string | null {
+  const name = oneLine(groupTitle(module, graph));
   return name === sign ? null : name;
 }
 
@@ -279,8 +283,8 @@ function sceneFrames(
     const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
     return {
       path,
-      title: fittedTitle(path, right - left, measure),
-      facts: fittedFacts(facts[i], titleWidth(path, measure), right - left, measure),
+      title: fittedTitle(graph, path, right - left, measure),
+      facts: fittedFacts(facts[i], titleWidth(graph, path, measure), right - left, measure),
       depth: depth[i],
       left,
       right,

@@ -56,6 +56,7 @@ interface PlaceOptions {
 
 /** What a picture is made of, before any place is known. */
 interface Drawable {
+  graph: GraphModel;
   plan: Plan;
   shapes: readonly NodeShape[];
   /** Per node of the plan, how often it is drawn. */
@@ -65,13 +66,8 @@ interface Drawable {
 }
 
 /** Where everything in a picture goes, in the layout's coordinates; as cards of the given size, if any. */
-export function place(
-  graph: GraphModel,
-  drawable: Drawable,
-  measure: Measure,
-  options: PlaceOptions,
-): Placement {
-  const { plan, shapes, times, card } = drawable;
+export function place(drawable: Drawable, measure: Measure, options: PlaceOptions): Placement {
+  const { graph, plan, shapes, times, card } = drawable;
   if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(drawable, measure, options);
   const docks = docksOf(graph, plan, shapes, times);
   const { room } = options;
@@ -126,7 +122,7 @@ function tilesIn(drawable: Drawable, measure: Measure, options: PlaceOptions): P
 }
 
 function laidOut(
-  { plan, shapes, times, direction, card }: Drawable,
+  { graph, plan, shapes, times, direction, card }: Drawable,
   docks: readonly Dock[],
   measure: Measure,
   { room, cache }: PlaceOptions,
@@ -175,7 +171,7 @@ function laidOut(
   const boxes = {
     of: nodes.map((node) => node.frame),
     parent: frames.map((frame) => frame.parent),
-    titleWidth: frames.map(({ path }) => titleWidth(path, measure)),
+    titleWidth: frames.map(({ path }) => titleWidth(graph, path, measure)),
   };
   // Where the layout is turned, its top is not the drawing's: the room for the title is at its left then, or below.
   const title = HEADER + 4;

@@ -1,12 +1,13 @@
+import { boardNumber } from "../text/gradient";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import type { GraphModel } from "../wire";
+import type { GraphModel, NodeModel } from "../wire";
 import { edgesOf } from "./members";
 import { isModule } from "./module_class";
 import type { Scene } from "./scene";
 
 /** Characters of an operation in a row, and of an operand in it. */
 const MOST = 12;
-const MOST_OF_ONE = 5;
+const MOST_OF_ONE = 6;
 
 /**
  * Writes into the rows of the leaves that add up which operation each share comes from: "a + b", "tanh(a)"; in a
@@ -46,21 +47,31 @@ function moduleOf({ nodes, edges }: GraphModel, index: number): string | null {
 function written({ nodes, edges }: GraphModel, index: number): string {
   const { source, target, input_nr } = edges[index];
   const sign = nodes[source].sign ?? nodes[source].op;
-  const name = called(nodes[target].name);
+  const name = called(nodes[target]);
+  const isFirst = input_nr === 0 || input_nr === null;
   if (sign.includes("( )")) return fitted(sign.replace("( )", name));
-  if (/[a-z]{2}/i.test(sign)) return fitted(`${sign}(${name})`);
+  if (sign.startsWith("[")) return fitted(`${name}${sign}`);
+  // The argument of a function is the leaf itself, whose name stands above.
+  if (/[a-z]{2}/i.test(sign) || sign === "Σ" || sign === "Π") {
+    const full = `${sign}(${name})`;
+    return full.length <= MOST ? full : fitted(sign);
+  }
+  if (sign === "@ +")
+    return fitted(isFirst ? `… + ${name}` : input_nr === 1 ? `${name} @` : `@ ${name}`);
   const others = edges.filter((edge) => edge.source === source && edge.input_nr !== input_nr);
   if (others.some((edge) => nodes[edge.target].said_by === source))
     return fitted(/[+−×÷]$/.test(sign) ? `${sign} ${name}` : `${name} ${sign}`);
-  const other = called(others.length === 1 ? nodes[others[0].target].name : null);
-  const isFirst = input_nr === 0 || input_nr === null;
+  const other = called(others.length === 1 ? nodes[others[0].target] : null);
   return fitted(isFirst ? `${name} ${sign} ${other}` : `${other} ${sign} ${name}`);
 }
 
-function called(name: string | null): string {
-  return name === null
-    ? "\u2026"
-    : shortenMiddle(oneLine(name), MOST_OF_ONE, ({ length }) => length);
+/** An operand in few characters: its name without those of modules, else the number that it holds. */
+function called(node: NodeModel | null): string {
+  const { name = null, value = null, changed = false } = node ?? {};
+  if (name === null)
+    return typeof value === "number" && changed === false ? boardNumber(value) : "\u2026";
+  const last = oneLine(name).split(".").at(-1) || oneLine(name);
+  return shortenMiddle(last, MOST_OF_ONE, ({ length }) => length);
 }
 
 function fitted(text: string): string {

@@ -41,8 +41,8 @@ describe("compactNumber", () => {
 
 describe("gradientTexts", () => {
   it("prefers values to the norm", () => {
-    expect(gradientTexts([2, 1], 2.236, "")).toEqual(["[2, 1]", "norm 2.24"]);
-    expect(gradientTexts(null, 0.00321, "grad")).toEqual(["grad norm 0.00321"]);
+    expect(gradientTexts([2, 1], 2.236, "")).toEqual(["[2, 1]", "‖2.236‖"]);
+    expect(gradientTexts(null, 0.00321, "grad")).toEqual(["grad ‖0.00321‖"]);
     expect(gradientTexts(4, 4, "grad")[0]).toBe("grad 4");
     expect(gradientTexts(null, null, "")).toEqual([]);
   });

@@ -76,7 +76,7 @@ export function hasNotFinite(values: Values): boolean {
 }
 
 /**
- * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "grad norm 3.2e-3".
+ * What a label can say of a gradient, best first: its values when there are few, "grad 4", and its norm, "grad ‖0.304‖".
  * `word` says what it is; "" for a gradient on its edge.
  */
 export function gradientTexts(
@@ -85,5 +85,5 @@ export function gradientTexts(
   word: string,
 ): string[] {
   const texts = values === null ? [] : [`${word} ${boardValues(values)}`.trim()];
-  return norm === null ? texts : [...texts, `${word} norm ${compactNumber(norm)}`.trim()];
+  return norm === null ? texts : [...texts, `${word} ${fewText({ values: null, norm })}`.trim()];
 }

@@ -308,7 +308,8 @@ def _power(exponent: Any) -> str | None:
         return None
     if abs(exponent) < 1000 and exponent == int(exponent):
         return "1 / ( )" if exponent == -1 else "( )" + str(int(exponent)).translate(_SUPERSCRIPTS)
-    return "√( )" if exponent == 0.5 else f"( )^{exponent:.4g}".replace("-", "−")
+    roots = {0.5: "√( )", -0.5: "1 / √( )"}
+    return roots.get(exponent) or f"( )^{exponent:.4g}".replace("-", "−")
 
 
 def _kernel(graph: nx.MultiDiGraph, node: int) -> str:

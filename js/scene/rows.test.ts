@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
+import { sceneOf } from "../testing/scenes";
+import type { GraphModel } from "../wire";
+import { groupTitle } from "./box_words";
+
+/** What the rows say of a leaf `name` that operations with these signs take, each with another leaf beside. */
+function rowsOf(name: string, signs: readonly string[], other: Partial<GraphModel["nodes"][0]>) {
+  const g = new Builder();
+  const w = g.leaf(name, []);
+  const made = signs.map((sign) =>
+    g.op(
+      "MulBackward0",
+      [],
+      /[+−×÷]$/.test(sign) ? { self: w, other: g.leaf(null, []) } : { self: w },
+    ),
+  );
+  const sum = made.reduce((a, b) => g.op("AddBackward0", [], { self: a, other: b }));
+  const graph = g.graph([sum, "loss"]);
+  const of = new Map(
+    [...graph.nodes.filter(({ op }) => op === "MulBackward0")]
+      .reverse()
+      .map(({ id }, i) => [id, signs[i]]),
+  );
+  const nodes = graph.nodes.map((node) => ({
+    ...node,
+    sign: of.get(node.id) ?? (node.kind === "op" ? "+" : null),
+    ...(node.kind === "leaf" && node.name === null ? other : {}),
+  }));
+  const leaf = sceneOf({ ...graph, nodes }).nodes.find(({ rows }) => rows);
+  return [...(leaf?.rows ?? [])].sort();
+}
+
+describe("the rows of a leaf", () => {
+  it("say which operand it was, and the other one's name or number", () => {
+    expect(rowsOf("w", ["×", "×"], { value: 0.4621 })).toEqual(["w × 0.4621", "w × 0.4621"]);
+    expect(rowsOf("w", ["×", "×"], { value: 1, changed: null })).toEqual(["w × …", "w × …"]);
+  });
+
+  it("write functions, places and transposes as on a board", () => {
+    const said = rowsOf("net.0.weight", ["( )ᵀ", "[ ]", "Σ", "log softmax"], {});
+    expect(said).toEqual(["log softmax", "weight[ ]", "weightᵀ", "Σ(weight)"]);
+  });
+});
+
+it("a module that is only a number is called as its parameters are", () => {
+  const g = new Builder();
+  g.namespace = "0";
+  const x = g.op("MulBackward0", [], { self: g.leaf("net.0.weight", []) });
+  const graph = g.graph([x, "y"]);
+  for (const node of graph.nodes) node.namespace = "0";
+  expect(groupTitle("0", graph)).toBe("net.0");
+  expect(groupTitle("0/1", graph)).toBe("0.1");
+  expect(groupTitle("0")).toBe("0");
+});
