@@ -109,6 +109,7 @@ export class Builder {
       edges,
       roots: roots.map(([node, name]) => ({ node: ids.get(node) ?? 0, output_nr: 0, name })),
       checkpoints: [],
+      ranks: null,
     };
   }
 }

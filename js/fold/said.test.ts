@@ -40,7 +40,7 @@ function factors(count: number): GraphModel {
     });
   }
   const roots = [{ node: 0, output_nr: 0, name: "y" }];
-  return { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [] };
+  return { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [], ranks: null };
 }
 
 function sceneOf(graph: GraphModel) {
@@ -95,7 +95,7 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
     edges.push({ ...edges[0], source: i + 1, target: id, input_nr: 1, kind: "constant" });
   });
   const roots = [{ node: 0, output_nr: 0, name: "y" }];
-  const graph = { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [] };
+  const graph = { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [], ranks: null };
   const rows = sceneOf(graph).nodes.find(({ id }) => id === leaf)?.rows ?? [];
   return [...rows].sort();
 }

@@ -57,8 +57,8 @@ describe("Panel", () => {
     const details: DetailsModel = {
       ...fakeDetails(graph, 3, NOT_RUN),
       ranks: [
-        { rank: 0, local, reduced, bucket: 0, ready: 1 },
-        { rank: 2, local: null, reduced: null, bucket: null, ready: null },
+        { rank: 0, local, reduced, bucket: 0, ready: 1, odd: false },
+        { rank: 2, local: null, reduced: null, bucket: null, ready: null, odd: true },
       ],
     };
     panel.update(graph, 3, details);

@@ -16,6 +16,7 @@ const region = (box: string | null, saves = "", parent: number | null = null): C
 const graph = (...checkpoints: CheckpointModel[]): GraphModel => ({
   static: false,
   modules: { namespaces: [], classes: [], names: [] },
+  ranks: null,
   nodes: [],
   edges: [],
   roots: [],

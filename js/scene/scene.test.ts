@@ -129,6 +129,7 @@ describe("makeScene", () => {
       edges: [],
       roots: [],
       checkpoints: [],
+      ranks: null,
     };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
   });
@@ -168,6 +169,7 @@ describe("makeScene", () => {
       static: false,
       modules: NO_MODULES,
       checkpoints: [],
+      ranks: null,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         ...PLAIN_NODE,
         id,

@@ -31,6 +31,7 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
     const n = nodes.length;
     return {
       static: false,
+      ranks: null,
       modules: NO_MODULES,
       checkpoints: [],
       nodes: nodes.map(

@@ -9,6 +9,7 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
     static: false,
     modules: NO_MODULES,
     checkpoints: [],
+    ranks: null,
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
       return {

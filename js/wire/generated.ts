@@ -156,6 +156,37 @@ export interface CheckpointModel {
   about: string;
 }
 
+/** The gradient that arrives at a node, over the ranks of a run: a strip of bars. */
+export interface NodeRanksModel {
+  node: AutogradNodeId;
+  /** Its largest finite norm on the ranks of each bar, in four digits; null where none is. */
+  most: (JsonNumber | null)[];
+  /** The least; null where each bar stands for one rank. */
+  least: (JsonNumber | null)[] | null;
+  /** Places of the bars that have a NaN or an infinity. */
+  not_finite: Count[];
+  /** Places of those that have a rank where none arrives. */
+  without: Count[];
+  /** Places of those whose ranks do something else, as another stage of a pipeline does. */
+  beyond: Count[];
+  /** Places of those that have a rank that is not as most are. */
+  odd: Count[];
+  /** Which ranks have the node, where not all have it: "only on rank 0". */
+  only: string | null;
+}
+
+/** The ranks of a run. */
+export interface RanksModel {
+  /** Whose graph it is. */
+  shown: Count;
+  count: Count;
+  /** The first rank of each bar, and the last; of many ranks several share a bar. */
+  first: Count[];
+  last: Count[];
+  /** The autograd nodes of which there is something to say. */
+  nodes: NodeRanksModel[];
+}
+
 /** What the browser draws. */
 export interface GraphModel {
   /** Whether it is a static graph: written down before it runs, without gradients. */
@@ -166,6 +197,8 @@ export interface GraphModel {
   roots: RootModel[];
   /** A region comes after the one that it lies in. */
   checkpoints: CheckpointModel[];
+  /** Of a graph that the files of several ranks were loaded for. */
+  ranks: RanksModel | null;
 }
 
 /** The dtype of every node. */
@@ -485,6 +518,12 @@ export interface RankGradModel {
   bucket: Count | null;
   /** Which of its gradients it was, from 0, in the order in which they were there. */
   ready: Count | null;
+  /**
+   * Whether it is not as on most ranks. The local one: NaN, an infinity or no gradient where most
+   * have one, or the other way round; among three and more, a norm over 10 times the middle one, or
+   * under a tenth of it. The reduced one: another than most ranks have.
+   */
+  odd: boolean;
 }
 
 /**
@@ -766,6 +805,10 @@ export interface LiveTraits {
   _quiz?: QuizModel | null;
   /** How the reader fares in it. */
   score?: ScoreModel | null;
+  /** Of a graph of several ranks, whose numbers are shown. Either side sets it. */
+  rank?: number | null;
+  /** Those that can be shown instead; none where nobody could show them. */
+  _ranks?: Count[];
 }
 
 /** Those of a graph and of a comparison alike. */

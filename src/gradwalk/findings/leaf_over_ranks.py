@@ -81,12 +81,20 @@ def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) ->
 
 def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> str:
     """A sentence on the ranks that are not as most are; "" where there is no majority."""
-    groups = _alike(leaf, of, ranks)
-    most = max(groups, key=len)
-    odd = sorted(rank for group in groups if group is not most for rank in group)
-    if len(odd) >= len(most) or not odd:
+    most, odd = not_as_most(leaf, of, ranks)
+    if not odd:
         return ""
-    return f" It is the same on {in_words(sorted(most))}, and not on {in_words(odd)}."
+    return f" It is the same on {in_words(most)}, and not on {in_words(odd)}."
+
+
+def not_as_most(
+    leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None
+) -> tuple[list[int], list[int]]:
+    """The ranks that hold the same numbers, if those are most, and the others; both ascending."""
+    groups = _alike(leaf, of, ranks)
+    most = max(groups, key=len, default=[])
+    odd = sorted(rank for group in groups if group is not most for rank in group)
+    return (sorted(most), odd) if len(odd) < len(most) else ([], [])
 
 
 def _alike(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None) -> list[list[int]]:

@@ -93,6 +93,7 @@ def joined(
                 for part in parts
                 for region in part.saved["graph"]["checkpoints"]
             ],
+            "ranks": None,
         },
         "network": {
             "graph": {

@@ -72,6 +72,8 @@ class Live:
 
     runs_backward = True
     direction = "auto"
+    loaded_ranks: Sequence[int] = ()
+    on_rank = None
 
     def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
         """Look at a graph; `follow` watches it.
@@ -438,9 +440,7 @@ class Live:
         if not is_one_of_several():
             return None
         looking, end = self.looking(), len(self.steps)
-        return rank_model(
-            self.captured, lambda node: looking(node, end), self._shared, self.recording is not None
-        )
+        return rank_model(self.captured, lambda node: looking(node, end), self._shared, self.run)
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""

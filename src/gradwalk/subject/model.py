@@ -123,6 +123,7 @@ def graph_model(
         "edges": edges,
         "roots": roots,
         "checkpoints": checkpoints or [],
+        "ranks": None,
     }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,7 +15,7 @@ from ..forward.annotate import Annotated
 from ..forward.branches import Branches
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import predecessors
-from ..wire import DetailsModel, TensorSummary
+from ..wire import DetailsModel, JsonNumber, RunModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model
 from .shared_leaves import SharedLeaves
@@ -33,7 +34,7 @@ def rank_model(
     captured: Annotated,
     details: Callable[[int], DetailsModel],
     shared: SharedLeaves,
-    is_recorded: bool,
+    run: RunModel | None,
 ) -> RankModel:
     """What this process has to say beside its graph. It asks no other process.
 
@@ -41,7 +42,7 @@ def rank_model(
         captured: The graph.
         details: Those of a node when the pass is over.
         shared: What torch does with its leaves.
-        is_recorded: Whether there was a pass.
+        run: What flowed in the pass; None before any.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
@@ -75,12 +76,13 @@ def rank_model(
         "run": run_name(os.environ),
         "torch_version": str(torch.__version__),
         "structure": structure_of(graph),
-        "recorded": is_recorded,
+        "recorded": run is not None,
         "leaves": leaves,
         "outputs": [
             {"node": node, "output_nr": nr, "grad": statistics_of(_arrived(details(node), nr))}
             for node, nr in dict.fromkeys(graph.graph["roots"])
         ],
+        "norms": arrived_norms(graph, run, leaves),
     }
 
 
@@ -88,6 +90,39 @@ def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:
     """What came to one output of a node."""
     came = found["grad_output"] or []
     return came[output_nr] if output_nr < len(came) else None
+
+
+def arrived_norms(
+    graph: nx.MultiDiGraph, run: RunModel | None, leaves: Sequence[RankLeafModel]
+) -> list[JsonNumber | None]:
+    """The norm of what arrived at each autograd node in a pass, None where nothing did.
+
+    Args:
+        graph: The autograd nodes and what flows between them.
+        run: What flowed; None before any pass.
+        leaves: What there is to say of the leaves, which know it themselves.
+
+    Returns:
+        One for each node: where it has several outputs the largest, and first of all one that is
+        not finite.
+    """
+    norms: list[JsonNumber | None] = [None] * len(graph)
+    if run is None:
+        return norms
+    targets = [target for _, target in graph.edges()]
+    came = [(targets[edge], norm) for edge, norm in zip(run["edges"], run["norms"], strict=True)]
+    came += [(seed["node"], seed["norm"]) for seed in run["seeds"]]
+    for node, norm in came:
+        norms[node] = max(norms[node], norm, key=_height)
+    for arrived in run["arrived"]:
+        norms[arrived["node"]] = arrived["norm"]
+    for leaf in leaves:
+        norms[leaf["node"]] = None if leaf["local"] is None else leaf["local"]["norm"]
+    return norms
+
+
+def _height(norm: JsonNumber | None) -> float:
+    return -1.0 if norm is None else math.inf if isinstance(norm, str) else norm
 
 
 def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..findings.finding import Finding
 from ..findings.judge import Limits
-from ..findings.leaf_over_ranks import LeafOverRanks, in_words
+from ..findings.leaf_over_ranks import LeafOverRanks, in_words, not_as_most, reduced_of
 from ..findings.over_ranks import about_leaf, findings_over_ranks
 from ..graph.names import Names
 from ..matching.match import match
-from ..wire import DetailsModel, FindingModel, RankGradModel
+from ..wire import DetailsModel, FindingModel, GraphModel, RankGradModel
 from ..wire.ranks import RankLeafModel, RankModel, rank_in, summary_of
 from ..wire.saved_graph import SavedGraph, unpack
 from .joined import Stage, joined
 from .opened import Opened
+from .rank_bars import are_odd, norm_in, ranks_model
 from .stages import chain_of, stages_of, ties_among
 
 
@@ -48,26 +50,40 @@ class Ranked(Opened):
     def __init__(
         self,
         saved: SavedGraph,
+        rank: int,
         ranks: Sequence[RankModel],
         pairs: Mapping[int, Mapping[int, int]],
         alike: Alike,
+        *,
+        on_rank: Callable[[int], Ranked],
     ) -> None:
         """Show the graph of one rank, or those of the stages of a pipeline as one.
 
         Args:
             saved: It.
+            rank: Which rank's it is, or was asked for.
             ranks: What all of them say, ascending.
             pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is
                 not in it has the same graph.
             alike: Which ranks do the same.
+            on_rank: Gives the same with the graph of another of them.
         """
         super().__init__(saved)
         self.ranks = ranks
         self.apart = alike.apart
+        self.on_rank = on_rank
+        self.loaded_ranks = [said["rank"] for said in ranks]
+        bars = ranks_model(rank, ranks, len(self.graph), pairs, alike.ranks_at)
+        self._model: GraphModel = {**saved["graph"], "ranks": bars}
         self._pairs = pairs
         self._alike = alike
         self._leaves = _side_by_side(ranks, pairs, alike)
         self._rows = {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
+
+    @property
+    def model(self) -> GraphModel:
+        """What is drawn, with what the other ranks say of each node."""
+        return self._model
 
     def details(self, node: int, cursor: int | None = None) -> DetailsModel:
         """What the panel shows of a node, and of a leaf what it is on each rank."""
@@ -102,8 +118,13 @@ class Ranked(Opened):
                     "reduced": None if on is None else summary_of(on["reduced"]),
                     "bucket": None if on is None else on["bucket"],
                     "ready": None if on is None else on["ready"],
+                    "odd": False,
                 }
             )
+        local = are_odd([norm_in(row["local"] and row["local"]["norm"]) for row in found])
+        _, others = not_as_most(leaf, reduced_of)
+        for row, is_odd in zip(found, local, strict=True):
+            row["odd"] = is_odd or row["rank"] in others
         return found
 
     def findings(
@@ -170,6 +191,10 @@ def read_ranks(
             f"load() was given rank={rank!r}, but the files are of {in_words(sorted(ranks))}. Give "
             "one of these."
         )
+    return _with_graph_of(rank, ranks, max_nodes)
+
+
+def _with_graph_of(rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None) -> Ranked:
     says = [ranks[each].says for each in sorted(ranks)]
     ties = ties_among(says)
     sets = stages_of(says, ties)
@@ -200,7 +225,9 @@ def read_ranks(
     are_shown = {sets[each] for each in chain}
     apart = sorted(each for each in ranks if sets[each] not in are_shown)
     pairs.update({each: {} for each in apart})
-    return Ranked(saved, says, pairs, Alike(sets, shown, sets[rank], apart))
+    alike = Alike(sets, shown, sets[rank], apart)
+    again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes)
+    return Ranked(saved, rank, says, pairs, alike, on_rank=again)
 
 
 def _differing(

@@ -54,6 +54,8 @@ class Subject(Protocol):
             has none.
         recording: The pass with its tensors; None before any, and of what has none.
         openable: The nodes that have something inside that may be shown.
+        loaded_ranks: Of the files of several ranks, which there are, ascending.
+        on_rank: Gives the same with the graph of another of these; None where there are none.
     """
 
     @property
@@ -87,6 +89,10 @@ class Subject(Protocol):
     def grads(self) -> Grads | None: ...  # noqa: D102
     @property
     def fault(self) -> str | None: ...  # noqa: D102
+    @property
+    def loaded_ranks(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def on_rank(self) -> Callable[[int], Subject] | None: ...  # noqa: D102
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Watch what runs through the graph from now on.
@@ -239,6 +245,8 @@ class Still:
     autograd: Annotated | None = None
     recording: RecordedPass | None = None
     openable: Sequence[int] = ()
+    loaded_ranks: Sequence[int] = ()
+    on_rank: Callable[[int], Subject] | None = None
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""

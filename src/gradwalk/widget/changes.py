@@ -77,7 +77,7 @@ def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
-        before, words = None, "graph unchanged"
+        before, words = None, _unchanged(was.model, now.model)
     else:
         of = _partners(was, now)
         before = [of.get(node["id"]) for node in now.model["nodes"]]
@@ -99,6 +99,12 @@ def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
     if any(was[part] != now[part] for part in rest):  # type: ignore[literal-required]
         return False
     return all(map(_is_same_node, was["nodes"], now["nodes"]))
+
+
+def _unchanged(was: GraphModel, now: GraphModel) -> str:
+    if was["ranks"] is None or now["ranks"] is None:
+        return "graph unchanged"
+    return f"the same graph as on rank {was['ranks']['shown']}"
 
 
 def _is_same_node(was: NodeModel, now: NodeModel) -> bool:

@@ -75,6 +75,7 @@ class GraphWidget(Surgery, QuizzingWidget):
             `gradwalk.wire.WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `gradwalk.wire.FindingModel`), once it was asked. Read-only.
+        rank: Of several ranks that were loaded, the one that is shown. Set it, or choose it.
 
     Example::
 

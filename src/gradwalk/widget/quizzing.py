@@ -14,12 +14,12 @@ from ..subject.subject import Subject
 from ..wire import DetailsModel, QuizModel, ScoreModel
 from .changes import values_of
 from .quiz import HIDDEN, KINDS, Quiz
-from .updating import UpdatingWidget
+from .ranking import RankingWidget
 
 _MASKED = ("run", "steps", "findings", "_values", "_differences", "_update", "what_if")
 
 
-class QuizzingWidget(UpdatingWidget):
+class QuizzingWidget(RankingWidget):
     """A widget that asks its reader. Base of `GraphWidget`.
 
     Attributes:

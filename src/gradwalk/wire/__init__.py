@@ -55,7 +55,9 @@ from .graph import (
     GraphModel,
     ModulesModel,
     NodeModel,
+    NodeRanksModel,
     NoGradInput,
+    RanksModel,
     RootModel,
 )
 from .laboratory import (
@@ -157,6 +159,7 @@ __all__ = [
     "NoGradInput",
     "NodeId",
     "NodeModel",
+    "NodeRanksModel",
     "NodeState",
     "NumberModel",
     "OutputModel",
@@ -167,6 +170,7 @@ __all__ = [
     "QuestionModel",
     "QuizModel",
     "RankGradModel",
+    "RanksModel",
     "RealNumber",
     "RevealMessage",
     "RootModel",

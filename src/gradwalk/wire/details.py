@@ -197,6 +197,10 @@ class RankGradModel(TypedDict):
     """
     ready: Count | None
     """Which of its gradients it was, from 0, in the order in which they were there."""
+    odd: bool
+    """Whether it is not as on most ranks. The local one: NaN, an infinity or no gradient where most
+    have one, or the other way round; among three and more, a norm over 10 times the middle one, or
+    under a tenth of it. The reduced one: another than most ranks have."""
 
 
 class DetailsModel(TypedDict):

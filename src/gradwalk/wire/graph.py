@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .values import Count, EdgeKind, Kind, NodeId, Values
+from .values import AutogradNodeId, Count, EdgeKind, JsonNumber, Kind, NodeId, Values
 
 
 class NoGradInput(TypedDict):
@@ -113,6 +113,39 @@ class CheckpointModel(TypedDict):
     """A sentence or two."""
 
 
+class NodeRanksModel(TypedDict):
+    """The gradient that arrives at a node, over the ranks of a run: a strip of bars."""
+
+    node: AutogradNodeId
+    most: list[JsonNumber | None]
+    """Its largest finite norm on the ranks of each bar, in four digits; None where none is."""
+    least: list[JsonNumber | None] | None
+    """The least; None where each bar stands for one rank."""
+    not_finite: list[Count]
+    """Places of the bars that have a NaN or an infinity."""
+    without: list[Count]
+    """Places of those that have a rank where none arrives."""
+    beyond: list[Count]
+    """Places of those whose ranks do something else, as another stage of a pipeline does."""
+    odd: list[Count]
+    """Places of those that have a rank that is not as most are."""
+    only: str | None
+    """Which ranks have the node, where not all have it: "only on rank 0"."""
+
+
+class RanksModel(TypedDict):
+    """The ranks of a run."""
+
+    shown: Count
+    """Whose graph it is."""
+    count: Count
+    first: list[Count]
+    """The first rank of each bar, and the last; of many ranks several share a bar."""
+    last: list[Count]
+    nodes: list[NodeRanksModel]
+    """The autograd nodes of which there is something to say."""
+
+
 class GraphModel(TypedDict):
     """What the browser draws."""
 
@@ -124,6 +157,8 @@ class GraphModel(TypedDict):
     roots: list[RootModel]
     checkpoints: list[CheckpointModel]
     """A region comes after the one that it lies in."""
+    ranks: RanksModel | None
+    """Of a graph that the files of several ranks were loaded for."""
 
 
 class DtypesModel(TypedDict):

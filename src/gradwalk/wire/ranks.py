@@ -89,6 +89,8 @@ class RankModel(TypedDict):
     """Whether a backward pass was recorded."""
     leaves: list[RankLeafModel]
     outputs: list[RankOutputModel]
+    norms: list[JsonNumber | None]
+    """Per node, the norm of the gradient that arrived at it; of several outputs the largest."""
 
 
 def statistics_of(summary: TensorSummary | None) -> StatisticsModel | None:

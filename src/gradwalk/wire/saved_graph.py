@@ -14,6 +14,7 @@ from . import (
     GraphModel,
     MemoryModel,
     NodeModel,
+    RanksModel,
     RunModel,
     StageModel,
     StateModel,
@@ -242,6 +243,7 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
         for edge, more in zip(edges, network["edges"], strict=True)
     }
     _same(len(keys), len(edges), "the number of edges that differ")
+    _check_ranks(graph["ranks"])
     roots = network["graph"]["roots"]
     for root in roots:
         if len(root) != 2:
@@ -258,6 +260,20 @@ def _check_checkpoints(graph: GraphModel) -> None:
     for i, region in enumerate(graph["checkpoints"]):
         if region["parent"] is not None:
             _within(region["parent"], i, f"checkpoints[{i}].parent")
+
+
+def _check_ranks(ranks: RanksModel | None) -> None:
+    """Each strip has a place for every bar, and points at no other."""
+    if ranks is None:
+        return
+    bars = len(ranks["first"])
+    _same(len(ranks["last"]), bars, "the number of ranks.last")
+    for node in ranks["nodes"]:
+        for heights in (node["most"], node["least"] or node["most"]):
+            _same(len(heights), bars, "the number of bars of a node")
+        for places in (node["not_finite"], node["without"], node["beyond"], node["odd"]):
+            for place in places:
+                _within(place, bars, "a bar of a node")
 
 
 def _check_rest(saved: dict[str, Any]) -> None:

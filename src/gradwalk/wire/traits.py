@@ -10,7 +10,7 @@ from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
 from .laboratory import DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
-from .values import AutogradNodeId, DirectionChoice, NodeId, Values
+from .values import AutogradNodeId, Count, DirectionChoice, NodeId, Values
 from .what_if import EditModel, ShareModel, WhatIfModel
 
 
@@ -50,6 +50,10 @@ class LiveTraits(TypedDict, total=False):
     """What the reader is asked now."""
     score: ScoreModel | None
     """How the reader fares in it."""
+    rank: int | None
+    """Of a graph of several ranks, whose numbers are shown. Either side sets it."""
+    _ranks: list[Count]
+    """Those that can be shown instead; none where nobody could show them."""
 
 
 class SharedTraits(TypedDict):
