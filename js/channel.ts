@@ -17,7 +17,7 @@ import {
 export type { Traits };
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits";
+export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits" | "rank";
 
 export type Message =
   | StartMessage
@@ -133,13 +133,14 @@ interface View {
   model?: { comm_live?: boolean };
 }
 
-/** The traits that say whether stepping moves `.grad`: of one graph, and of several. */
-const TELLS_OWNER: ReadonlySet<unknown> = new Set(["transport", "passes"]);
+/** The traits that say what Python does: whether stepping moves `.grad`, of one graph and of several; and other ranks. */
+const TELLS_OWNER: ReadonlySet<unknown> = new Set(["transport", "passes", "_ranks"]);
 
 /** The value of a trait as it is true once the kernel has gone. */
 function withoutKernel<V>(trait: unknown, value: V): V {
   const transport: TransportModel = { owned: false, note: null, blocked: GONE };
   if (trait === "transport") return transport as V;
+  if (trait === "_ranks") return [] as V;
   if (trait === "passes" && Array.isArray(value))
     return value.map((pass: object) => ({ ...pass, transport })) as V;
   return value;

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { MODELS } from "./demo/models";
 import { fakeBrowser, nextFrame } from "./testing/browser";
+import { withRanks } from "./testing/ranks";
 import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 
@@ -242,5 +243,58 @@ describe("taking it away", () => {
     await nextFrame();
     expect(second.childNodes).toHaveLength(0);
     expect(host.querySelector('.gw-node[data-node="2"]')?.classList).toContain("is-selected");
+  });
+});
+
+describe("several ranks", () => {
+  const ranked = () => withRanks(MODELS["h = w * x + b"](), [1, 2, 4]);
+  const choice = (host: Element) => host.querySelector<HTMLSelectElement>(".gw-rank-choice select");
+
+  it("can be chosen from where Python can show another, by keyboard and with a name", async () => {
+    const { host, channel, one } = await view({ graph: ranked(), rank: 0, _ranks: [0, 1, 2] });
+    const select = choice(host) as HTMLSelectElement;
+    expect(select.getAttribute("aria-label")).toBe("Rank whose graph and numbers are shown");
+    expect([...select.options].map(({ value }) => value)).toEqual(["0", "1", "2"]);
+    expect(one(".gw-rank-choice").hidden).toBe(false);
+    select.value = "2";
+    select.dispatchEvent(new Event("change"));
+    expect(channel.get("rank")).toBe(2);
+    channel.change("rank", 1);
+    expect(select.value).toBe("1");
+  });
+
+  it("are told of where nobody could", async () => {
+    const { host, one } = await view({ graph: ranked(), rank: 1, _ranks: [] });
+    expect(one(".gw-rank-choice").hidden).toBe(true);
+    expect(one(".gw-rank-words").textContent).toBe("rank 1 of 3");
+    expect(choice(host)?.disabled).toBe(false);
+  });
+
+  it("leave no trace where there are none", async () => {
+    const { one } = await view();
+    expect(one(".gw-rank-choice").closest<HTMLElement>("[hidden]")).not.toBeNull();
+  });
+
+  it("move nothing where only numbers are others", async () => {
+    const { host, channel } = await view({ graph: ranked(), rank: 0, _ranks: [0, 1, 2] });
+    const places = () =>
+      [...host.querySelectorAll(".gw-node")].map((node) => node.getAttribute("transform"));
+    const before = places();
+    channel.change(
+      "_values",
+      ranked().nodes.map(() => null),
+    );
+    channel.change("rank", 2);
+    channel.change("_update", {
+      ...{ number: 1, before: null, words: "the same graph as on rank 0", changes: [] },
+    });
+    await nextFrame();
+    expect(places()).toEqual(before);
+    expect(host.querySelector(".gw-bar-text")?.textContent).toContain("rank 2");
+    const [first] = host.querySelectorAll(".gw-node");
+    const triangle = first.querySelector(".gw-rank-shown")?.getAttribute("d");
+    channel.change("rank", 0);
+    await nextFrame();
+    expect(first.querySelector(".gw-rank-shown")?.getAttribute("d")).not.toBe(triangle);
   });
 });

@@ -5,6 +5,7 @@ import { createFindingsList, labelInModule } from "./bars/findings_list";
 import { createHelp } from "./bars/help";
 import { drawingEntries } from "./bars/legend";
 import { createProgress } from "./bars/progress";
+import { createRankChoice } from "./bars/rank_choice";
 import { Refit } from "./bars/refit";
 import { search } from "./bars/search";
 import { createSearchBox } from "./bars/searchbox";
@@ -139,6 +140,7 @@ export function createView(
     () => drawable?.graph.roots.map((output) => output.name) ?? [],
   );
   const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());
+  const rankChoice = createRankChoice((rank) => channel.set("rank", rank));
   const toolbar = createToolbar(
     searchBox,
     {
@@ -158,7 +160,7 @@ export function createView(
       leaveTo: (depth) => way.leave(depth),
     },
     saving,
-    { view: viewBar.element, colours: viewBar.colours },
+    { view: viewBar.element, colours: viewBar.colours, ranks: rankChoice.element },
   );
   const help = createHelp(shell.legend, shell.note, (direction) => {
     choices.direction = direction;
@@ -181,6 +183,11 @@ export function createView(
         whatIf.close();
         select(null);
         drawing.focus();
+      },
+      rank() {
+        const there = (channel.get("_ranks") ?? []).length > 1;
+        const show = there ? (rank: number) => channel.set("rank", rank) : null;
+        return { ranks: drawable?.graph.ranks ?? null, shown: channel.get("rank") ?? null, show };
       },
     },
     help.element,
@@ -346,8 +353,7 @@ export function createView(
       mark();
       stepper.answered();
       drawing.mark({ selected: channel.get("selected") });
-      showDetails();
-      viewBar.update();
+      showRank();
     });
   }
 
@@ -378,6 +384,14 @@ export function createView(
     whatIf.select(selected);
     showDetails();
     if (selected !== null) folder.reveal(selected);
+  });
+
+  const showRank = shell.guarded(() => {
+    const ranks = drawable?.graph.ranks ?? null;
+    rankChoice.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
+    viewBar.update();
+    toolbar.tighten();
+    showDetails();
   });
 
   const showFindings = shell.guarded(() => {
@@ -428,6 +442,8 @@ export function createView(
   });
   on("_dtypes", () => viewBar.update());
   on("findings", showFindings);
+  on("rank", showRank);
+  on("_ranks", showRank);
   on("_fault", () => {
     stepper.answered();
     viewBar.answered();
@@ -450,5 +466,6 @@ export function createView(
   mark();
   showSelected();
   showFindings();
+  showRank();
   return () => cleanup.run();
 }

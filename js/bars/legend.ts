@@ -20,6 +20,8 @@ interface LegendOptions {
   ran: boolean;
   unreached: boolean;
   freed: boolean;
+  /** Whether there are strips over the ranks of a run, and nodes that some of them lack. */
+  ranks?: { strips: boolean; only: boolean };
   /** The backward that is stepped through; null when none is. */
   recording: Recording | null;
 }
@@ -57,6 +59,7 @@ export function legendEntries(options: LegendOptions): HTMLElement[] {
     entries.push(
       entry(recording ? "not reached" : "no gradient arrived", 26, box("is-unreached", 3)),
     );
+  if (options.ranks) entries.push(...rankEntries(options.ranks));
   if (options.freed)
     entries.push(entry("buffers freed", 16, badge("gw-badge-freed", 6, FREED_MARK)));
   return entries;
@@ -79,8 +82,48 @@ export function drawingEntries(
     ran,
     unreached: ran && (state?.reached ?? []).length < autograd,
     freed: (state?.freed ?? []).length > 0,
+    ranks: {
+      strips: scene?.nodes.some(({ shape }) => shape.ranks) ?? false,
+      only: scene?.nodes.some(({ only }) => only !== undefined) ?? false,
+    },
     recording: progress?.recording ?? null,
   });
+}
+
+/** The signs of strips over the ranks of a run. */
+function rankEntries({ strips, only }: NonNullable<LegendOptions["ranks"]>): HTMLElement[] {
+  const bar = (name: string, x: number, height: number) =>
+    svgElement("rect", { class: name, x, y: 6 - height, width: 4, height });
+  const sign = (name: string, d: string) => [svgElement("path", { class: name, d })];
+  const entries = strips
+    ? [
+        entry("gradient norm, a bar for each rank (or some: least to most)", 22, [
+          bar("gw-rank-bar", -9, 9),
+          bar("gw-rank-bar", -3, 7),
+          bar("gw-rank-bar", 3, 5),
+          bar("gw-rank-range", 3, 11),
+        ]),
+        entry("rank that is shown", 14, sign("gw-rank-shown", "M0,-4L4,3H-4Z")),
+        entry("rank that is not as most", 14, sign("gw-rank-odd", "M0,-4L4,0L0,4L-4,0Z")),
+        entry("NaN or Inf", 14, sign("gw-rank-cross", "M-3.2,-3.2l6.4,6.4m0,-6.4l-6.4,6.4")),
+        entry("no gradient", 14, [svgElement("circle", { class: "gw-rank-none", r: 2.6 })]),
+      ]
+    : [];
+  if (only)
+    entries.push(
+      entry("not on all ranks", 30, [
+        svgElement("rect", {
+          class: "gw-only-ground",
+          x: -13,
+          y: -8,
+          width: 26,
+          height: 16,
+          rx: 5,
+        }),
+        ...box("gw-op", 3),
+      ]),
+    );
+  return entries;
 }
 
 /** The signs of what stands for several nodes or edges. */

@@ -39,6 +39,8 @@ interface Toolbar {
   setPanel(open: boolean): void;
 }
 
+type Choice = "view" | "colours" | "ranks";
+
 const ZOOM = 1.4;
 
 /** Which way values flow, and which way gradients. */
@@ -48,14 +50,14 @@ const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
 const TIGHTEST = 5;
 
 /**
- * The one row of tools. `saving` is the menu that saves the picture, `view` the one that says how it is shown and
- * `colours` the choice of what its colours say.
+ * The one row of tools. `saving` is the menu that saves the picture, `view` the one that says how it is shown,
+ * `colours` the choice of what its colours say and `ranks` that of the rank that is shown.
  */
 export function createToolbar(
   searchBox: SearchBox,
   events: ToolbarEvents,
   saving: HTMLElement | null = null,
-  { view = null, colours = null }: { view?: HTMLElement | null; colours?: HTMLElement | null } = {},
+  { view = null, colours = null, ranks = null }: Partial<Record<Choice, HTMLElement | null>> = {},
 ): Toolbar {
   const crumbs = element("div", {
     class: "gw-crumbs",
@@ -102,6 +104,7 @@ export function createToolbar(
     element("span", "gw-crumb-facts", counts, drawn),
     flow,
     element("span", "gw-spacer"),
+    ranks,
     colours,
     element("span", "gw-group gw-group-find", searchBox.element, view, derivatives, constants),
     element(

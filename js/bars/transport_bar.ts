@@ -14,7 +14,7 @@ interface TransportBar {
   notes: HTMLElement;
   /**
    * `seen` is what there is to say of passes in a sentence; null before any. `live` is what the last update changed,
-   * which is said until somebody steps.
+   * which is said until somebody steps, and `of` what that update was: "live", or "rank 1".
    */
   update(
     stepping: Stepping,
@@ -22,6 +22,7 @@ interface TransportBar {
     graph: GraphModel | null,
     seen?: string | null,
     live?: readonly [name: string, words: string][] | null,
+    of?: string,
   ): void;
 }
 
@@ -135,7 +136,7 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
   return {
     element: bar,
     notes,
-    update(stepping, transport, graph, seen = null, live = null) {
+    update(stepping, transport, graph, seen = null, live = null, of = "live") {
       const { progress, playing, starting } = stepping;
       const total = progress?.recording.steps.length ?? 0;
       const cursor = progress?.cursor ?? 0;
@@ -159,7 +160,7 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
       const isResting = progress === null || total === 0 || isOver(progress);
       const at =
         live && isResting
-          ? { before: "live", running: null, changes: [...live], isOver: total > 0 }
+          ? { before: of, running: null, changes: [...live], isOver: total > 0 }
           : progress && total > 0
             ? position(progress, graph)
             : null;

@@ -7,6 +7,7 @@ import {
   isKnown,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import { rankStrips } from "../colours/rank_strips";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
@@ -52,6 +53,7 @@ export function createViewBar(
 ): ViewBar {
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
+  const ranked = new Remembered();
   const coloured = new Remembered();
   /** What colours are to say, as soon as it is known; null for what suits the picture. */
   let wanted = choices.colour;
@@ -170,6 +172,7 @@ export function createViewBar(
       asked = true;
       channel.send({ kind: "memory" });
     }
+    showRanks();
     const { norms, memory, dtypes } = known;
     const grads = known.tiles;
     if (!drawing.scene || !coloured.isNew(drawing.scene, by, grads, norms, memory, dtypes)) return;
@@ -180,6 +183,16 @@ export function createViewBar(
       alarms: norms && alarmsIn(drawing.scene, norms, by),
     });
     colours.update(by, (choice) => isKnown(choice, known), legend);
+  }
+
+  /** The strips over the ranks of a run, once per picture, pass and rank. */
+  function showRanks(): void {
+    const { scene, progress } = drawing;
+    const graph = folder.drawnGraph?.graph;
+    const shown = channel.get("rank") ?? null;
+    const recording = progress?.recording ?? null;
+    if (scene && graph && ranked.isNew(scene, graph.ranks, recording, shown))
+      drawing.mark({ ranks: rankStrips(graph, scene, recording, shown) });
   }
 
   return {

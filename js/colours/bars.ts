@@ -2,7 +2,7 @@ import type { TileGrad } from "../paint/marks";
 import type { SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
-import { type LogScale, logScale, placeOn } from "./scale";
+import { logScale, placeOn } from "./scale";
 
 /** Norms further apart than this would leave the least of them no height on a linear scale. */
 const FAR_APART = 50;
@@ -27,20 +27,25 @@ export function fillsOf(
   bars: readonly KnownBar[],
   measure: Measure,
 ): (Pick<TileGrad, "text" | "words"> & { share: number })[] {
-  const scale = logScale(bars.map(({ norm }) => norm));
-  const isLog = scale !== null && scale.most > FAR_APART * scale.least;
+  const { isLog, shareOf } = heightsOf(bars.map(({ norm }) => norm));
   const texts = textsFor(bars, measure);
   return bars.map(({ norm }, i) => ({
     text: texts[i],
-    share: shareOf(norm, scale, isLog),
+    share: shareOf(norm),
     words: `height: ${isLog ? "logarithmic" : "linear"}`,
   }));
 }
 
-function shareOf(norm: number, scale: LogScale | null, isLog: boolean): number {
-  if (norm === 0 || !scale) return norm > 0 ? 1 : 0;
-  if (norm === Number.POSITIVE_INFINITY) return 1;
-  return isLog ? LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm) : norm / scale.most;
+/** How high bars are that stand beside each other, 0 to 1, and whether on a logarithmic scale. */
+export function heightsOf(norms: readonly number[]) {
+  const scale = logScale(norms);
+  const isLog = scale !== null && scale.most > FAR_APART * scale.least;
+  const shareOf = (norm: number) => {
+    if (norm === 0 || !scale) return norm > 0 ? 1 : 0;
+    if (norm === Number.POSITIVE_INFINITY) return 1;
+    return isLog ? LOG_LEAST + (1 - LOG_LEAST) * placeOn(scale, norm) : norm / scale.most;
+  };
+  return { isLog, shareOf };
 }
 
 /** The numbers of a strip, in as many digits as there is room for on all of its bars; none where there is for one on none. */

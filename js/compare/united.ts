@@ -29,8 +29,10 @@ export interface Pane {
 /** Lays the graphs on each other, or throws one whole sentence that says what is wrong with them. */
 export function unite(given: readonly PaneModel[], members: Members, constants = true): United {
   if (given.length < 2) throw new Error("Python sent fewer than two graphs to compare.");
-  const whole = given.map((pane) => shownGraph(pane.graph, true));
-  const graphs = constants ? whole : given.map((pane) => shownGraph(pane.graph, false));
+  // Of what was loaded for several ranks the one is compared that is shown.
+  const alone = given.map(({ graph }) => ({ ...graph, ranks: null }));
+  const whole = alone.map((graph) => shownGraph(graph, true));
+  const graphs = constants ? whole : alone.map((graph) => shownGraph(graph, false));
   const place = whole.map((graph, p) => placesOf(graph, members, p));
   const isDrawn = (node: number | null, p: number) =>
     node !== null && node < graphs[p].nodes.length;

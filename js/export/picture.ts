@@ -13,6 +13,7 @@ import type { Marks } from "../paint/marks";
 import { alarmParts, nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import { stepOf } from "../paint/phases";
+import { rankParts } from "../paint/rank_strips";
 import { tileAt, tileParts } from "../paint/tiles";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
@@ -64,6 +65,7 @@ function nodePart(graph: GraphModel, node: SceneNode, marks: Marks): Part {
     ...nodeParts(node),
     ...tileParts(node, tileAt(node, marks)?.text ?? null),
     ...barParts(node, marks),
+    ...rankParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ]);

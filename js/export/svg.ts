@@ -1,4 +1,5 @@
 import { tilesLegend } from "../colours/colouring";
+import { rankStrips } from "../colours/rank_strips";
 import { tileGrads } from "../colours/tile_grads";
 import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
@@ -56,7 +57,8 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const seen = marksOf(autograd, options);
   const recording = seen.progress?.recording;
   const grads = recording?.run ? tileGrads(graph, scene, recording, tableMeasure) : null;
-  const marks = { ...seen, tiles: grads?.tiles ?? null };
+  const ranks = rankStrips(graph, scene, recording ?? null, graph.ranks?.shown ?? null);
+  const marks = { ...seen, tiles: grads?.tiles ?? null, ranks };
   const gradients = new GradientLayer(tableMeasure).at(scene, marks);
   const drawn = groundOf(scene, gradients);
   const legend = grads && tilesLegend(grads);

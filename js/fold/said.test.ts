@@ -95,7 +95,15 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
     edges.push({ ...edges[0], source: i + 1, target: id, input_nr: 1, kind: "constant" });
   });
   const roots = [{ node: 0, output_nr: 0, name: "y" }];
-  const graph = { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [], ranks: null };
+  const graph = {
+    static: false,
+    modules: NO_MODULES,
+    nodes,
+    edges,
+    roots,
+    checkpoints: [],
+    ranks: null,
+  };
   const rows = sceneOf(graph).nodes.find(({ id }) => id === leaf)?.rows ?? [];
   return [...rows].sort();
 }

@@ -1,4 +1,5 @@
 import type { Marks } from "../paint/marks";
+import { stripAt } from "../paint/rank_strips";
 import { tileAt } from "../paint/tiles";
 import { regionOf } from "../scene/checkpoints";
 import { classOf, isModule } from "../scene/module_class";
@@ -22,9 +23,12 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
   const { title, lines } = node.group
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
-  const said = [tileAt(node, marks)?.words, marks.tint?.words(node)].filter(
-    (words): words is string => typeof words === "string",
-  );
+  const said = [
+    node.only,
+    tileAt(node, marks)?.words,
+    marks.tint?.words(node),
+    stripAt(node, marks)?.words,
+  ].filter((words): words is string => typeof words === "string");
   return { title, lines: [...said, ...lines] };
 }
 

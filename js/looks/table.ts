@@ -299,6 +299,20 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("grad-strong"), ...fontOf("name"), "text-anchor": "start" }, "gw-cell gw-lens-grad"],
   [fill("alarm"), "gw-cell.is-alarming gw-gate-grad", "gw-cell.is-alarming gw-lens-grad"],
 
+  // Strips over the ranks of a run: told apart by shapes first, then by colours
+  [area("op", "none"), "gw-rank-ground"],
+  [line("rule", 1), "gw-rank-line"],
+  [{ ...fill("grad"), stroke: "none", opacity: "0.6" }, "gw-rank-bar"],
+  [{ ...fill("grad"), stroke: "none", opacity: "0.3" }, "gw-rank-range"],
+  [{ opacity: "1" }, "gw-rank-bar.is-shown"],
+  [{ opacity: "0.5" }, "gw-rank-range.is-shown"],
+  [{ ...fill("alarm"), opacity: "0.85" }, "gw-rank-bar.is-odd"],
+  [{ ...fill("alarm"), opacity: "0.4" }, "gw-rank-range.is-odd"],
+  [line("alarm", 1.6), "gw-rank-cross"],
+  [line("dim", 1.2), "gw-rank-none"],
+  [{ ...fill("accent"), stroke: "none" }, "gw-rank-shown"],
+  [{ ...fill("alarm"), stroke: "none" }, "gw-rank-odd"],
+
   // Graphs side by side: what others lack lies on a coloured ground and has a sign with words
   [{ ...area("only-soft", "only", 1), ...CONSTANT }, "gw-only-ground"],
   [line("only-soft", 9), "gw-only-edge"],

@@ -27,7 +27,8 @@ export function showPage(
 ): () => void {
   const { memory, findings, dtypes } = saved;
   const unasked = { details: null, _fault: null, _memory: null, findings: null };
-  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes };
+  const rank = saved.graph.ranks?.shown ?? null;
+  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes, rank };
   const channel = localChannel<Traits>(traits, ({ kind }, done) => {
     if (kind === "memory") channel.change("_memory", memory);
     else if (kind === "diagnose") channel.change("findings", findings);

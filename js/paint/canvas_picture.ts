@@ -17,6 +17,7 @@ import { type Pen, type Place2D, paintParts } from "./paint_parts";
 import { PlainPainter } from "./paint_plain";
 import type { Part } from "./parts";
 import { stepOf } from "./phases";
+import { rankParts } from "./rank_strips";
 import { tileAt, tileParts } from "./tiles";
 
 /** What a canvas draws of one scene. */
@@ -137,6 +138,7 @@ function allParts(node: SceneNode, marks: Marks): Part[] {
     ...nodeParts(node),
     ...tileParts(node, tileAt(node, marks)?.text ?? null),
     ...barParts(node, marks),
+    ...rankParts(node, marks),
     ...alarmParts(node, marks.alarms?.get(node.index) ?? ""),
     ...stepParts(node, stepOf(node, marks)),
   ];

@@ -31,6 +31,8 @@ export interface Marks {
   derivatives: boolean;
   /** By the index of a closed box, what arrived at its parameters. */
   tiles: ReadonlyMap<number, TileGrad> | null;
+  /** By the index of a drawn node, its gradient on the ranks of a run. */
+  ranks: ReadonlyMap<number, RankStrip> | null;
   /** By the index of a drawn node, what is wrong with its gradients in a word, "NaN" or "0". */
   alarms: ReadonlyMap<number, string> | null;
 }
@@ -49,6 +51,28 @@ export interface TileGrad {
   words: string;
 }
 
+/** What arrives at a node over the ranks of a run. */
+export interface RankStrip {
+  bars: readonly RankBar[];
+  /** How many steps have to run before all of it is there. */
+  from: number;
+  /** All of this in words. */
+  words: string;
+}
+
+/** One rank in it, or several. */
+interface RankBar {
+  /** How high its least norm is, and its largest, 0 to 1; null where it has none. */
+  least: number | null;
+  most: number | null;
+  /** Whether it has a NaN or an infinity, and a rank without gradient. */
+  isNotFinite: boolean;
+  isWithout: boolean;
+  /** Whether one of its ranks is not as most are, and whether one is shown. */
+  isOdd: boolean;
+  isShown: boolean;
+}
+
 export const NO_MARKS: Marks = {
   ran: false,
   reached: new Set(),
@@ -64,5 +88,6 @@ export const NO_MARKS: Marks = {
   tint: null,
   derivatives: false,
   tiles: null,
+  ranks: null,
   alarms: null,
 };

@@ -1,3 +1,4 @@
+import { onlyTag } from "../scene/rank_strip";
 import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
@@ -8,6 +9,8 @@ import { type Part, part } from "./parts";
 /** Distance of the ring of the node that runs, px. */
 const RING = 5;
 const QUIET_RADIUS = 9;
+/** How far the ground of a node reaches beyond it that some ranks lack, px. */
+const HALO = 6;
 
 /**
  * What is drawn of a node, around its centre. Its marks are classes on the group that holds the parts. With a name it is
@@ -30,7 +33,9 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   // The ring first, so that it covers no stub.
   const isClosed = node.group && !node.bar && !node.gate;
   const sheets = isClosed && !shape.tile?.isLayer ? closedParts(width, height) : [];
-  const parts = [...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
+  const ground =
+    node.only === undefined ? [] : [box("gw-only-ground", outline + HALO, radius + HALO)];
+  const parts = [...ground, ...sheets, box("gw-run-ring", outline + RING, radius + outline + RING)];
   for (const stub of name === null ? shape.stubs : []) {
     const [x1, y1, x2, y2] = stub.line;
     parts.push(
@@ -72,7 +77,19 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
     parts.push(part("text", { class: name, "text-anchor": anchor, x, y }, text));
   }
   if (isClosed) parts.push(openSign(width, height));
+  // Beside a sign in a circle there is no room; its ground shows it.
+  if (node.only !== undefined && !shape.sign) parts.push(onlyPart(node, node.only));
   return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
+}
+
+/** A sign that says which ranks of a run have a node. */
+function onlyPart({ shape }: SceneNode, words: string): Part {
+  const { x, y, width, height } = onlyTag(shape, words);
+  const box = { x: x - width / 2, y: y - height / 2, width, height, rx: 3 };
+  return part("g", { class: "gw-only-tag" }, [
+    part("rect", box),
+    part("text", { x, y: y + 3.4 }, words),
+  ]);
 }
 
 /** How round the corners of a node are, px. */

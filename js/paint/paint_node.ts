@@ -3,6 +3,7 @@ import { barParts } from "./bars";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
 import { makePart } from "./parts";
+import { rankParts, stripAt } from "./rank_strips";
 import { tileAt, tileParts, tintOf } from "./tiles";
 
 /**
@@ -61,3 +62,19 @@ export function paintTile(group: SVGGElement, node: SceneNode, norm: string | nu
   if (number) number.replaceWith(made);
   else group.append(made);
 }
+
+/** Draws a node's strip over the ranks of a run, unless it is drawn. */
+export function paintRanks(group: SVGGElement, node: SceneNode, marks: Marks): void {
+  if (!node.shape.ranks) return;
+  const strip = stripAt(node, marks);
+  const old = group.querySelector(".gw-ranks");
+  if (old && strip !== null && drawn.get(old) === strip) return;
+  old?.remove();
+  for (const made of rankParts(node, marks).map(makePart)) {
+    if (strip) drawn.set(made, strip);
+    group.append(made);
+  }
+}
+
+/** What was drawn as a strip, by its element. */
+const drawn = new WeakMap<Element, object>();

@@ -9,7 +9,7 @@ import { gradientClass, gradientParts } from "./label_parts";
 import { mapScale } from "./level_of_detail";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
-import { paintAlarm, paintBar, paintNode, paintStep, paintTile } from "./paint_node";
+import { paintAlarm, paintBar, paintNode, paintRanks, paintStep, paintTile } from "./paint_node";
 import { makePart } from "./parts";
 import { stepOf } from "./phases";
 import { tileAt } from "./tiles";
@@ -56,6 +56,7 @@ export class SvgPainter {
         paintNode(this, node, nameOf(node));
         if (!isMap) paintTile(this, node, tileAt(node, marks)?.text ?? null);
         paintBar(this, node, marks, isMap);
+        if (!isMap) paintRanks(this, node, marks);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, isMap ? 0 : stepOf(node, marks));
       });

@@ -180,10 +180,12 @@ export class Painting {
 
   /** Tells the canvas what to draw, if that is something else than before. */
   tell(scene: Scene, marks: Marks): void {
-    const { ran, reached, flowed, freed, progress, hits, tint, tiles, alarms, selected } = marks;
+    const { ran, reached, flowed, freed, progress, hits, selected } = marks;
+    const { tint, tiles, ranks, alarms } = marks;
     const { underlay } = this;
     const under = underlay.childElementCount > 0 ? selected : null;
-    const said = [scene, ran, reached, flowed, freed, progress, hits, tint, tiles, alarms, under];
+    const flows = [ran, reached, flowed, freed, progress];
+    const said = [scene, ...flows, hits, tint, tiles, ranks, alarms, under];
     if (!this.told.isNew(...said)) return;
     this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }

@@ -65,8 +65,9 @@ describe("Panel", () => {
     const rows = [...panel.element.querySelectorAll('[data-section="ranks"] tbody tr')];
     const cells = rows.map((row) => [...row.children].map((cell) => cell.textContent));
     expect(cells).toEqual([
+      // What is not as on most ranks comes first.
+      ["2\u25c6", "none", "none"],
       ["0", expect.stringContaining("2.5"), "[1, 0.5]"],
-      ["2", "none", "none"],
     ]);
     panel.update(graph, 3, { ...details, ranks: [] });
     expect(panel.element.querySelector('[data-section="ranks"]')).toBeNull();

@@ -13,7 +13,7 @@ import { formulaSection } from "./formula";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
-import { ranksSection } from "./ranks";
+import { ranksSection, type ShownRank } from "./ranks";
 import { savedSection } from "./saved";
 import { failedSection, type Opened, section, sentence } from "./sections";
 import { cutsSection, isSameLine, sourceSection } from "./source";
@@ -24,6 +24,8 @@ interface PanelEvents {
   goTo: GoTo;
   goToModule(path: string): void;
   close(): void;
+  /** Which rank of several is shown. */
+  rank?(): ShownRank;
 }
 
 /** After this long without an answer the panel says so. */
@@ -144,7 +146,7 @@ export class Panel {
       whyNone(details, progress),
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
       this.whatIf?.element ?? null,
-      ranksSection(details, opened),
+      ranksSection(details, opened, this.events.rank?.()),
       of("formula", "Derivative") ?? formulaSection(details, opened, go),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),

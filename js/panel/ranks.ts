@@ -1,42 +1,123 @@
-import { element, table } from "../dom/element";
-import { counted } from "../text/number";
-import type { DetailsModel } from "../wire";
+import { button, element } from "../dom/element";
+import { formatCount } from "../text/number";
+import type { DetailsModel, RankGradModel, RanksModel, TensorSummary } from "../wire";
 import { amount } from "./contributions";
 import { type Opened, section } from "./sections";
 
 const MOST_ROWS = 64;
 
+/** What the table is sorted by; ranks that are not as most are come first. */
+type Column = "rank" | "local" | "reduced";
+const COLUMNS: readonly Column[] = ["rank", "local", "reduced"];
+let sortedBy: Column = "rank";
+
+const ODD =
+  "Not as most ranks: the local gradient is NaN, infinite or missing where most have one, or its norm is over 10 times the " +
+  "middle one or under a tenth of it; or the reduced gradient is another than most ranks have.";
+
+/** Which rank is shown, and how another is; null where nobody could. */
+export interface ShownRank {
+  ranks: RanksModel | null;
+  shown: number | null;
+  show: ((rank: number) => void) | null;
+}
+
 /** The gradient of a leaf on each rank of a run: its own, and what was made of all of them. */
 export function ranksSection(
   { ranks }: Pick<DetailsModel, "ranks">,
   opened: Opened,
+  at: ShownRank = { ranks: null, shown: null, show: null },
 ): HTMLElement | null {
   if (ranks.length === 0) return null;
-  const rest = ranks.length - MOST_ROWS;
+  const count = Math.max(ranks.length, at.ranks?.count ?? 0);
+  const most = Math.max(...ranks.map(({ local }) => finiteNorm(local)));
+  const body = element("tbody");
+  const heads = COLUMNS.map((column) => {
+    const sort = button(
+      { class: "gw-sort", label: `Sort by ${column}`, title: `Sort by ${column}`, text: column },
+      () => {
+        sortedBy = column;
+        fill();
+      },
+    );
+    sort.dataset.focus = `ranks.${column}`;
+    return element("th", { scope: "col" }, sort);
+  });
+  const fill = () => {
+    const rows = sorted(ranks).slice(0, MOST_ROWS);
+    body.replaceChildren(...rows.map((row) => rankRow(row, most, at)));
+    heads.forEach((head, i) => {
+      const order = COLUMNS[i] === "rank" ? "ascending" : "descending";
+      head.ariaSort = COLUMNS[i] === sortedBy ? order : "none";
+    });
+  };
+  fill();
+  const odd = ranks.filter((row) => row.odd).length;
+  const shown = Math.min(ranks.length, MOST_ROWS);
+  const told = [
+    shown < count && `${formatCount(shown)} of ${formatCount(count)} ranks`,
+    odd > 0 && `\u25c6 ${odd === 1 ? "1 is" : `${formatCount(odd)} are`} not as most`,
+  ].filter((words) => words !== false);
+  const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
   return section(
     "ranks",
     "On each rank",
-    counted(ranks.length, "rank"),
+    `${formatCount(count)} ${count === 1 ? "rank" : "ranks"}`,
     opened,
     true,
-    element(
-      "div",
-      "gw-shares is-ranks",
-      table(
-        ["rank", "local", "reduced"],
-        ranks
-          .slice(0, MOST_ROWS)
-          .map(({ rank, local, reduced }) =>
-            element(
-              "tr",
-              {},
-              element("td", {}, String(rank)),
-              amount(local, "none"),
-              amount(reduced, "none"),
-            ),
-          ),
-      ),
-    ),
-    rest > 0 && element("p", "gw-small", `and ${counted(rest, "more rank")}`),
+    element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
+    told.length > 0 &&
+      element("p", { class: "gw-small", title: odd > 0 ? ODD : null }, told.join("; ")),
   );
+}
+
+function rankRow(
+  { rank, local, reduced, odd }: RankGradModel,
+  most: number,
+  { shown, show }: ShownRank,
+): HTMLElement {
+  const number = String(rank);
+  const own = amount(local, "none");
+  const share = most > 0 ? finiteNorm(local) / most : 0;
+  own.style.setProperty("--gw-share", `${(100 * share).toFixed(1)}%`);
+  return element(
+    "tr",
+    {
+      class: odd ? "is-odd" : null,
+      title: odd ? ODD : null,
+      "aria-current": rank === shown ? "true" : null,
+    },
+    element(
+      "td",
+      {},
+      show && rank !== shown
+        ? button({ class: "gw-link", label: `Show rank ${rank}`, text: number }, () => show(rank))
+        : number,
+      odd &&
+        element("span", { class: "gw-odd", role: "img", "aria-label": "not as most" }, "\u25c6"),
+    ),
+    own,
+    amount(reduced, "none"),
+  );
+}
+
+/** Those that are not as most are first; by a norm, what is not finite before the largest, and none last. */
+function sorted(rows: readonly RankGradModel[]): RankGradModel[] {
+  const height = (summary: TensorSummary | null) => {
+    if (summary === null || summary.norm === null) return -1;
+    const norm = Number(summary.norm);
+    return Number.isFinite(norm) ? norm : Number.POSITIVE_INFINITY;
+  };
+  const by = sortedBy;
+  return [...rows].sort((a, b) => {
+    const apart = Number(b.odd) - Number(a.odd);
+    if (apart !== 0 || by === "rank") return apart || a.rank - b.rank;
+    const [one, other] = [height(a[by]), height(b[by])];
+    return one === other ? a.rank - b.rank : other - one;
+  });
+}
+
+function finiteNorm(summary: TensorSummary | null): number {
+  const norm = Number(summary?.norm ?? 0);
+  return Number.isFinite(norm) ? norm : 0;
 }

@@ -21,8 +21,9 @@ import { parametersIn } from "./parameters";
 import { place } from "./place";
 import type { Plan, Strip } from "./plan";
 import { leaveAt, separateRoutes } from "./ports";
+import { onlyOn, onlyTag, overRanks, roomForRanks } from "./rank_strip";
 import { nameRows } from "./rows";
-import type { Scene, SceneEdge, SceneNode } from "./scene";
+import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
 import { type BoxSize, shapeOf } from "./shape";
 import { isWork, kindOfMerged, tensorsIn } from "./shown_graph";
 import { nameSkips, skipsIn } from "./skips";
@@ -96,7 +97,8 @@ export function makeScene(
   placed.owner.forEach((owner, index) => {
     const { id, group, strip, gate, frame, said, also } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
-    const place = { x, y, rank: placed.rank[index], shape: shapes[owner] };
+    const only = onlyOn(graph, membersOfPlan(nodes[owner]));
+    const place = { x, y, rank: placed.rank[index], shape: shapes[owner], ...(only && { only }) };
     first[index] = sceneNodes.length;
     if (strip) {
       const depth = frame < 0 ? 0 : frames[frame].depth + 1;
@@ -139,6 +141,7 @@ export function makeScene(
     drawn: drawnFor(sceneNodes, graph.nodes.length),
     frames,
     ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
+    ...(graph.ranks && { signs: tagsOf(sceneNodes) }),
   };
   nameRows(scene, graph);
   placeSigns(scene);
@@ -194,6 +197,7 @@ export function shapesOf(
   const card = cards === true ? cardIn(graph, plan) : cards || null;
   const hasBoxes = plan.nodes.some(({ group }) => group);
   const isParameter = parametersIn(graph);
+  const over = overRanks(graph);
   return plan.nodes.map((node, i) => {
     const { id, group, strip, gate } = node;
     if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
@@ -219,15 +223,34 @@ export function shapesOf(
     // Between boxes an operation is but a sign.
     const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
+    const about = group ? group.leaves : [id];
+    words.hasStrip = !isSign && about.some((one) => over.has(one));
+    const only = isSign ? null : onlyOn(graph, membersOfPlan(node));
+    const wide = roomForRanks(graph, words.hasStrip, only);
+    const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(
       words,
       isLeaf(graph, node),
       isHorizontal(direction),
       measure,
-      least[i],
+      { width: Math.max(width, wide), height },
       group || isSign ? null : card,
     );
     return isSign ? { ...shape, sign: "plain" } : shape;
+  });
+}
+
+/** The graph's nodes that a node of the plan stands for. */
+function membersOfPlan({ id, group, gate, also = [] }: Plan["nodes"][number]): readonly number[] {
+  return gate ? [] : (group?.members ?? [id, ...also]);
+}
+
+/** Where the signs are that say which ranks have a node. */
+function tagsOf(nodes: readonly SceneNode[]): Place[] {
+  return nodes.flatMap(({ x, y, shape, only }) => {
+    if (only === undefined || shape.sign) return [];
+    const tag = onlyTag(shape, only);
+    return [{ ...tag, x: x + tag.x, y: y + tag.y }];
   });
 }
 

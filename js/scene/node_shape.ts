@@ -43,6 +43,8 @@ export interface NodeShape {
   card?: CardParts;
   /** What a closed box has besides its words. */
   tile?: TileParts;
+  /** Where its strip over the ranks of a run is drawn. */
+  ranks?: Cell;
   /** Of an operation between boxes, of which there is but its sign: whether that stands in a circle. */
   sign?: "round" | "plain";
 }
@@ -61,8 +63,8 @@ interface TileParts {
 /** How a card is drawn: with all that it says, or small. */
 export type CardSize = "full" | "near";
 
-/** A part of a card; x, y is its centre, relative to the card's. */
-interface Cell {
+/** A part of a node; x, y is its centre, relative to the node's. */
+export interface Cell {
   x: number;
   y: number;
   width: number;

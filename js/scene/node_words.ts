@@ -28,6 +28,8 @@ export interface NodeWords {
   isNumber?: boolean;
   /** How many gradients are added up at it. */
   shares?: number;
+  /** Whether a strip over the ranks of a run is drawn in it. */
+  hasStrip?: boolean;
   /** Drawn small: what no gradient flows through. */
   quiet?: boolean;
   /** Of a closed box. */

@@ -52,6 +52,8 @@ export interface SceneNode {
   bar?: Bar;
   /** What it is where it stands in a lens for something outside. */
   gate?: Gate;
+  /** Which ranks of a run have it, where not all have: "only on rank 0". */
+  only?: string;
 }
 
 /** A bar of a strip: it is filled as far as its gradient is large beside those of the others. */

@@ -2,6 +2,7 @@ import type { Measure, Style } from "../text/measure";
 import { cardOf, tallCard } from "./card";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
+import { withStrip } from "./rank_strip";
 import { tileOf } from "./tile";
 
 /** Sizes of a box, px. */
@@ -37,11 +38,12 @@ export function shapeOf(
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
   const room = stubRows > 0 && horizontal ? stubWidth + 34 : 0;
-  const box = words.tile
-    ? tileOf(words, measure)
+  const plain = words.tile
+    ? tileOf(words, measure, least.width)
     : card
       ? tallCard(cardOf(words, card, leaf, measure, Math.max(room, least.width)), least.height)
       : boxOf(words, leaf, horizontal, measure, least);
+  const box = words.hasStrip ? withStrip(plain, leaf && !card) : plain;
   const { width, height } = box;
   const stubs = words.stubs.map((stub, i): StubShape => {
     if (horizontal) {

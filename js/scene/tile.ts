@@ -15,7 +15,7 @@ const GAP = 7;
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "tile">;
 
 /** A closed box: its name, what it is best known by, room for a number; at its foot what it took in. */
-export function tileOf(words: NodeWords, measure: Measure): Box {
+export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box {
   const { title, shape, uses, flag, tile } = words;
   const { numbers = 0, under = null, isLayer = false } = tile ?? {};
   const second: [string, Style][] = [];
@@ -26,6 +26,7 @@ export function tileOf(words: NodeWords, measure: Measure): Box {
     GAP * Math.max(0, second.length - 1);
   const widths = [
     LEAST_WIDTH,
+    leastWidth,
     measure(title, "title") + 2 * PAD,
     secondWidth + 2 * PAD,
     under === null ? 0 : measure(under, "cell") + 2 * PAD,

@@ -54,7 +54,9 @@ export class Playback {
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
     const { update } = living;
     const live = update && updateWords(update);
-    this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live);
+    const rank = channel.get("rank") ?? null;
+    const of = rank === null ? "live" : `rank ${rank}`;
+    this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live, of);
   }
 
   /** Follows the stepper: the picture at once, and the node that runs stays in view. */

@@ -1,0 +1,51 @@
+import { element, KEEP_KEYS } from "../dom/element";
+import { counted } from "../text/number";
+import type { RanksModel } from "../wire";
+
+interface RankChoice {
+  element: HTMLElement;
+  /** `there` are the ranks that can be shown, `shown` the one that is; null of what is of no rank. */
+  update(ranks: RanksModel | null, shown: number | null, there: readonly number[]): void;
+}
+
+/** Which rank of several is shown: a choice where Python can show another, else words. */
+export function createRankChoice(choose: (rank: number) => void): RankChoice {
+  const select = element("select", {
+    class: "gw-select",
+    "aria-label": "Rank whose graph and numbers are shown",
+    ...KEEP_KEYS,
+  });
+  const label = element("label", "gw-rank-choice", element("span", {}, "rank"), select);
+  const words = element("span", "gw-rank-words");
+  const whole = element("span", { class: "gw-group", hidden: true }, label, words);
+  let known = "";
+  select.addEventListener("change", () => {
+    select.ariaBusy = "true";
+    choose(Number(select.value));
+  });
+  return {
+    element: whole,
+    update(ranks, shown, there) {
+      whole.hidden = ranks === null || shown === null;
+      if (ranks === null || shown === null) return;
+      const count = counted(ranks.count, "rank");
+      label.hidden = there.length < 2;
+      words.hidden = !label.hidden;
+      words.textContent = `rank ${shown} of ${ranks.count}`;
+      words.title =
+        `Of ${count} the graph of rank ${shown} is here, and what the others say of it. ` +
+        "gradwalk.load() of their files shows any of them in a notebook, and " +
+        "python -m gradwalk --html --rank makes a page of another.";
+      const told = there.join();
+      if (told !== known) {
+        known = told;
+        select.replaceChildren(
+          ...there.map((rank) => element("option", { value: rank }, String(rank))),
+        );
+      }
+      select.title = `Which of ${count} is shown (widget.rank)`;
+      select.value = String(shown);
+      select.ariaBusy = null;
+    },
+  };
+}

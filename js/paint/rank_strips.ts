@@ -1,0 +1,87 @@
+import type { SceneNode } from "../scene/scene";
+import type { Marks, RankStrip } from "./marks";
+import { type Part, part } from "./parts";
+
+/** Bars are no wider than this, px, and no further apart. */
+const WIDEST = 13;
+const APART = 3;
+/** Above the highest bar, and below the line that they stand on, where signs are, px. */
+const ABOVE = 4;
+const BELOW = 8;
+/** A gradient that is not zero is seen. */
+const LEAST = 1.5;
+/** Half the size of a cross, and of the sign below a bar, px. */
+const CROSS = 3.2;
+const SIGN = 2.6;
+
+/** The strip of a node once all in it is there; null without one. */
+export function stripAt({ index }: SceneNode, { ranks, progress }: Marks): RankStrip | null {
+  const strip = ranks?.get(index);
+  return strip && (progress?.cursor ?? 0) >= strip.from ? strip : null;
+}
+
+/**
+ * A small bar for each rank: as high as its gradient, from the least to the most in a lighter colour where it stands for
+ * several; a cross for NaN, a ring where there is none, a triangle below the one that is shown, a diamond below one that is
+ * not as most are.
+ */
+export function rankParts(node: SceneNode, marks: Marks): Part[] {
+  const { ranks: cell } = node.shape;
+  const strip = stripAt(node, marks);
+  if (!cell || !strip) return [];
+  const { bars } = strip;
+  const pitch = Math.min((cell.width - 4) / bars.length, WIDEST + APART);
+  const apart = Math.min(APART, pitch / 4);
+  const wide = pitch - apart;
+  const left = cell.x - (pitch * bars.length - apart) / 2;
+  const foot = cell.y + cell.height / 2 - BELOW;
+  const room = cell.height - ABOVE - BELOW;
+  const line = `M${left - 2},${foot}H${left + pitch * bars.length - apart + 2}`;
+  // A closed box has a colour of its own, on which these could not be told apart.
+  const ground = { x: cell.x - cell.width / 2, y: cell.y - cell.height / 2 + 1, rx: 3 };
+  const size = { width: cell.width, height: cell.height - 3 };
+  const parts: Part[] = node.group
+    ? [part("rect", { class: "gw-rank-ground", ...ground, ...size })]
+    : [];
+  parts.push(part("path", { class: "gw-rank-line", d: line }));
+  bars.forEach(({ least, most, isNotFinite, isWithout, isOdd, isShown }, i) => {
+    const x = left + i * pitch;
+    const middle = x + wide / 2;
+    const kind = `${isOdd ? " is-odd" : ""}${isShown ? " is-shown" : ""}`;
+    const bar = (name: string, from: number, to: number) => {
+      const place = { x, y: foot - to, width: wide, height: to - from };
+      parts.push(part("rect", { class: `${name}${kind}`, ...place }));
+    };
+    const height = (share: number) => (share > 0 ? Math.max(LEAST, share * room) : 0);
+    const [low, high] = [height(least ?? 0), height(most ?? 0)];
+    if (high > low) bar("gw-rank-range", low, high);
+    if (low > 0) bar("gw-rank-bar", 0, low);
+    if (isNotFinite) {
+      const size = Math.min(CROSS, wide / 2);
+      const y = foot - room / 2;
+      const cross = `M${middle - size},${y - size}l${2 * size},${2 * size}m0,${-2 * size}l${-2 * size},${2 * size}`;
+      parts.push(part("path", { class: "gw-rank-cross", d: cross }));
+    }
+    if (isWithout)
+      parts.push(
+        part("circle", {
+          class: "gw-rank-none",
+          cx: middle,
+          cy: foot - 4,
+          r: Math.min(2.4, wide / 2),
+        }),
+      );
+    const y = foot + BELOW / 2;
+    if (isShown) parts.push(sign("gw-rank-shown", middle, y, [0, -SIGN, SIGN, SIGN, -SIGN, SIGN]));
+    else if (isOdd)
+      parts.push(sign("gw-rank-odd", middle, y, [0, -SIGN, SIGN, 0, 0, SIGN, -SIGN, 0]));
+  });
+  return [part("g", { class: "gw-ranks" }, parts)];
+}
+
+function sign(name: string, x: number, y: number, corners: readonly number[]): Part {
+  let d = "";
+  for (let i = 0; i < corners.length; i += 2)
+    d += `${i === 0 ? "M" : "L"}${x + corners[i]},${y + corners[i + 1]}`;
+  return part("path", { class: name, d: `${d}Z` });
+}

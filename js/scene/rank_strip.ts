@@ -1,0 +1,100 @@
+import type { GraphModel, NodeRanksModel } from "../wire";
+import type { Cell, NodeShape } from "./node_shape";
+
+/** Height of a strip over ranks in a node, px, and how far it stays off the node's sides. */
+const ROOM = 30;
+const PAD = { card: 7, box: 5, pill: 16 };
+/** So much each of its bars needs at least, px. */
+const LEAST_BAR = 4;
+/** Of a sign that says which ranks have a node, px for each character and for its ends. */
+const TAG = { character: 5.4, ends: 10, height: 14 };
+
+type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "card" | "tile">;
+
+const TAG_OUT = 12;
+
+const known = new WeakMap<object, ReadonlyMap<number, NodeRanksModel>>();
+const NONE: ReadonlyMap<number, NodeRanksModel> = new Map();
+
+/** What there is to say of nodes over the ranks of a run, by node. */
+export function overRanks({ ranks }: Pick<GraphModel, "ranks">) {
+  if (!ranks) return NONE;
+  const found = known.get(ranks) ?? new Map(ranks.nodes.map((node) => [node.node, node]));
+  known.set(ranks, found);
+  return found;
+}
+
+/** How wide a node has to be for its strip, and for the sign that says which ranks have it. */
+export function roomForRanks(
+  { ranks }: Pick<GraphModel, "ranks">,
+  hasStrip: boolean,
+  only: string | null,
+): number {
+  const bars = hasStrip ? LEAST_BAR * (ranks?.first.length ?? 0) + 2 * PAD.pill : 0;
+  return Math.max(bars, only === null ? 0 : tagWidth(only) - TAG_OUT);
+}
+
+/** A node with a strip in it: below the header of a card, else at its foot, above what a box took in. */
+export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: Cell } {
+  const { card, tile } = box;
+  const half = ROOM / 2;
+  const header = card ? -box.height / 2 + card.header : Number.POSITIVE_INFINITY;
+  const foot = tile?.under ?? 0;
+  const move = (y: number, isBelow: boolean) => (isBelow ? y + half : y - half);
+  const down = <C extends { y: number }>(cell: C): C => ({ ...cell, y: cell.y + half });
+  const pad = card ? PAD.card : isPill ? PAD.pill : PAD.box;
+  const height = box.height + ROOM;
+  return {
+    ...box,
+    height,
+    texts: box.texts.map((text) => ({
+      ...text,
+      y: move(text.y, text.foot === true || (!text.head && text.y > header)),
+    })),
+    ...(tile && { tile: { ...tile, number: tile.number === null ? null : tile.number - half } }),
+    ...(card && {
+      card: {
+        ...card,
+        rules: [
+          ...card.rules.map(([x0, y0, x1, y1]): [number, number, number, number] => [
+            ...([x0, y0 + half, x1, y1 + half] as const),
+          ]),
+          [-box.width / 2, header - half, box.width / 2, header - half],
+        ],
+        grad: card.grad && down(card.grad),
+        sum: card.sum && down(card.sum),
+        rows: card.rows.map(down),
+      },
+    }),
+    ranks: {
+      x: 0,
+      y: card ? header : height / 2 - foot - half - (isPill ? 2 : 0),
+      width: box.width - 2 * pad,
+      height: ROOM,
+    },
+  };
+}
+
+/** Which ranks have a drawn node, where not all have all of it. */
+export function onlyOn(graph: Pick<GraphModel, "ranks">, members: readonly number[]) {
+  if (!graph.ranks) return null;
+  const over = overRanks(graph);
+  const said = new Set(members.map((id) => over.get(id)?.only ?? null));
+  const [first] = said;
+  return said.size > 1 ? "not the same on all ranks" : (first ?? null);
+}
+
+/** Where the sign with these words is, at the lower right corner of a node, from its centre. */
+export function onlyTag({ width, height, outline }: NodeShape, words: string) {
+  const wide = tagWidth(words);
+  return {
+    x: (width - wide) / 2 + TAG_OUT,
+    y: height / 2 + outline + 6,
+    width: wide,
+    height: TAG.height,
+  };
+}
+
+function tagWidth(words: string): number {
+  return TAG.character * words.length + TAG.ends;
+}
