@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,3 +28,13 @@ def no_loop_of_a_browser(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     finally:
         asyncio._set_running_loop(running)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_to_look_through() -> None:
+    """The collector leaves alone what is there before a file of tests begins.
+
+    That is torch, and all the tests: half a second, each time that a test has garbage collected.
+    """
+    gc.collect()
+    gc.freeze()
