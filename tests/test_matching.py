@@ -400,3 +400,16 @@ def test_five_thousand_nodes(named):
     left, right = built(program, False, named=named), built(program, True, named=named)
     assert len(left[0]) == 5001
     check_pairs(left, right)
+
+
+def test_constants_of_which_nobody_knows_the_place_are_matched():
+    def graph():
+        found = nx.MultiDiGraph(roots=[(0, 0)])
+        kinds = ["op", "leaf", "constant", "constant"]
+        for node, kind in enumerate(kinds):
+            found.add_node(node, kind=kind, op=kind, name=None, shape=(2,), sequence_nr=None)
+        for target, nr in ((1, 0), (2, None), (3, None)):
+            found.add_edge(0, target, input_nr=nr, argument=None, output_nr=0)
+        return found
+
+    assert match(graph(), graph()).pairs == {0: 0, 1: 1, 2: 2, 3: 3}

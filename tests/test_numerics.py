@@ -370,6 +370,60 @@ class TestWhatIsGiven:
         assert all(each.grad is None for each in net.parameters())
 
 
+class TestWidget:
+    def test_has_the_errors_at_the_places_of_the_nodes(self):
+        program = PLANTED[0]
+        with watch():
+            right, (wrong, _) = program(DOUBLE, False)[0], program(SINGLE, True)
+        found = compare_numerics(right, wrong)
+        widget = found.widget
+        assert [pane["label"] for pane in widget.panes] == ["a: right", "b: wrong"]
+        told = {each["place"]: each for each in widget.errors["nodes"]}
+        for row in found.rows:
+            for side, node in enumerate(row.nodes):
+                place = next(i for i, of in enumerate(widget.members) if of[side] == node)
+                assert told[place]["grad"] == row.grad_error
+                assert told[place]["leaves"] == row.leaves
+        assert widget.errors["said"] == str(found)
+        assert [each["own"] for each in widget.errors["sources"]] == [
+            row.own_error for row in found.ranked if row.own_error
+        ]
+        assert widget.members[widget.selected][0] == found.first.nodes[0]
+        widget.close()
+        leaf = next(row for row in found.rows if row.op == "AccumulateGrad" and row.grad_error)
+        assert found.contributors(leaf.nodes[0])
+
+    def test_is_what_a_notebook_shows(self):
+        found = compare_numerics(block(DOUBLE)[1], block(HALF)[1])
+        shown = found._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in (
+            shown[0] if isinstance(shown, tuple) else shown
+        )
+        found.widget.close()
+
+    def test_of_a_widget_it_leaves_that_alone(self):
+        loss = block(HALF)[1]
+        widget = GraphWidget(loss)
+        widget.backward()
+        compared = compare_numerics(block(DOUBLE)[1], widget).widget
+        compared.backward()
+        compared.close()
+        loss.backward()
+        assert widget.state["runs"] >= 2
+        widget.close()
+
+    def test_of_files_and_of_errors_that_are_infinite(self, tmp_path):
+        def step(bad):
+            x = torch.tensor([1.0, 4.0], requires_grad=True)
+            return torch.sqrt(x - (2.0 if bad else 0.0)).sum()
+
+        paths = [save(record(step(bad)), tmp_path / f"{bad}.gw") for bad in (False, True)]
+        widget = compare_numerics(*paths).widget
+        assert "inf" in [each["value"] for each in widget.errors["nodes"]]
+        assert [pane["label"] for pane in widget.panes] == ["a: False.gw", "b: True.gw"]
+        widget.close()
+
+
 @pytest.mark.parametrize("length", [1, 1_000])
 def test_long_graphs(length):
     def chain(factor):

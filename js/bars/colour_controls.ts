@@ -44,12 +44,13 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
       );
       select.value = by;
       key.hidden = legend === null;
-      key.replaceChildren(...(legend ? legendParts(legend) : []));
+      key.replaceChildren(...(legend ? colourKey(legend) : []));
     },
   };
 }
 
-function legendParts({ title, isNamed, ticks, entries }: ColourLegend): HTMLElement[] {
+/** The colours with their values. */
+export function colourKey({ title, isNamed, ticks, entries }: ColourLegend): HTMLElement[] {
   const parts: HTMLElement[] = isNamed ? [element("span", {}, title)] : [];
   if (ticks && ticks.length > 0) {
     const swatches = Array.from({ length: STEPS }, (_, i) => element("span", `gw-swatch is-c${i}`));

@@ -86,7 +86,7 @@ function byGradient(scene: Scene, norms: GradientNorms): Colouring {
     { name: NOT_FINITE, text: "NaN or Inf" },
     { name: NOTHING, text: "no gradient" },
   ].filter(({ name }) => nodes.includes(name) || edges.includes(name));
-  const ticks = normTicks(scale);
+  const ticks = logTicks(scale);
   return {
     tint: { nodes, edges, words: (node) => normWords(node, norms) },
     legend: { title: "norm of the gradient that arrives; of a box, the largest", ticks, entries },
@@ -102,10 +102,11 @@ export function tilesLegend({ tiles, scale }: TileGrads): ColourLegend | null {
     { name: NOT_FINITE, text: "NaN or Inf" },
   ].filter(({ name }) => tints.has(name));
   const title = "\u2016grad\u2016 of the parameters";
-  return { title, isNamed: true, ticks: normTicks(scale, normText), entries };
+  return { title, isNamed: true, ticks: logTicks(scale, normText), entries };
 }
 
-function normTicks(scale: LogScale | null, write = short): { at: number; text: string }[] {
+/** What to write beside a scale. */
+export function logTicks(scale: LogScale | null, write = short): { at: number; text: string }[] {
   if (!scale) return [];
   const isPower = (value: number) => Math.abs(Math.log10(value) % 1) < 1e-9;
   return ticksOn(scale, 10).map((value) => ({

@@ -8,6 +8,7 @@ import { counted, formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
 import type { StateModel } from "../wire";
 import { markGhost, paintDifferences } from "./differences";
+import { type Errors, errorSigns, errorTint } from "./errors";
 import { LinkedViews } from "./link";
 import { areCards, paneScenes } from "./scenes";
 import type { United } from "./united";
@@ -53,8 +54,8 @@ export class PaneGrid {
     private readonly events: PaneGridEvents,
   ) {}
 
-  /** Draws graphs, from their first view. */
-  show(united: United, direction: Direction): void {
+  /** Draws graphs, from their first view; with the errors of two as colours and numbers. */
+  show(united: United, direction: Direction, errors: Errors | null = null): void {
     if (this.united?.panes.length !== united.panes.length) this.remake(united);
     this.united = united;
     const scenes = paneScenes(united, direction, this.measure, this.roomFor(united));
@@ -77,6 +78,12 @@ export class PaneGrid {
     this.views.together(this.drawings, (drawing, p) =>
       drawing.show(united.panes[p].graph, scenes[p].scene),
     );
+    if (errors)
+      this.shown.forEach(({ drawing }, p) => {
+        const { scene } = scenes[p];
+        drawing.overlay.append(...errorSigns(errors, united.panes[p], scene));
+        drawing.mark({ tint: errorTint(errors, united.panes[p], scene) });
+      });
   }
 
   /** The largest that the picture of one of the graphs can be here, px; about a notebook's where nothing is on the page yet. */

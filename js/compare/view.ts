@@ -18,6 +18,8 @@ import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
+import { createErrorTable } from "./error_table";
+import { readErrors } from "./errors";
 import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
 import { createNodeTable } from "./node_table";
@@ -94,11 +96,19 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   });
   const recordings = new PaneRecordings();
   const nodeTable = createNodeTable();
-  const leafTable = createLeafTable((place) => {
+  const choose = (place: number) => {
     select(place);
     grid.reveal(place);
-  });
-  const tables = element("div", "gw-tables", leafTable.element, nodeTable.element);
+  };
+  const leafTable = createLeafTable(choose);
+  const errorTable = createErrorTable(choose);
+  const tables = element(
+    "div",
+    "gw-tables",
+    errorTable.element,
+    leafTable.element,
+    nodeTable.element,
+  );
   const bottom = resizeHandle({
     label: "Resize the graphs",
     axis: "y",
@@ -168,7 +178,9 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     help.setDirection(asked, areStatic);
     leafTable.element.hidden = areStatic;
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
-    grid.show(united, direction);
+    const errors = channel.get("errors");
+    grid.show(united, direction, errors && readErrors(errors));
+    errorTable.update(errors);
     arrange();
     readSteps();
     searchBox.refresh(united.graph.nodes.length);
@@ -266,6 +278,7 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     const selected = channel.get("selected");
     grid.markSelected(selected);
     leafTable.select(selected);
+    errorTable.select(selected);
     showNode();
     if (selected !== null) grid.reveal(selected);
   });

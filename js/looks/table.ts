@@ -196,6 +196,9 @@ export const TABLE: readonly Row[] = [
   [fill("hit-text"), "gw-node.is-current-hit gw-text"],
   [fill("text"), "gw-round gw-text-card"],
   [fill("ink"), "gw-node.is-tinted gw-text"],
+  // The header of a card keeps its ground.
+  [fill("leaf-text"), "gw-card.gw-leaf.is-tinted gw-text-head"],
+  [fill("root-text"), "gw-card.gw-root.gw-op.is-tinted gw-text-head"],
   [fill("dim"), "gw-node gw-text-foot"],
   [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],
 
@@ -318,6 +321,11 @@ export const TABLE: readonly Row[] = [
   [line("only-soft", 9), "gw-only-edge"],
   [fill("only"), "gw-only-tag rect"],
   [{ ...fill("only-text"), ...font(600, 9.5), ...MIDDLE }, "gw-only-tag text"],
+  [area("ground", "edge", 1), "gw-error-sign rect"],
+  [{ ...fill("text"), ...font(600, 9.5), ...MIDDLE }, "gw-error-sign text"],
+  [stroke("alarm", 1.4), "gw-error-sign.is-out rect"],
+  [fill("alarm"), "gw-error-sign.is-first rect"],
+  [{ ...fill("ground") }, "gw-error-sign.is-first text"],
   [{ ...area("transparent", "edge", 1.2), ...dashes("2 4") }, "gw-ghost"],
   [stroke("accent", 2.4), "gw-ghost.is-selected"],
   [{ ...line("rule", 1), ...CONSTANT }, "gw-ghosts"],

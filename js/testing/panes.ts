@@ -150,6 +150,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
       ],
       total: 2,
     },
+    errors: null,
     direction: "down",
     constants: true,
     _fault: null,

@@ -348,6 +348,39 @@ export interface LeafTableModel {
   total: number;
 }
 
+/** How far the numbers of a node are apart in two graphs; `place` is one in `members`. */
+export interface ErrorModel {
+  place: Count;
+  /** Relative, as the next two; null where it is not known. */
+  value: JsonNumber | null;
+  grad: JsonNumber | null;
+  /** What of it arises at the node. */
+  own: JsonNumber | null;
+  /** Whether `own` is one. */
+  is_estimate: boolean;
+  /** What is out of tolerance first. */
+  leaves: "value" | "gradient" | null;
+}
+
+/** A node at which error arises, in words. */
+export interface ErrorSourceModel extends ErrorModel {
+  /** User text, as the next. */
+  label: string;
+  /** Its module and line, as far as they are known. */
+  where: string;
+}
+
+/** Two graphs, number by number: see `gradwalk.compare_numerics`. */
+export interface ErrorsModel {
+  /** What there is to say of all of it. */
+  said: string;
+  /** The place that is out of tolerance first. */
+  first: Count | null;
+  nodes: ErrorModel[];
+  /** Where most error arises, the most first. */
+  sources: ErrorSourceModel[];
+}
+
 /** A tensor in at most 64 numbers and its statistics. */
 export interface TensorSummary {
   shape: Count[];
@@ -846,6 +879,8 @@ export interface CompareTraits extends SharedTraits {
   passes: PassModel[];
   steps: MergedStepModel[];
   table: LeafTableModel;
+  /** How far two graphs' numbers are apart; null unless that was asked. */
+  errors: ErrorsModel | null;
 }
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import traitlets
@@ -14,10 +14,21 @@ from ..graph.whole_number import whole_number
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
 from ..widget.traits import TRAVELS, OfPass, OfTensors
-from ..wire import DetailsModel, GraphModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
+from ..wire import (
+    DetailsModel,
+    ErrorsModel,
+    GraphModel,
+    LeafTableModel,
+    MergedStepModel,
+    PaneModel,
+    PassModel,
+)
 from .difference import difference
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked import LinkedPasses
+
+Places = dict[str, dict[int, int]]
+"""Label -> node of that graph -> its place in ``members``."""
 
 
 class CompareWidget(SteppingWidget[LinkedPasses]):
@@ -45,6 +56,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             (see `gradwalk.wire.MergedStepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
+        errors: How far the numbers of two graphs are apart (see `gradwalk.wire.ErrorsModel`), in
+            the widget of `gradwalk.compare_numerics`; else None. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
             chooses the one that shows small graphs largest.
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
@@ -61,21 +74,29 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     passes: list[PassModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     table: LeafTableModel = OfTensors(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    errors: ErrorsModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _made_as = "graphs", "compare([a, b])"
 
     @grad_mode_kept
-    def __init__(self, subjects: Mapping[str, Subject], constants: bool = True) -> None:
+    def __init__(
+        self,
+        subjects: Mapping[str, Subject],
+        constants: bool = True,
+        errors: Callable[[Places], ErrorsModel] | None = None,
+    ) -> None:
         """Match the graphs and watch them.
 
         Args:
             subjects: Label -> graph, as `gradwalk.comparison.compare_input.read_graphs` gives them.
             constants: Whether operands that need no grad are drawn, and where gradient was cut.
+            errors: Tells how far the numbers of two graphs are apart, when it is known which node
+                has which place in ``members``.
         """
         graphs = {label: subject.drawn for label, subject in subjects.items()}
         self.difference = difference(graphs)
         united = [node["nodes"] for node in self.difference["nodes"]]
-        self._places: dict[str, dict[int, int]] = {
+        self._places: Places = {
             label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
             for label in subjects
         }
@@ -84,6 +105,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
             for label, subject in subjects.items()
         }
+        if errors is not None:
+            self.set_trait("errors", errors(self._places))
         passes = LinkedPasses(subjects, self._places)
         self._begin(passes, direction="auto", constants=constants)
 

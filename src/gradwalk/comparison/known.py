@@ -26,16 +26,19 @@ class Known:
 
     Attributes:
         subject: Its graph, with the pass that was recorded.
+        label: What to call it.
     """
 
-    def __init__(self, subject: Subject, had_run: bool = True) -> None:
+    def __init__(self, subject: Subject, label: str, had_run: bool = True) -> None:
         """Nothing is looked up yet.
 
         Args:
             subject: Its graph, with the pass that was recorded.
+            label: What to call it.
             had_run: Whether its pass ran a while ago, so that leaves may be others by now.
         """
         self.subject = subject
+        self.label = label
         self._had_run = had_run
         self._looking: Callable[[int, int | None], DetailsModel] | None = None
         self._values: dict[int, Number | None] = {}

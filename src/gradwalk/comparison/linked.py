@@ -74,7 +74,10 @@ class LinkedPasses:
         """Take note of passes that have ended, and put the cursor to where the passes stand."""
         self.changed.update(label for label, each in self.subjects.items() if each.notice())
         shown = [each.recorded for each in self.subjects.values()]
-        if any(now is not before for now, before in zip(shown, self._shown, strict=True)):
+        passes = zip(self.subjects, shown, self._shown, strict=True)
+        new = {label for label, now, before in passes if now is not before}
+        if new:
+            self.changed |= new  # that of a file is there from the start
             self._shown = shown
             self.steps = merge_steps(
                 [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
@@ -25,19 +27,21 @@ from ..graph.words import label
 from ..reasons import why
 from ..subject.opened import Opened
 from ..subject.read import read_subject
-from ..subject.shown import Showing
+from ..subject.shown import Showing, are_small
 from ..subject.subject import Subject
+from ..wire import ErrorsModel
 from ..wire.saved_graph import MOST_BYTES, unpack
 from .aligned import Aligned, aligned
 from .arising import Arising, Sweep
+from .compare_widget import CompareWidget, Places
 from .gap import Gap, gap
 from .known import Known
 from .leaf_error import added_to_leaf
-from .numerics_rows import NumericsRow, culprit, least_of, notes_about, verdict
+from .numerics_rows import NumericsRow, culprit, errors_model, least_of, notes_about, verdict
 
 _CALLER = "compare_numerics"
 
-_PARTS = ("value", "gradient")
+_PARTS: tuple[Literal["value", "gradient"], ...] = ("value", "gradient")
 _Gaps = tuple[Gap | None, Gap | None]
 """The gap of a node's value and that of its gradient."""
 
@@ -68,6 +72,9 @@ class NumericsComparison:
         only_a: Ids of the nodes that only ``a`` has, or that could not be aligned.
         only_b: The same of ``b``.
         notes: What there is to say about the numbers, in sentences.
+
+    In a notebook it is a widget, as `gradwalk.compare` gives it: with the error of each node as its
+    colour and number, and a table of where error arises; `widget` has that, too.
     """
 
     rows: list[NumericsRow]
@@ -85,6 +92,27 @@ class NumericsComparison:
 
     def __repr__(self) -> str:
         return f"<NumericsComparison: {verdict(self.first, self.rows)}>"
+
+    @functools.cached_property
+    def widget(self) -> CompareWidget:
+        """Both graphs side by side, coloured by their errors. It runs nothing by itself.
+
+        As in `gradwalk.compare`, its own backward and steps move ``.grad``.
+        """
+        both = self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()
+        subjects = {each.label: each.subject.afresh() for each in (both.here, both.there)}
+
+        def errors(places: Places) -> ErrorsModel:
+            sides = dict(enumerate(places.values()))
+            return errors_model(sides, self.rows, self.first, self.ranked, str(self))
+
+        widget = CompareWidget(subjects, are_small(subjects.values()), errors)
+        if widget.errors is not None:
+            widget.selected = widget.errors["first"]
+        return widget
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        return self.widget._repr_mimebundle_(**asked)
 
     def contributors(self, leaf: int | str) -> list[ErrorShare]:
         """What adds how much to the error of a leaf's gradient, the largest first.
@@ -184,7 +212,8 @@ def compare_numerics(
     called = Names() if names is None else read_names(names, _CALLER)
     if names is None:
         called = names_among(notebook.caller_variables(sys._getframe(1)))
-    return _compare([_read(each, called, gradient) for each in (a, b)], allowed)
+    sides = [_read(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
+    return _compare(sides, allowed)
 
 
 def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
@@ -197,14 +226,15 @@ def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
 
 
 @grad_mode_kept
-def _read(given: Any, names: Names, gradient: Any) -> Known:
+def _read(given: Any, side: str, names: Names, gradient: Any) -> Known:
     """What was given, with the pass that was recorded; of a tensor that pass is run."""
     if isinstance(given, (str, os.PathLike)):
-        return Known(Opened(unpack(*read_file(given, _CALLER, MOST_BYTES))))
+        opened = Opened(unpack(*read_file(given, _CALLER, MOST_BYTES)))
+        return Known(opened, f"{side}: {Path(given).name}")
     if isinstance(given, Showing):
-        return Known(given._shown().subject)
+        return _known(given._shown().subject, side)
     if isinstance(given, Recording):
-        return Known(read_subject((given,), names, _CALLER))
+        return _known(read_subject((given,), names, _CALLER), side)
     if is_program(given):
         raise TypeError(
             "compare_numerics() was given a static graph, which is written down before it runs and "
@@ -217,7 +247,14 @@ def _read(given: Any, names: Names, gradient: Any) -> Known:
     outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
     recording = record_captured(captured, gradient=_cast(gradient, outputs))
     recording.reset()
-    return Known(read_subject((recording,), names, _CALLER), had_run=False)
+    return _known(read_subject((recording,), names, _CALLER), side, had_run=False)
+
+
+def _known(subject: Subject, side: str, had_run: bool = True) -> Known:
+    """A run, called what its first output is."""
+    ((node, _), *_) = subject.graph.graph["roots"]
+    name = subject.graph.nodes[node]["name"]
+    return Known(subject, f"{side}: {name}" if name and name != side else side, had_run)
 
 
 def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:

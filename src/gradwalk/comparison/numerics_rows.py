@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import networkx as nx
 
+from ..graph.summary import json_number
 from ..graph.words import label
+from ..wire import ErrorModel, ErrorsModel, ErrorSourceModel, JsonNumber
 from .aligned import Aligned
 from .gap import Compared
+
+MOST_SOURCES = 100
+"""Nodes that are listed where error arises."""
 
 _MOST_FIRST: list[Compared] = ["all", "sample", "norm"]
 
@@ -50,7 +56,7 @@ class NumericsRow:
     own_error: float | None
     is_estimate: bool
     tolerance: tuple[float, float]
-    leaves: str | None
+    leaves: Literal["value", "gradient"] | None
     numbers: tuple[float | complex, float | complex] | None
     compared: Compared | None
 
@@ -94,9 +100,13 @@ def culprit(ranked: Sequence[NumericsRow]) -> list[str]:
 
 def called(row: NumericsRow) -> str:
     """A node in words, with its module and line."""
-    name = row.label if row.label == row.op else f"{row.label} ({row.op})"
+    name = _named(row)
     where = ", ".join(filter(None, (row.module and f"in {row.module}", row.line)))
     return f"{name} {where}" if where else name
+
+
+def _named(row: NumericsRow) -> str:
+    return row.label if row.label == row.op else f"{row.label} ({row.op})"
 
 
 def notes_about(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
@@ -123,6 +133,61 @@ def notes_about(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
     if guessed:
         notes.append(f"What arises at {_counted(guessed)} is an estimate, from what is around.")
     return notes
+
+
+def errors_model(
+    places: Mapping[int, Mapping[int, int]],
+    rows: Sequence[NumericsRow],
+    first: NumericsRow | None,
+    ranked: Sequence[NumericsRow],
+    said: str,
+) -> ErrorsModel:
+    """What the picture shows of two runs.
+
+    Args:
+        places: Side, 0 and 1 -> node of that graph -> its place among all nodes.
+        rows: The nodes that both have.
+        first: The one that is out of tolerance first.
+        ranked: Those whose own error is known, the largest first.
+        said: What there is to say of all.
+
+    Returns:
+        Plain JSON values. A row whose two nodes have places of their own has one for each.
+    """
+    nodes: list[ErrorModel] = []
+    for row in rows:
+        both = [places[side][node] for side, node in enumerate(row.nodes)]
+        nodes += [_error(row, place) for place in dict.fromkeys(both)]
+    sources: list[ErrorSourceModel] = [
+        {
+            **_error(row, places[0][row.nodes[0]]),
+            "label": _named(row),
+            "where": ", ".join(filter(None, (row.module, row.line))),
+        }
+        for row in ranked[:MOST_SOURCES]
+        if row.own_error
+    ]
+    return {
+        "said": said,
+        "first": None if first is None else places[0][first.nodes[0]],
+        "nodes": nodes,
+        "sources": sources,
+    }
+
+
+def _error(row: NumericsRow, place: int) -> ErrorModel:
+    return {
+        "place": place,
+        "value": _json(row.value_error),
+        "grad": _json(row.grad_error),
+        "own": _json(row.own_error),
+        "is_estimate": row.is_estimate,
+        "leaves": row.leaves,
+    }
+
+
+def _json(error: float | None) -> JsonNumber | None:
+    return None if error is None else json_number(error)
 
 
 def _counted(count: int) -> str:

@@ -17,7 +17,7 @@ class Side:
         operation: Kind and class name: what has to be equal.
         shape: Shape of the first output, while the other graph knows it.
         name: The user's name.
-        inputs: input_nr -> (producer, output_nr).
+        inputs: input_nr -> (producer, output_nr); where it is not known, a negative number.
         users: The other way round: (user, input_nr, output_nr).
         roots: (position among the roots, output_nr); empty for most nodes.
         order: All nodes, producers first: leaves, then operations as forward ran them.
@@ -88,8 +88,11 @@ def read_side(graph: nx.MultiDiGraph) -> Side:
     users: dict[int, list[tuple[int, int, int]]] = {node: [] for node in graph}
     roots: dict[int, list[tuple[int, int]]] = {node: [] for node in graph}
     for source, target, data in graph.edges(data=True):
-        inputs[source][data["input_nr"]] = (target, data["output_nr"])
-        users[target].append((source, data["input_nr"], data["output_nr"]))
+        nr = data["input_nr"]
+        if nr is None:  # nobody knows which operand a constant is
+            nr = -1 - len(inputs[source])
+        inputs[source][nr] = (target, data["output_nr"])
+        users[target].append((source, nr, data["output_nr"]))
     for position, (node, output_nr) in enumerate(graph.graph["roots"]):
         roots[node].append((position, output_nr))
     nodes = graph.nodes

@@ -250,6 +250,17 @@ class Live:
             on_begin=self._stored.begin,
         )
 
+    def afresh(self) -> Live:
+        """The same graph, followed by nobody yet, without the passes that were seen."""
+        other = copy.copy(self)
+        other.freed = set(self.freed)
+        other.recording = other._seen = other._observer = None
+        other._run = None, None
+        other._told_compiled = False
+        other._stored = Stored(self.captured)
+        other._since = Since()
+        return other
+
     def close(self) -> None:
         """Remove every hook and let go of what was recorded."""
         self.recording = self._seen = None

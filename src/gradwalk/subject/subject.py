@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 
@@ -27,6 +28,8 @@ from ..wire.ranks import RankModel
 
 if TYPE_CHECKING:
     import networkx as nx
+
+_S = TypeVar("_S", bound="Still")
 
 
 class Subject(Protocol):
@@ -225,6 +228,10 @@ class Subject(Protocol):
             ValueError: It has nothing inside.
         """
 
+    def afresh(self) -> Subject:
+        """The same graph, to be shown and closed by somebody else."""
+        ...
+
     def close(self) -> None:
         """Remove every hook, and let go of what was recorded."""
 
@@ -286,6 +293,10 @@ class Still:
             ValueError: Always.
         """
         self.expand(node)
+
+    def afresh(self: _S) -> _S:
+        """The same, with a cursor of its own."""
+        return copy.copy(self)
 
     def close(self) -> None:
         """Nothing is held."""

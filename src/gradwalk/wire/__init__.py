@@ -19,6 +19,9 @@ from .backward import (
     TransportModel,
 )
 from .comparison import (
+    ErrorModel,
+    ErrorsModel,
+    ErrorSourceModel,
     LeafCellModel,
     LeafRowModel,
     LeafTableModel,
@@ -133,6 +136,9 @@ __all__ = [
     "EdgePlace",
     "EditModel",
     "EditedModel",
+    "ErrorModel",
+    "ErrorSourceModel",
+    "ErrorsModel",
     "FactorModel",
     "FailedModel",
     "FewModel",

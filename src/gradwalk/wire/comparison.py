@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from .backward import FewModel, RunModel, StateModel, StepModel, TransportModel
 from .graph import GraphModel
+from .values import Count, JsonNumber
 
 
 class PaneModel(TypedDict):
@@ -57,3 +58,39 @@ class LeafTableModel(TypedDict):
 
     rows: list[LeafRowModel]
     total: int
+
+
+class ErrorModel(TypedDict):
+    """How far the numbers of a node are apart in two graphs; ``place`` is one in ``members``."""
+
+    place: Count
+    value: JsonNumber | None
+    """Relative, as the next two; None where it is not known."""
+    grad: JsonNumber | None
+    own: JsonNumber | None
+    """What of it arises at the node."""
+    is_estimate: bool
+    """Whether ``own`` is one."""
+    leaves: Literal["value", "gradient"] | None
+    """What is out of tolerance first."""
+
+
+class ErrorSourceModel(ErrorModel):
+    """A node at which error arises, in words."""
+
+    label: str
+    """User text, as the next."""
+    where: str
+    """Its module and line, as far as they are known."""
+
+
+class ErrorsModel(TypedDict):
+    """Two graphs, number by number: see `gradwalk.compare_numerics`."""
+
+    said: str
+    """What there is to say of all of it."""
+    first: Count | None
+    """The place that is out of tolerance first."""
+    nodes: list[ErrorModel]
+    sources: list[ErrorSourceModel]
+    """Where most error arises, the most first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from .backward import RunModel, StateModel, StepModel, TransportModel
-from .comparison import LeafTableModel, MergedStepModel, PaneModel, PassModel
+from .comparison import ErrorsModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
@@ -94,6 +94,8 @@ class CompareTraits(SharedTraits):
     """One per pane."""
     steps: list[MergedStepModel]
     table: LeafTableModel
+    errors: ErrorsModel | None
+    """How far two graphs' numbers are apart; None unless that was asked."""
 
 
 class StartMessage(TypedDict):

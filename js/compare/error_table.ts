@@ -1,0 +1,92 @@
+import { colourKey } from "../bars/colour_controls";
+import { button, element, KEEP_KEYS } from "../dom/element";
+import { oneLine } from "../text/shorten";
+import type { ErrorSourceModel, ErrorsModel } from "../wire";
+import { errorLegend, errorText, readErrors } from "./errors";
+
+interface ErrorTable {
+  element: HTMLElement;
+  update(errors: ErrorsModel | null): void;
+  select(place: number | null): void;
+}
+
+/** Where error arises, the most first; above it what there is to say of all, and what the colours say. */
+export function createErrorTable(select: (place: number) => void): ErrorTable {
+  const said = element("p", "gw-about");
+  const key = element("div", "gw-colour-key");
+  const body = element("tbody");
+  const head = ["operation", "where", "arises here", "error of its value", "of its gradient"];
+  const scroller = element(
+    "div",
+    {
+      class: "gw-table-scroller",
+      tabindex: 0,
+      role: "group",
+      "aria-label": "Where error arises",
+      ...KEEP_KEYS,
+    },
+    element(
+      "table",
+      "gw-table",
+      element(
+        "thead",
+        {},
+        element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text))),
+      ),
+      body,
+    ),
+  );
+  const section = element(
+    "section",
+    { class: "gw-errors", hidden: true },
+    element("h2", "gw-table-title", "Where error arises"),
+    said,
+    key,
+    scroller,
+  );
+  let rows: [number, HTMLElement][] = [];
+  let selected: number | null = null;
+  const mark = () => {
+    for (const [place, row] of rows) row.classList.toggle("is-selected", place === selected);
+  };
+  return {
+    element: section,
+    update(errors) {
+      section.hidden = errors === null;
+      if (errors === null) return;
+      said.textContent = oneLine(errors.said);
+      key.replaceChildren(...colourKey(errorLegend(readErrors(errors))));
+      rows = errors.sources.map((source) => [source.place, rowOf(source, select)]);
+      body.replaceChildren(...rows.map(([, row]) => row));
+      scroller.hidden = rows.length === 0;
+      mark();
+    },
+    select(place) {
+      selected = place;
+      mark();
+    },
+  };
+}
+
+function rowOf(source: ErrorSourceModel, select: (place: number) => void): HTMLElement {
+  const label = oneLine(source.label);
+  const own = errorText(source.own);
+  const cells: [string, boolean][] = [
+    [oneLine(source.where), false],
+    [source.is_estimate ? `≈ ${own}` : own, false],
+    [errorText(source.value), source.leaves === "value"],
+    [errorText(source.grad), source.leaves === "gradient"],
+  ];
+  return element(
+    "tr",
+    {},
+    element(
+      "th",
+      { scope: "row" },
+      button({ label: `Select ${label}`, text: label, class: "gw-link" }, () =>
+        select(source.place),
+      ),
+    ),
+    ...cells.map(([text, isOut]) => element("td", isOut ? "is-different" : "", text)),
+  );
+}

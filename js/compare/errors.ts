@@ -1,0 +1,114 @@
+import { type ColourLegend, logTicks, NOT_FINITE } from "../colours/colouring";
+import { type LogScale, logScale, stepOn } from "../colours/scale";
+import { svgElement } from "../dom/element";
+import type { Marks } from "../paint/marks";
+import { normOf } from "../scene/parameters";
+import type { Scene, SceneNode } from "../scene/scene";
+import type { ErrorModel, ErrorsModel, JsonNumber } from "../wire";
+import type { Pane } from "./united";
+
+/** More numbers than this are not written: their colours are there still. */
+const MOST_NUMBERS = 400;
+/** Of a number, px for each character and for its ends. */
+const CHARACTER = 5.4;
+const ENDS = 10;
+const HEIGHT = 14;
+
+/** The errors of two graphs, by place, with the colours that they have. */
+export interface Errors {
+  of: ReadonlyMap<number, ErrorModel>;
+  first: number | null;
+  scale: LogScale | null;
+}
+
+export function readErrors(model: ErrorsModel): Errors {
+  const known = model.nodes.map(largest).filter((error) => error !== null);
+  return {
+    of: new Map(model.nodes.map((node) => [node.place, node])),
+    first: model.first,
+    scale: logScale(known),
+  };
+}
+
+/** The larger of the errors of value and gradient; null where neither is known. */
+function largest({ value, grad }: ErrorModel): number | null {
+  const known = [value, grad].filter((error) => error !== null).map(normOf);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
+/** An error as it is written: in two digits. */
+export function errorText(error: JsonNumber | null): string {
+  if (error === null) return "–";
+  const number = normOf(error);
+  if (number === 0) return "0";
+  return Number.isFinite(number) ? number.toExponential(1).replace("e-", "e−") : "∞";
+}
+
+/** The colours of a pane's nodes, none where all is equal or nothing is known; and what they say. */
+export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint"] {
+  const errorOf = ({ id }: SceneNode) => errors.of.get(pane.place[id]);
+  return {
+    nodes: scene.nodes.map((node) => colourOf(errorOf(node), errors.scale)),
+    edges: scene.edges.map(() => ""),
+    words: (node) => wordsOf(errorOf(node)),
+  };
+}
+
+function colourOf(model: ErrorModel | undefined, scale: LogScale | null): string {
+  const error = model ? largest(model) : null;
+  if (error === Number.POSITIVE_INFINITY) return NOT_FINITE;
+  return error !== null && error > 0 && scale ? `is-c${stepOn(scale, error)}` : "";
+}
+
+function wordsOf(model: ErrorModel | undefined): string | null {
+  if (!model) return null;
+  const said = [
+    model.value !== null && `error of the value ${errorText(model.value)}`,
+    model.grad !== null && `of the gradient ${errorText(model.grad)}`,
+    model.own !== null &&
+      `${errorText(model.own)} arises here${model.is_estimate ? " (estimate)" : ""}`,
+    model.leaves && `its ${model.leaves} is out of tolerance`,
+  ];
+  return said.filter(Boolean).join(", ") || null;
+}
+
+/** What explains the colours. */
+export function errorLegend({ scale, of }: Errors): ColourLegend {
+  const isInfinite = [...of.values()].some((model) => largest(model) === Number.POSITIVE_INFINITY);
+  return {
+    title: "relative error, of value or gradient",
+    isNamed: true,
+    ticks: logTicks(scale),
+    entries: isInfinite ? [{ name: NOT_FINITE, text: "infinite" }] : [],
+  };
+}
+
+/** The errors as signs at the top left of the nodes of a pane; the first that is out of tolerance says so. */
+export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement[] {
+  const signs: SVGElement[] = [];
+  for (const node of scene.nodes) {
+    const model = errors.of.get(pane.place[node.id]);
+    const error = model ? largest(model) : null;
+    if (!model || error === null || (error === 0 && model.place !== errors.first)) continue;
+    signs.push(sign(node, model, errors.first === model.place));
+    if (signs.length === MOST_NUMBERS) break;
+  }
+  return signs;
+}
+
+function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement {
+  const error = errorText(largest(model) as number);
+  const words = isFirst ? `first ${error}` : error;
+  const width = CHARACTER * words.length + ENDS;
+  const left = node.x - node.shape.width / 2 - 6;
+  const y = node.y - node.shape.height / 2 - node.shape.outline - 3;
+  const text = svgElement("text", { x: left + width / 2, y: y + 3.4 });
+  text.textContent = words;
+  const kind = model.leaves ? "gw-error-sign is-out" : "gw-error-sign";
+  return svgElement(
+    "g",
+    isFirst ? `${kind} is-first` : kind,
+    svgElement("rect", { x: left, y: y - HEIGHT / 2, width, height: HEIGHT, rx: 3 }),
+    text,
+  );
+}
