@@ -57,7 +57,17 @@ function detailsOf(graph: GraphModel, id: number): DetailsModel {
     ...{ grad_output: null, grad_input: null, state: "waiting", contributions: null },
     ...{ grad_note: { grad: WHY, grad_output: WHY, grad_input: WHY }, contribution_count: 0 },
     ...{ formula: [], chain: null, source: null, module: null, call: null, inplace: false },
-    ...{ inferred: false, cuts: [], explained: null, checkpoint: null, ranks: [], failed: [] },
+    ...{
+      inferred: false,
+      cuts: [],
+      explained: null,
+      checkpoint: null,
+      function: null,
+      operations: [],
+      operation_count: 0,
+      ranks: [],
+      failed: [],
+    },
     ...{ output_count: 0, saved_count: 0, input_count: 0 },
   } as DetailsModel;
 }

@@ -40,7 +40,7 @@ export function formulaSection(
 }
 
 /** A tensor in a few words. */
-function briefly(summary: TensorSummary): string {
+export function briefly(summary: TensorSummary): string {
   if (isFew(summary)) return fewText(summary);
   return summary.norm === null
     ? formatShape(summary.shape)

@@ -10,6 +10,7 @@ import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
+import { functionSection, operationsSection } from "./function";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
@@ -148,6 +149,8 @@ export class Panel {
       this.whatIf?.element ?? null,
       ranksSection(details, opened, this.events.rank?.()),
       of("formula", "Derivative") ?? formulaSection(details, opened, go),
+      functionSection(details, opened),
+      operationsSection(details, opened),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),
       sourceSection(details),

@@ -32,7 +32,7 @@ export function sourceSection(details: DetailsModel): HTMLElement | null {
 }
 
 /** A line of the user's program: where it stands, and its text. */
-function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
+export function lineView({ file, line, text, function: name }: SourceModel): HTMLElement {
   const place = `${lastParts(file)}:${line}`;
   const within = name === "<module>" ? "" : ` in ${name}`;
   return element(

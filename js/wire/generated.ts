@@ -534,6 +534,27 @@ export interface CutModel {
   region: SourceModel | null;
 }
 
+/** The backward of a custom `autograd.Function`, as it is written. */
+export interface FunctionModel {
+  /** "Cube.backward". User text. */
+  method: string;
+  /** Where it begins. */
+  place: SourceModel | null;
+  /** Its source, empty where that is not known. User text. */
+  code: string;
+  /** Why it is not. */
+  note: string | null;
+}
+
+/** One operation that a backward ran. */
+export interface OperationModel {
+  /** What torch calls it, "aten.mul.Tensor". */
+  called: string;
+  /** The node of a backward pass within this one that asked for it. */
+  behind: string | null;
+  gave: TensorSummary | null;
+}
+
 /** A part of the details that could not be worked out, and a sentence why. */
 export interface FailedModel {
   part: string;
@@ -622,6 +643,10 @@ export interface DetailsModel {
   constants: ConstantModel[];
   /** Of a cut. */
   cuts: CutModel[];
+  function: FunctionModel | null;
+  /** What the backward of a custom Function ran, the first 100; none where that was not noted. */
+  operations: OperationModel[];
+  operation_count: Count;
   /** Why the `.grad` of a leaf is as it is, as `explain_grad` says it. */
   explained: string | null;
   /** Of a leaf in the files of several ranks: its gradient on each. */

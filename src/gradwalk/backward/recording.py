@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..forward.operand_constants import watched
 from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
 from ..graph.names import read_names
@@ -187,7 +188,8 @@ def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked:
         max_bytes,
     )
     try:
-        run = run_backward(captured, observer, **asked)
+        noted = bool(watched(captured))
+        run = run_backward(captured, observer, **asked, operations=noted)
     finally:
         observer.close()
     return Recording(RecordedPass(captured, run))

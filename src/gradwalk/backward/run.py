@@ -14,6 +14,7 @@ from ..graph.modes import unseen
 from ..graph.tensors import version_of, versions_of
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
+from .operations import Operations
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -49,6 +50,7 @@ class Run:
         seeds: The gradients it started from, one per output, when gradwalk started it.
         error: The exception that ended it, in words, when gradwalk started it.
         failed: The node that raised it, if one did.
+        operations: What custom backwards did, by node id, where that was noted.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Run:
         self.seeds = seeds
         self.error: str | None = None
         self.failed: int | None = None
+        self.operations: dict[int, Operations] = {}
         self._touched = frozenset[int]() if grads is None else grads.nodes
         self._keeper = Keeper(max_bytes)
         self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from ..graph.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metada
 from .failures import error_note, failed_node
 from .grads import Grads
 from .observe import Observer
+from .operations import noting_operations
 from .run import Run
 
 
@@ -26,6 +28,7 @@ def run_backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Any = None,
+    operations: bool = False,
 ) -> Run:
     """Run ``torch.autograd.backward`` from the graph's outputs, recorded.
 
@@ -37,6 +40,7 @@ def run_backward(
             None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
+        operations: Whether to note what custom backwards do, which makes these slower.
 
     Returns:
         The run. It knows what every ``.grad`` was after each step.
@@ -59,7 +63,8 @@ def run_backward(
     roots: Any = outputs  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
-        with observer.owning(run, on_devices=_on_devices(captured)):
+        looking = noting_operations(captured, run.operations) if operations else nullcontext()
+        with observer.owning(run, on_devices=_on_devices(captured)), looking:
             torch.autograd.backward(
                 roots,
                 given,  # None for one number: torch makes it like the output

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
-import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -17,7 +15,6 @@ from ..graph.compiled import is_compiled
 from ..graph.nodes import (
     AccumulateGrad,
     NextFunctions,
-    custom_function,
     input_names,
     leaf_tensor,
     node_class,
@@ -31,8 +28,6 @@ from ..wire import FormulaModel
 from .case import Case, TensorType
 from .table import derivative
 
-_SOURCE_LINES = 40
-
 
 def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaModel]:
     """The derivative for each input of a node that passes a gradient on.
@@ -42,11 +37,11 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
         inputs: Of which of its inputs, by number; None for all.
 
     Returns:
-        One entry per next function that is not None, in their order; none for a leaf, and for
-        compiled code. Where
-        ``source`` is "gradwalk", ``code`` is Python in terms of ``grad`` (``grads`` where the node
-        has several outputs), the names under which the node keeps things, ``torch`` and ``math``,
-        or the source of a custom Function's backward; where it is "torch", torch's own C++.
+        One entry per next function that is not None, in their order; none for a leaf, for compiled
+        code and for a custom Function, whose backward is code of somebody's own. Where ``source``
+        is "gradwalk", ``code`` is Python in terms of ``grad`` (``grads`` where the node has several
+        outputs), the names under which the node keeps things, ``torch`` and ``math``; where it is
+        "torch", torch's own C++.
         ``numbers`` is None: see `with_numbers`.
 
     Example:
@@ -55,7 +50,7 @@ def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaM
         >>> formulas((x**2).grad_fn)[0]["code"]
         'grad * (exponent * self ** (exponent - 1))'
     """
-    if type(node) is AccumulateGrad or is_compiled(node):  # a program, which can be opened
+    if type(node) is AccumulateGrad or is_compiled(node) or node_class(type(node)).is_function:
         return []
     following = node.next_functions
     names = input_names(node, following)
@@ -72,11 +67,8 @@ def _formula(node: Node, case: Case | None, input_nr: int, argument: str | None)
     note: str | None = None
     own = True
     if code is None:
-        if node_class(type(node)).is_function:
-            code, note = _of_function(node)
-        else:
-            code, note = _of_torch(op_name(node), argument)
-            own = not code
+        code, note = _of_torch(op_name(node), argument)
+        own = not code
     return {
         "input_nr": input_nr,
         "argument": argument,
@@ -115,26 +107,6 @@ def _of_torch(op: str, argument: str | None) -> tuple[str, str]:
     if found:
         return "", f"torch does not say which argument this is of {found.forward}."
     return "", f"torch states no formula for {op}: its backward is written by hand in C++."
-
-
-def _of_function(node: Any) -> tuple[str, str]:
-    """The source of a custom Function's backward, as text; it is never called."""
-    custom = custom_function(node)
-    name = getattr(custom, "__name__", op_name(node).removesuffix("Backward"))
-    for method in ("backward", "vjp"):
-        written = inspect.getattr_static(custom, method, None)
-        written = getattr(written, "__func__", written)
-        if getattr(written, "__module__", "") == "torch.autograd.function":
-            continue  # the one that only says that it must be overridden
-        try:
-            lines = textwrap.dedent(inspect.getsource(written)).rstrip().split("\n")
-        except (OSError, TypeError, ValueError):
-            continue
-        if len(lines) > _SOURCE_LINES:
-            rest = len(lines) - _SOURCE_LINES + 1
-            lines = [*lines[: _SOURCE_LINES - 1], f"    # ... {rest} more lines"]
-        return "\n".join(lines), f"The source of {name}.{method}."
-    return "", f"{name} is a custom Function; the source of its backward cannot be found."
 
 
 def case_of(node: Node) -> Case | None:

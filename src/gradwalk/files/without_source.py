@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from ..wire import SourceModel
+from ..wire import FunctionModel, SourceModel
 from ..wire.saved_graph import SavedGraph
 
 _LINE = SourceModel.__annotations__.keys()
+_FUNCTION = FunctionModel.__annotations__.keys()
+_LEFT_OUT = "Its source is left out."
 _SOME_FILE = r"Cell In\[\d+\]|<[^<>\s]+>|[^\s`'\"(),;:]+\.\w+"
 """Files as sentences name them, also where no node tells of the file."""
 
@@ -43,6 +45,8 @@ def _stripped(value: Any, at_place: re.Pattern[str], place: re.Pattern[str]) -> 
         return value
     if value.keys() == _LINE:
         return None
+    if value.keys() == _FUNCTION:
+        return {**value, "place": None, "code": "", "note": _LEFT_OUT if value["code"] else None}
     return {
         name: None
         if name == "source" and isinstance(inner, str) and "code" not in value

@@ -18,6 +18,12 @@ next_sequence_nr: Callable[[], int] = torch.autograd._get_sequence_nr  # type: i
 """The number that this thread's next autograd node will get."""
 
 
+def running_node() -> str | None:
+    """What the node is called that the engine runs in this thread; None outside of any."""
+    node = torch._C._current_autograd_node()
+    return None if node is None else str(node.name())
+
+
 def keeps_graph() -> bool:
     """Whether the pass that is running keeps saved tensors, as ``retain_graph=True`` asks."""
     return bool(torch._C._autograd._get_current_graph_task_keep_graph())

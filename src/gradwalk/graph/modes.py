@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 push_mode: Callable[[TorchFunctionMode], None] = torch.overrides._push_mode
 pop_mode: Callable[[], TorchFunctionMode] = torch.overrides._pop_mode
@@ -48,6 +48,27 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def is_watched() -> bool:
     """Whether a mode of the user's (a ``TorchDispatchMode``, a ``TorchFunctionMode``) is active."""
     return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
+
+
+class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801  a block
+    """Within it every operation is told of once it has run; modes of the user's see it, too."""
+
+    def __init__(self, told: Callable[[object, object], None]) -> None:
+        """Begin to tell.
+
+        Args:
+            told: Called with an operation and what it gave. It must not raise.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._told = told
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operation as if nobody looked, and tell."""
+        result = func(*args, **(kwargs or {}))
+        self._told(func, result)
+        return result
 
 
 @contextmanager

@@ -100,6 +100,11 @@ def custom_function(node: Node) -> type[torch.autograd.Function] | None:
     return found
 
 
+def is_of_torch(written: object) -> bool:
+    """Whether a class or a function belongs to torch rather than to whoever uses it."""
+    return str(getattr(written, "__module__", None)).partition(".")[0] == "torch"
+
+
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     """The forward argument behind each of a node's next functions; None where unknown."""
     kind = node_class(type(node))

@@ -47,6 +47,7 @@ from .extra_details import (
     undrawn_inputs,
     watched_details,
 )
+from .function import function_model, operation_count, operation_models
 from .looking import Looking
 from .value import value_model
 
@@ -157,6 +158,9 @@ def details(
         ),
         **watched,
         "constants": watched["constants"][:MOST_LISTED],
+        "function": parts.build("function", lambda: function_model(node), None),
+        "operations": operation_models(run, node_id) if step is not None else [],
+        "operation_count": operation_count(run, node_id) if step is not None else 0,
         "explained": parts.build(
             "explained",
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),

@@ -281,7 +281,7 @@ class Live:
         """
         if self.freed:
             raise RuntimeError(why.freed(self.captured, self.freed))
-        run_backward(self.captured, self._observing, **asked)
+        run_backward(self.captured, self._observing, operations=self.is_watched, **asked)
 
     def notice(self) -> bool:
         """Take note of a pass that has ended.

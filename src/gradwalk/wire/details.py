@@ -177,6 +177,29 @@ class CutModel(TypedDict):
     """Where grad mode had been switched off."""
 
 
+class FunctionModel(TypedDict):
+    """The backward of a custom ``autograd.Function``, as it is written."""
+
+    method: str
+    """"Cube.backward". User text."""
+    place: SourceModel | None
+    """Where it begins."""
+    code: str
+    """Its source, empty where that is not known. User text."""
+    note: str | None
+    """Why it is not."""
+
+
+class OperationModel(TypedDict):
+    """One operation that a backward ran."""
+
+    called: str
+    """What torch calls it, "aten.mul.Tensor"."""
+    behind: str | None
+    """The node of a backward pass within this one that asked for it."""
+    gave: TensorSummary | None
+
+
 class FailedModel(TypedDict):
     """A part of the details that could not be worked out, and a sentence why."""
 
@@ -266,6 +289,10 @@ class DetailsModel(TypedDict):
     others."""
     cuts: list[CutModel]
     """Of a cut."""
+    function: FunctionModel | None
+    operations: list[OperationModel]
+    """What the backward of a custom Function ran, the first 100; none where that was not noted."""
+    operation_count: Count
     explained: str | None
     """Why the ``.grad`` of a leaf is as it is, as ``explain_grad`` says it."""
     ranks: list[RankGradModel]

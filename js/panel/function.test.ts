@@ -1,0 +1,50 @@
+// @vitest-environment jsdom
+import { expect, it } from "vitest";
+import type { DetailsModel, OperationModel } from "../wire";
+import { functionSection, operationsSection } from "./function";
+
+const operation = (called: string, behind: string | null = null): OperationModel => ({
+  called,
+  behind,
+  gave: null,
+});
+
+const details = (more: Partial<DetailsModel>) =>
+  ({ function: null, operations: [], operation_count: 0, ...more }) as DetailsModel;
+
+it("shows the source of a backward as text, and where it stands", () => {
+  expect(functionSection(details({}), new Map())).toBeNull();
+  const found = functionSection(
+    details({
+      function: {
+        method: "<b>.backward",
+        place: { file: "net.py", line: 7, text: "", function: "f" },
+        code: "<script>",
+        note: null,
+      },
+    }),
+    new Map(),
+  );
+  expect(found?.textContent).toBe("<b>.backwardnet.py:7<script>");
+  expect(found?.querySelector("script")).toBeNull();
+});
+
+it("lists what a backward ran, with the nodes of a pass within it, and how many more", () => {
+  expect(operationsSection(details({}), new Map())).toBeNull();
+  const operations = [
+    operation("aten.mul.Tensor"),
+    operation("aten.detach.default", "ReluBackward0"),
+    operation("aten.neg.default", "ReluBackward0"),
+    operation("mine.op.default", "torch::autograd::AccumulateGrad"),
+  ];
+  const found = operationsSection(details({ operations, operation_count: 1234 }), new Map());
+  expect([...(found?.querySelectorAll("li") ?? [])].map((row) => row.textContent)).toEqual([
+    "mul.Tensor",
+    "ReluBackward0 ran",
+    "detach",
+    "neg",
+    "AccumulateGrad ran",
+    "mine.op.default",
+    "and 1,230 more",
+  ]);
+});
