@@ -9,6 +9,7 @@ import torch
 
 from ..forward.annotate import Annotated, annotate
 from ..graph.capture import capture_nodes
+from ..graph.collector import collector_paused
 from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.names import read_names
 from ..graph.outputs import read_given
@@ -112,13 +113,14 @@ def _opened(captured: Annotated) -> nx.MultiDiGraph:
     """The graph with what is inside of its compiled nodes."""
     found: list[Inside] = []
     closed: dict[int, str] = {}
-    for i, node in enumerate(captured.nodes):
-        if is_compiled(node):
-            try:
-                found.append(read_inside(captured, i))
-            except CannotOpenError as why:
-                closed[i] = str(why)
-    graph = tied(with_inside(captured, found).drawn)
+    with collector_paused():
+        for i, node in enumerate(captured.nodes):
+            if is_compiled(node):
+                try:
+                    found.append(read_inside(captured, i))
+                except CannotOpenError as why:
+                    closed[i] = str(why)
+        graph = tied(with_inside(captured, found).drawn)
     for i, sentence in closed.items():
         graph.nodes[i]["closed"] = sentence
     return graph

@@ -12,6 +12,7 @@ import torch
 import traitlets
 
 from .. import notebook
+from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import names_among, read_names
 from ..subject.model import dtypes_model
@@ -145,10 +146,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
         with self._lock, self._change():
             self._refresh(describe=False)
             before = len(subject.drawn)
-            with unseen():
+            with collector_paused(), unseen():
                 subject.expand(node) if how == "expand" else subject.collapse(node)
-            if len(subject.drawn) != before:
-                self._drawn_again(subject, "opened" if how == "expand" else "closed")
+                if len(subject.drawn) != before:
+                    self._drawn_again(subject, "opened" if how == "expand" else "closed")
 
     def _drawn_again(self, subject: Subject, words: str) -> None:
         """Draw the same graph with more or less of it open."""
