@@ -136,7 +136,10 @@ export function createView(
     left: () => drawing.focus(),
   });
   const saving = createSaveMenu(
-    () => liveSvg([drawing.still()], root, `Autograd graph of ${drawable?.words[2] ?? ""}`),
+    () => {
+      const title = `Autograd graph of ${drawable?.words[2] ?? ""}`;
+      return liveSvg([drawing.still()], root, title, viewBar.legend);
+    },
     () => drawable?.graph.roots.map((output) => output.name) ?? [],
   );
   const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());

@@ -2,6 +2,7 @@ import type { Channel } from "../channel";
 import {
   alarmOf,
   type ColourBy,
+  type ColourLegend,
   type ColourSources,
   colouringOf,
   isKnown,
@@ -29,6 +30,8 @@ interface ViewBar {
   colours: HTMLElement;
   /** What the colours say, to stand beside the picture. */
   key: HTMLElement;
+  /** The same in plain words, for files; null where they say nothing. */
+  readonly legend: ColourLegend | null;
   /** Whether operations have torch's names rather than a board's. */
   readonly torchNames: boolean;
   /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
@@ -51,6 +54,7 @@ export function createViewBar(
   measure: Measure,
   renamed: () => void,
 ): ViewBar {
+  let legend: ColourLegend | null = null;
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   const ranked = new Remembered();
@@ -176,7 +180,9 @@ export function createViewBar(
     const { norms, memory, dtypes } = known;
     const grads = known.tiles;
     if (!drawing.scene || !coloured.isNew(drawing.scene, by, grads, norms, memory, dtypes)) return;
-    const { tint, legend } = colouringOf(by, drawing.scene, known);
+    const colouring = colouringOf(by, drawing.scene, known);
+    const { tint } = colouring;
+    legend = colouring.legend;
     drawing.mark({
       tint,
       tiles: grads && (by === "none" ? uncoloured(grads.tiles) : grads.tiles),
@@ -199,6 +205,9 @@ export function createViewBar(
     element: view,
     colours: colours.element,
     key: colours.key,
+    get legend() {
+      return legend;
+    },
     get torchNames() {
       return torchNames;
     },

@@ -151,3 +151,22 @@ describe("a saved picture", () => {
     expect(file.text).not.toMatch(/color-mix|var\(/);
   });
 });
+
+it("a picture that is coloured has what the colours say below it", () => {
+  const root = document.body.appendChild(document.createElement("div"));
+  const scene = firstScene(MODELS["h = w * x + b"](), "down", estimate, true);
+  const still = { ...PLAIN, scene, marks: NO_MARKS };
+  const legend = {
+    title: "of the parameters",
+    ticks: [{ at: 0.5, text: "0.01" }],
+    entries: [{ name: "is-c-zero", text: "all zeros" }],
+  };
+  const plain = liveSvg([still], root, "");
+  const keyed = liveSvg([still], root, "", legend);
+  expect(keyed.height).toBeGreaterThan(plain.height);
+  const read = new DOMParser().parseFromString(keyed.text, "image/svg+xml");
+  const texts = [...read.querySelectorAll("text")].map((text) => text.textContent);
+  expect(texts).toEqual(expect.arrayContaining(["of the parameters", "0.01", "all zeros"]));
+  const tall = Number(read.querySelector("rect")?.getAttribute("height"));
+  expect(tall).toBe(keyed.height);
+});

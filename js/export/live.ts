@@ -1,3 +1,4 @@
+import type { ColourLegend } from "../colours/colouring";
 import { svgElement } from "../dom/element";
 import type { Still } from "../interact/drawing";
 import { settingOf } from "../looks/sheet";
@@ -5,9 +6,9 @@ import { Beacons } from "../paint/beacons";
 import { FrameLayer } from "../paint/frame_layer";
 import { SvgPainter } from "../paint/painter";
 import type { Part } from "../paint/parts";
-import { MONO, SANS } from "../text/measure";
+import { estimate, MONO, SANS } from "../text/measure";
 import { escapeText, MarkupWriter } from "./markup";
-import { groundOf } from "./picture";
+import { groundOf, keyParts } from "./picture";
 
 /** A picture as the text of an SVG file, and its size in px. */
 export interface SvgFile {
@@ -24,9 +25,14 @@ const LABEL = 24;
 
 /**
  * The whole pictures as a widget with this root shows them, side by side: drawn once more by the same painter. The title
- * is for who cannot see it.
+ * is for who cannot see it; the legend, of what colours say, stands below.
  */
-export function liveSvg(stills: readonly (Still | null)[], root: Element, title: string): SvgFile {
+export function liveSvg(
+  stills: readonly (Still | null)[],
+  root: Element,
+  title: string,
+  legend: ColourLegend | null = null,
+): SvgFile {
   const layer = svgElement("g");
   let right = 0;
   let height = 0;
@@ -46,11 +52,14 @@ export function liveSvg(stills: readonly (Still | null)[], root: Element, title:
     height = Math.max(height, above + ground.height);
   }
   const width = right;
+  const all = { x: 0, y: 0, width, height };
+  const key = legend ? keyParts(legend, all, estimate) : { parts: [], height: 0 };
+  height += key.height;
   layer.prepend(svgElement("rect", { class: "gw-ground", width, height }));
 
   const setting = settingOf(root);
   const writer = new MarkupWriter(setting.theme, { sans: SANS, mono: MONO }, setting.root);
-  const body = writer.write([partOf(layer)]);
+  const body = writer.write([partOf(layer), ...key.parts]);
   const scope = `gw-${Date.now().toString(36)}`;
   const text =
     `<svg xmlns="http://www.w3.org/2000/svg" class="${scope}" width="${width}" height="${height}" ` +

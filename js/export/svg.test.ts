@@ -95,3 +95,13 @@ function balanced(text: string): boolean {
   }
   return open.length === 0;
 }
+
+it("writes the local derivatives where it is asked to", () => {
+  const graph = MODELS["(x + 1 - 2 * x) ** 2"]();
+  const { steps, run } = fakeRun(graph, "fine");
+  const options = { steps, run, cursor: steps.length };
+  const products = (text: string) => text.match(/>[^<]* × [^<]*</g)?.length ?? 0;
+  expect(products(svg(graph, { ...options, derivatives: true }))).toBeGreaterThan(
+    products(svg(graph, options)),
+  );
+});

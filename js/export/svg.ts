@@ -25,6 +25,8 @@ export interface SvgOptions {
   whole?: boolean;
   /** Of the page that the picture is for, px. */
   width?: number | null;
+  /** Whether local derivatives are written on the arrows of a board. */
+  derivatives?: boolean;
   /** Written into the picture for screen readers; by default the size of the graph. */
   title?: string | null;
   /** Font families to write instead of our own, for readers that try the first of a list only. */
@@ -46,7 +48,8 @@ export function svg(given: GraphModel, options: SvgOptions): string {
   const autograd = shownGraph(given, false);
   const graph = shownGraph(given, options.constants ?? true);
   const { theme = "light", whole = false } = options;
-  const page = { ...PAGE, width: options.width ?? PAGE.width };
+  const derivatives = options.derivatives ?? false;
+  const page = { ...PAGE, width: options.width ?? PAGE.width, derivatives };
   const scene = firstScene(
     graph,
     asDirection(options.direction, () => bestDirection(graph, page, tableMeasure)),
@@ -89,6 +92,7 @@ function marksOf(graph: GraphModel, options: SvgOptions): Marks {
   return {
     ...NO_MARKS,
     selected,
+    derivatives: options.derivatives ?? false,
     ran: (state?.runs ?? 0) > 0,
     reached: new Set(state?.reached ?? []),
     flowed: new Set(state?.flowed ?? []),

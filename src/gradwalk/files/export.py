@@ -32,6 +32,7 @@ def to_svg(
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
+    derivatives: bool = False,
 ) -> str:
     """Draw what the widget draws, as SVG.
 
@@ -43,6 +44,8 @@ def to_svg(
             at first, its modules closed.
         width: Of the page that the picture is for, px; None for one of 1,200. Where it is narrow,
             rows are wrapped and fewer modules are open. The picture is as large as it needs.
+        derivatives: Whether the local derivative is written on every arrow that a gradient passed,
+            in a picture of cards.
 
     Returns:
         The text of the file.
@@ -54,7 +57,9 @@ def to_svg(
     """
     if path is not None:
         read_path(path, "to_svg")
-    return _deliver(draw(widget._shown(), theme, whole, width), path, "to_svg")
+    return _deliver(
+        draw(widget._shown(), theme, whole, width, derivatives=bool(derivatives)), path, "to_svg"
+    )
 
 
 def to_png(
@@ -65,6 +70,7 @@ def to_png(
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
+    derivatives: bool = False,
 ) -> bytes:
     """Draw what the widget draws, as PNG.
 
@@ -75,6 +81,7 @@ def to_png(
         theme: "light" or "dark".
         whole: As for `to_svg`.
         width: As for `to_svg`.
+        derivatives: As for `to_svg`.
 
     Returns:
         The contents of the file.
@@ -89,7 +96,13 @@ def to_png(
     if path is not None:
         read_path(path, "to_png")
     resvg = still.need("resvg_py", "resvg-py", "to_png")
-    text = draw(widget._shown(), _still_theme(theme, "to_png"), whole, width)
+    text = draw(
+        widget._shown(),
+        _still_theme(theme, "to_png"),
+        whole,
+        width,
+        derivatives=bool(derivatives),
+    )
     width, height = _size(text)
     if width * height * scale * scale > _MOST_PIXELS:
         most = math.sqrt(_MOST_PIXELS / (width * height))
@@ -108,6 +121,7 @@ def to_pdf(
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
+    derivatives: bool = False,
 ) -> bytes:
     """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
 
@@ -117,6 +131,7 @@ def to_pdf(
         theme: "light" or "dark".
         whole: As for `to_svg`.
         width: As for `to_svg`.
+        derivatives: As for `to_svg`.
 
     Returns:
         The contents of the file.
@@ -131,7 +146,9 @@ def to_pdf(
         read_path(path, "to_pdf")
     cairo = still.need("cairosvg", "CairoSVG", "to_pdf")
     plain = _still_theme(theme, "to_pdf")
-    text = draw(widget._shown(), plain, whole, width, fonts=_PLAIN_FONTS)
+    text = draw(
+        widget._shown(), plain, whole, width, fonts=_PLAIN_FONTS, derivatives=bool(derivatives)
+    )
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
