@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-import textwrap
 import threading
 import warnings
 from typing import ClassVar
@@ -13,6 +11,7 @@ from typing import ClassVar
 import pytest
 import torch
 from engine import all_same, copies, same
+from fresh import fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._dynamo import compiled_autograd
@@ -29,17 +28,6 @@ REFUSED = r"Do it after that pass"
 def squares(count=3):
     x = torch.full((count,), 2.0, requires_grad=True)
     return x, (x * x).sum()
-
-
-def in_a_fresh_process(program):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
 
 
 class TestMovingFromAHook:
@@ -482,7 +470,7 @@ class TestWhereItStarts:
         assert x.grad.item() == 2.0
 
     def test_a_subclass(self):
-        found = in_a_fresh_process("""
+        found = fresh("""
             import torch
             import torch.distributed as dist
             from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -506,11 +494,11 @@ class TestWhereItStarts:
             recording = record(loss)
             print(torch.equal(w.grad.to_local(), expected))
             dist.destroy_process_group()
-        """)
+        """).split()
         assert found == ["True"] * 4
 
     def test_one_number_imports_no_algebra(self):
-        found = in_a_fresh_process("""
+        found = fresh("""
             import sys
             import torch
             from gradwalk import GraphWidget, record
@@ -521,7 +509,7 @@ class TestWhereItStarts:
             widget.step(9)
             record(x * 2)
             print("sympy" in sys.modules)
-        """)
+        """).split()
         assert found == ["False"]
 
 

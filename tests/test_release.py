@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import gc
-import subprocess
-import sys
 import threading
 import weakref
 
 import pytest
 import torch
+from fresh import run
 from programs import Fails, MultiplyAdd
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -228,9 +227,12 @@ def test_a_graph_in_a_reference_cycle_is_collected(look, cycle, operations):
     assert x() is None
 
 
-_DEEP = """
+_IMPORTS = """
 import gc, sys, threading, weakref, torch
 from gradwalk import GraphWidget, capture, make_dot, record, watch
+"""
+
+_DEEP = """
 look, kind, depth = {look!r}, {kind!r}, {depth}
 
 class Same(torch.autograd.Function):
@@ -309,8 +311,7 @@ print("reached the end")
 
 
 def run_deep(look, kind, depth, stack):
-    code = _DEEP.format(look=look, kind=kind, depth=depth, stack=stack)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return run(_DEEP.format(look=look, kind=kind, depth=depth, stack=stack), _IMPORTS)
 
 
 def what_is_freed(look, kind, depth, stack):

@@ -4,8 +4,6 @@ import contextlib
 import gc
 import inspect
 import linecache
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from fresh import fresh
 from programs import PROGRAMS, MultiplyAdd, backward, leaf, outputs_of
 from torch import Tensor, nn
 from torch.autograd.graph import Node
@@ -589,8 +588,7 @@ def test_a_deep_chain_is_freed_without_a_crash():
         "thread.join()\n"
         "print('freed')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
+    assert fresh(code) == "freed\n"
 
 
 def test_a_watch_per_step_of_a_long_loop_marks_few_nodes():
@@ -604,8 +602,7 @@ def test_a_watch_per_step_of_a_long_loop_marks_few_nodes():
         "del y\n"
         "print('freed')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr
+    assert fresh(code) == "freed\n"
 
 
 def test_threads_do_not_mix():
@@ -777,6 +774,4 @@ def test_a_module_is_traced_as_if_nobody_watched():
         "assert torch.equal(called(x + 1, x), function(x + 1, x))\n"
         "print('traced')\n"
     )
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "traced\n"), done.stderr
+    assert fresh(code) == "traced\n"
