@@ -23,6 +23,7 @@ from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.laboratory.experiment import Experiment
+from gradwalk.laboratory.replay import Replay
 
 ALL = list(programs())
 
@@ -253,6 +254,65 @@ def test_only_what_is_below_runs():
     record.replay.call = lambda i, _: ran.append(i) or [None] * 9  # type: ignore[method-assign]
     second = record.what_if([record.read("scale", (above, nr), 2)])
     assert len(ran) == second.ran == first.ran == 1
+
+
+def counted(monkeypatch) -> list[int]:
+    """The nodes that run again."""
+    ran: list[int] = []
+    call = Replay.call
+    monkeypatch.setattr(Replay, "call", lambda self, i, came: ran.append(i) or call(self, i, came))
+    return ran
+
+
+@pytest.mark.parametrize("name", ["lenet", "transformer", "recurrent", "two_outputs"])
+def test_of_a_recorded_pass_only_what_is_below_runs(name, monkeypatch):
+    torch.manual_seed(0)
+    outputs = outputs_of(name)
+    seeds = [torch.rand_like(each) for each in outputs]
+    recording = gradwalk.record(*outputs, gradient=seeds)
+    nodes = recording.graph.number_of_nodes()
+    edges = [(u, d["input_nr"]) for u, _, d in recording.graph.edges(data=True)]
+    for edge in random.Random(0).sample(edges, min(12, len(edges))):
+        torch.manual_seed(0)
+        expected = what_if(*outputs, scale={edge: 3}, gradient=seeds)
+        with monkeypatch.context() as patch:
+            ran = counted(patch)
+            torch.manual_seed(0)
+            found = what_if(recording, scale={edge: 3})
+        assert len(ran) == found.ran == expected.ran < nodes
+        same(found.after.values(), expected.after.values())
+        same(found.before.values(), expected.before.values())
+
+
+def test_of_a_widget_with_a_pass(monkeypatch):
+    w, x = torch.tensor(2.0, requires_grad=True), torch.tensor(0.5)
+    h = w * x
+    widget = gradwalk.GraphWidget(h + h.tanh(), names={"w": w, "h": h})
+    ran = counted(monkeypatch)
+    assert what_if(widget, scale={"h": 10}).after["w"].item() == pytest.approx(7.0999, abs=1e-4)
+    assert len(ran) > 1
+    widget.backward()
+    ran.clear()
+    assert what_if(widget, scale={"h": 10}).after["w"].item() == pytest.approx(7.0999, abs=1e-4)
+    assert len(ran) == 1
+    assert w.grad.item() == pytest.approx(0.7100, abs=1e-4)
+    widget.close()
+
+
+def test_a_pass_that_hooks_changed_or_that_left_leaves_out_is_run_again():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = torch.tensor([3.0, 4.0], requires_grad=True)
+    h = x * y
+    h.register_hook(lambda grad: grad * 100)
+    names = {"x": x, "y": y, "h": h}
+    hooked = gradwalk.record(h.sin().sum(), names=names)
+    found = what_if(hooked, scale={"x": 2})
+    assert torch.equal(found.before["x"], h.detach().cos() * y.detach())
+    assert any("Hooks of yours" in note for note in found.notes)
+    x.grad = y.grad = None
+    some = gradwalk.record((x * y).sum(), inputs=[x], names={"x": x, "y": y})
+    found = what_if(some, scale={"y": 2})
+    assert torch.equal(found.after["y"], 2 * x.detach())
 
 
 @pytest.mark.parametrize("length", [1, 1_000, 100_000])

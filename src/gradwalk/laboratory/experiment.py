@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..backward.run import Run
 from ..backward.run_backward import starting_gradients
 from ..graph.capture import Capture, Place
 from ..graph.nodes import ModuleHook, custom_function, leaf_tensor, outputs_metadata
@@ -53,7 +54,12 @@ class Experiment:
     """
 
     def __init__(
-        self, captured: Capture, gradient: Any = None, inputs: Any = None, max_bytes: int = 0
+        self,
+        captured: Capture,
+        gradient: Any = None,
+        inputs: Any = None,
+        max_bytes: int = 0,
+        recorded: Run | None = None,
     ) -> None:
         """Nothing runs yet.
 
@@ -63,12 +69,18 @@ class Experiment:
             inputs: The tensors to ask about, or their names; None for every leaf.
             max_bytes: Of gradients to keep, so that the next change needs to run only what it
                 reaches.
+            recorded: A pass that ran; what flowed in it need not run again, where it is known and
+                no hook of the user's changed it. Without a ``gradient`` of its own it is started
+                from what that started from.
 
         Raises:
             TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
             ValueError: ``gradient`` is missing or does not fit, or an input is not in the graph.
         """
         self.replay = Replay(captured)
+        self._recorded = None if gradient is not None or _has_hooks(captured) else recorded
+        if self._recorded is not None and self._recorded.seeds is not None:
+            gradient = self._recorded.seeds
         given = starting_gradients(captured, gradient)
         self.seeds = list(zip(captured.roots, given, strict=True))
         self.wanted = self._read_inputs(inputs)
@@ -170,10 +182,29 @@ class Experiment:
 
     def _flow_of(self, needed: set[int]) -> Flow:
         """What flows without changes, at least at some nodes; remembered for the next question."""
+        told = None if self._recorded is None else self._told_of(self._recorded, needed)
+        if told is not None:
+            return told
         if self._known is None or not needed <= self._kept:
             kept = set(range(len(self.replay.captured.nodes))) if self._fits() else needed
             self._known, self._kept = self.before(lambda i: i in kept), kept
         return self._known
+
+    def _told_of(self, run: Run, nodes: set[int]) -> Flow | None:
+        """What flowed at some nodes in a recorded pass; None where that is not known in full."""
+        flow = Flow()
+        if not nodes <= run.steps.keys():  # as after backward(inputs=...)
+            return None
+        for i in nodes:
+            step = run.steps[i]
+            kept = [*step.grad_outputs, *step.grad_inputs]
+            if any(each is not None and each.tensor is None for each in kept):
+                return None
+            flow.arrived[i] = [None if each is None else each.tensor for each in step.grad_outputs]
+            passed = [None if each is None else each.tensor for each in step.grad_inputs]
+            if passed:
+                flow.passed[i] = self.replay.handed_on(i, passed)
+        return flow
 
     def _fits(self) -> bool:
         """Whether the gradients of all nodes can be kept."""
@@ -188,14 +219,7 @@ class Experiment:
         """What there is to say about the numbers: what did not run, and what ran of the user's."""
         replay = self.replay
         captured = replay.captured
-        tensors = {
-            (i, 0): leaf
-            for i, node in enumerate(captured.nodes)
-            if (leaf := leaf_tensor(node)) is not None
-        }
-        alive = {place: ref() for place, ref in captured.tensors.items()}
-        tensors |= {place: tensor for place, tensor in alive.items() if tensor is not None}
-        hooked = [self.title(place) for place, tensor in tensors.items() if has_hooks(tensor)]
+        hooked = [self.title(place) for place in _hooked(captured)]
         found = []
         if hooked:
             found.append(
@@ -223,6 +247,25 @@ class Experiment:
         if not listed:
             found.append("Nothing was changed, so before and after are the same.")
         return found
+
+
+def _hooked(captured: Capture) -> list[Place]:
+    """The tensors that are known and have hooks of the user's."""
+    tensors = {
+        (i, 0): leaf
+        for i, node in enumerate(captured.nodes)
+        if (leaf := leaf_tensor(node)) is not None
+    }
+    alive = {place: ref() for place, ref in captured.tensors.items()}
+    tensors |= {place: tensor for place, tensor in alive.items() if tensor is not None}
+    return [place for place, tensor in tensors.items() if has_hooks(tensor)]
+
+
+def _has_hooks(captured: Capture) -> bool:
+    """Whether hooks that are known of may have changed what flowed in a pass of the engine's."""
+    if any(custom_function(node) is ModuleHook for node in captured.nodes):
+        return True
+    return bool(_hooked(captured))
 
 
 def _at(flow: Flow, place: Place) -> Gradient:

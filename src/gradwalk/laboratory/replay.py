@@ -209,10 +209,7 @@ class Replay:
                 given = list(found) if isinstance(found, tuple) else [found]
             else:
                 given = _call_function(node, custom, arrived, self.following[i])
-            return [
-                grad if grad is None or place is None else self._fitted(grad, place)
-                for grad, place in zip(given, self.following[i], strict=True)
-            ]
+            return self.handed_on(i, given)
         except Exception as error:
             said = first_line(error)
             mine = (
@@ -225,6 +222,13 @@ class Replay:
                 f"{self.named(i)} cannot run again, so there is no other gradient to show; it "
                 f"raised {type(error).__name__}: {said.rstrip('.')}. Nothing was changed; {mine}"
             ) from error
+
+    def handed_on(self, i: int, given: Sequence[Gradient]) -> list[Gradient]:
+        """What a node gave, as it gets to what it goes to."""
+        return [
+            grad if grad is None or place is None else self._fitted(grad, place)
+            for grad, place in zip(given, self.following[i], strict=True)
+        ]
 
     def _fitted(self, grad: torch.Tensor, place: Place) -> torch.Tensor:
         """A gradient as the engine hands it on: of the shape and dtype of what it is of."""

@@ -10,11 +10,15 @@ from typing import Any
 import torch
 
 from .. import notebook
+from ..backward.recorded_pass import RecordedPass
+from ..backward.recording import Recording
+from ..backward.run import Run
 from ..forward.operand_constants import watched
-from ..graph.capture import Place, capture_nodes
+from ..graph.capture import Capture, Place, capture_nodes
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among
-from ..graph.outputs import Output, read_outputs
+from ..graph.outputs import read_outputs
+from ..subject.shown import Showing
 from .change import same
 from .experiment import Experiment, Outcome, read_edits
 from .places import place_name
@@ -65,7 +69,9 @@ def what_if(
     or a tensor, or a tensor's name, for all edges that flow to it, as one.
 
     Args:
-        *outputs: As for `gradwalk.capture`.
+        *outputs: As for `gradwalk.capture`; or one `Recording`, or one `GraphWidget` that has
+            recorded a pass: then nothing runs but what is below the change, where no hook of yours
+            is on the way.
         cut: The edges through which no gradient flows, as after ``detach()``.
         scale: ``{edge: factor}``.
         replace: ``{edge: tensor or function of the gradient}``, as ``Tensor.register_hook`` takes
@@ -94,18 +100,39 @@ def what_if(
         tensor(7.0999)
     """
     names = names_among(notebook.caller_variables(sys._getframe(1)))
-    return _what_if(
-        read_outputs(outputs, "what_if"), names, (cut, scale, replace), gradient, inputs
-    )
+    captured, run = _read_run(outputs, names)
+    return _what_if(captured, run, (cut, scale, replace), gradient, inputs)
+
+
+def _read_run(outputs: tuple[Any, ...], names: Names) -> tuple[Capture, Run | None]:
+    """The graph, and the pass through it that is over, if one came along."""
+    given = outputs[0] if len(outputs) == 1 else None
+    if isinstance(given, Recording):
+        recorded: RecordedPass | None = given._pass
+        captured: Capture | None = given._pass.captured
+    elif isinstance(given, Showing):
+        subject = given._shown().subject
+        recorded, captured = subject.recording, subject.autograd
+    else:
+        return capture_nodes(read_outputs(outputs, "what_if"), names), None
+    if captured is None:
+        raise TypeError(
+            "what_if() was given a widget without a live graph, in which nothing can run: a static "
+            "program, or a file. Give the tensor that you would call backward() on."
+        )
+    return captured, recorded.run if recorded is not None and recorded.run.state == "done" else None
 
 
 @grad_mode_kept
 def _what_if(
-    outputs: list[Output], names: Names, asked: tuple[Any, Any, Any], gradient: Any, inputs: Any
+    captured: Capture,
+    run: Run | None,
+    asked: tuple[Any, Any, Any],
+    gradient: Any,
+    inputs: Any,
 ) -> WhatIf:
     with unseen(), torch.no_grad():
-        captured = capture_nodes(outputs, names)
-        experiment = Experiment(captured, gradient, inputs)
+        experiment = Experiment(captured, gradient, inputs, recorded=run)
         edits = read_edits(experiment, *asked)
         outcome = experiment.what_if(edits)
         return WhatIf(
