@@ -24,6 +24,7 @@ from gradwalk.forward.annotate import Annotated, annotate
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
+from gradwalk.wire.columns import decode, encode
 
 
 def annotated(output) -> Annotated:
@@ -388,3 +389,26 @@ def work(rank):
 on_ranks(work)
 """
     )
+
+
+def test_a_file_that_points_at_no_region_is_refused(tmp_path):
+    output, _ = program("nested", "non-reentrant")
+    widget = GraphWidget(output)
+    gradwalk.save(widget, tmp_path / "run.gw")
+    saved = decode((tmp_path / "run.gw").read_bytes())
+    numbers = range(len(saved["graph"]["checkpoints"]))
+    for wrong in (-1, len(numbers), "0"):
+        for holder, field in (
+            (saved["graph"]["nodes"][2], "checkpoint"),
+            (saved["network"]["nodes"][2], "checkpoint"),
+            (saved["graph"]["checkpoints"][1], "parent"),
+        ):
+            before, holder[field] = holder[field], wrong
+            (tmp_path / "other.gw").write_bytes(encode(saved))
+            with pytest.raises(ValueError, match="is damaged"):
+                gradwalk.load(tmp_path / "other.gw")
+            holder[field] = before
+    saved["graph"]["checkpoints"][0]["parent"] = 0
+    (tmp_path / "other.gw").write_bytes(encode(saved))
+    with pytest.raises(ValueError, match="parent is 0"):
+        gradwalk.load(tmp_path / "other.gw")

@@ -481,6 +481,8 @@ for node in inside:
     box = graph["checkpoints"][node["checkpoint"]]["box"]
     assert box is None or f"{node['namespace']}/".startswith(f"{box}/"), (node["namespace"], box)
 assert len({node["checkpoint"] for node in inside}) == 4
+numbers = gradwalk.load(f"{folder}/run-*.gw").to_networkx().nodes(data="checkpoint")
+assert all(graph["nodes"][node]["checkpoint"] == number for node, number in numbers)
 """
     )
 

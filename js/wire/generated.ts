@@ -25,6 +25,9 @@ export type EdgePlace = number;
 /** One of the edges along which gradients can flow, which come first. */
 export type GradientEdgePlace = number;
 
+/** A checkpointed region: its place in `checkpoints`. */
+export type CheckpointPlace = number;
+
 /** A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings. */
 export type JsonNumber = number | string;
 
@@ -98,8 +101,8 @@ export interface NodeModel {
    * than watched.
    */
   inferred: boolean;
-  /** The innermost checkpointed region that it was made in: its place in `checkpoints`. */
-  checkpoint: Count | null;
+  /** The innermost checkpointed region that it was made in. */
+  checkpoint: CheckpointPlace | null;
   /** Of a call, and of a tensor that it takes, the compiled node that it is inside of. */
   inside: NodeId | null;
   /** Whether it is a call of the forward pass that was put into backward. */
@@ -147,7 +150,7 @@ export interface ModulesModel {
 /** A part of the program that runs forward again in backward. */
 export interface CheckpointModel {
   /** The region that it lies in. */
-  parent: Count | null;
+  parent: CheckpointPlace | null;
   /** The namespace whose box it is; null where its operations have no box for themselves. */
   box: string | null;
   /** Such as "saves 38 MiB"; empty where that is not known. */
@@ -980,7 +983,7 @@ export interface SavedNode extends SavedEveryNode {
   value?: string | null;
   inplace?: boolean;
   inferred?: boolean;
-  checkpoint?: number | null;
+  checkpoint?: CheckpointPlace | null;
   fx_name?: string;
   called?: string | null;
   numbers?: SavedNumber[];

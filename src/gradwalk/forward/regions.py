@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -21,9 +21,6 @@ from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.capture import Capture
 from ..graph.checkpoints import frame_around, frame_of, function_of, reentrant_function
 from .annotations import Annotation
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Frame = weakref.ref[Any]
 
@@ -83,7 +80,7 @@ def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> li
     }
     if not frames and not reentrant:
         return []
-    order = Order(captured.graph)
+    order = Order(captured)
     around = _around(frames)
     within: dict[int, list[int]] = {key: [] for key in frames}
     for key, outer in around.items():
@@ -118,15 +115,10 @@ def innermost(regions: Sequence[Region]) -> dict[int, int]:
 class Order:
     """The operations of a graph in the order in which the program made them."""
 
-    def __init__(self, graph: nx.MultiDiGraph) -> None:
-        self._graph = graph
-        numbered = sorted(
-            (data["sequence_nr"], i)
-            for i, data in attributes(graph).items()
-            if data["kind"] == "op"
-        )
-        self._nodes = [i for _, i in numbered]
-        numbers = [number for number, _ in numbered]
+    def __init__(self, captured: Capture) -> None:
+        self._graph, self._nodes = captured.graph, captured.operations
+        data = attributes(self._graph)
+        numbers = [data[i]["sequence_nr"] for i in self._nodes]
         # Threads number their nodes each by itself: then the order of all of them says nothing.
         self._is_one = len(set(numbers)) == len(numbers)
         self._place = {i: place for place, i in enumerate(self._nodes)}

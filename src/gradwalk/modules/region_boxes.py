@@ -23,7 +23,7 @@ def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str])
     paths = {id(module): path for path, ref in names.modules.items() if (module := ref())}
     if not inferred or all(region.is_exact for region in regions):
         return regions
-    order = Order(captured.graph)
+    order = Order(captured)
     operations: dict[str, set[int]] = defaultdict(set)
     for node, space in inferred.items():
         if captured.graph.nodes[node]["kind"] == "op":

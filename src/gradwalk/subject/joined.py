@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from ..reasons.rank_words import box_of_stage, sent_by
 from ..wire import (
-    CheckpointModel,
     EdgeModel,
     FindingModel,
     MemoryModel,
@@ -60,12 +59,8 @@ def joined(
     ends = _ends(parts, ties)
     sent = {(end.root, end.tie.output_nr) for end in ends}
     first = parts[0].saved
-    regions_before = _regions_before(parts)
     nodes = _gathered(
-        parts,
-        lambda part: [
-            _within(node, part, regions_before[part.rank]) for node in part.saved["graph"]["nodes"]
-        ],
+        parts, lambda part: [_within(node, part) for node in part.saved["graph"]["nodes"]]
     )
     details = _gathered(parts, lambda part: details_of(part, ends))
     dtypes = _gathered(parts, _dtypes)
@@ -89,7 +84,7 @@ def joined(
                 if (root["node"], root["output_nr"]) not in sent
             ],
             "checkpoints": [
-                _region(region, part, regions_before[part.rank])
+                {**region, "box": region["box"] and _boxed(region["box"], part)}
                 for part in parts
                 for region in part.saved["graph"]["checkpoints"]
             ],
@@ -133,12 +128,14 @@ def _parts(stages: Sequence[Stage], ties: int) -> list[Part]:
         for stage in stages
     ]
     next_node, next_extra = 0, sum(autograd)
+    next_region = 0
     next_edge, next_other = 0, sum(flowing) + ties
     before = 0
     found = []
     for stage, own, flows in zip(stages, autograd, flowing, strict=True):
         extra = len(stage.saved["graph"]["nodes"]) - own
         others = len(stage.saved["graph"]["edges"]) - flows
+        regions = len(stage.saved["graph"]["checkpoints"])
         nodes = [*range(next_node, next_node + own), *range(next_extra, next_extra + extra)]
         edges = [*range(next_edge, next_edge + flows), *range(next_other, next_other + others)]
         places = {
@@ -146,11 +143,13 @@ def _parts(stages: Sequence[Stage], ties: int) -> list[Part]:
             "autograd nodes": nodes,
             "edges": edges,
             "edges with gradients": edges,
+            "checkpoints": range(next_region, next_region + regions),
         }
         saved: SavedGraph = renumbered(stage.saved, SavedGraph, places)
         found.append(Part(stage.rank, box_of_stage(stage.number, stage.rank), saved, nodes, before))
         next_node, next_extra = next_node + own, next_extra + extra
         next_edge, next_other = next_edge + flows, next_other + others
+        next_region += regions
         before += len(saved["steps"])
     return found
 
@@ -177,34 +176,8 @@ def _gathered(parts: Iterable[Part], of: Callable[[Part], Sequence[_Each]]) -> l
     return [found[node] for node in range(len(found))]
 
 
-def _regions_before(parts: Sequence[Part]) -> dict[int, int]:
-    """How many checkpointed regions of other stages come before those of each rank."""
-    found, before = {}, 0
-    for part in parts:
-        found[part.rank] = before
-        before += len(part.saved["graph"]["checkpoints"])
-    return found
-
-
-def _within(node: NodeModel, part: Part, regions_before: int) -> NodeModel:
-    return {
-        **node,
-        "namespace": _boxed(node["namespace"], part),
-        "checkpoint": _moved(node["checkpoint"], regions_before),
-    }
-
-
-def _region(region: CheckpointModel, part: Part, before: int) -> CheckpointModel:
-    box = region["box"]
-    return {
-        **region,
-        "parent": _moved(region["parent"], before),
-        "box": None if box is None else _boxed(box, part),
-    }
-
-
-def _moved(place: int | None, by: int) -> int | None:
-    return None if place is None else place + by
+def _within(node: NodeModel, part: Part) -> NodeModel:
+    return {**node, "namespace": _boxed(node["namespace"], part)}
 
 
 def _boxed(namespace: str | None, part: Part) -> str:

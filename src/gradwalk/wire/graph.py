@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from .values import AutogradNodeId, Count, EdgeKind, JsonNumber, Kind, NodeId, Values
+from .values import (
+    AutogradNodeId,
+    CheckpointPlace,
+    Count,
+    EdgeKind,
+    JsonNumber,
+    Kind,
+    NodeId,
+    Values,
+)
 
 
 class NoGradInput(TypedDict):
@@ -53,8 +62,8 @@ class NodeModel(TypedDict):
     inferred: bool
     """Whether it (of a constant or a cut) or its namespace (of an autograd node) is inferred rather
     than watched."""
-    checkpoint: Count | None
-    """The innermost checkpointed region that it was made in: its place in ``checkpoints``."""
+    checkpoint: CheckpointPlace | None
+    """The innermost checkpointed region that it was made in."""
     inside: NodeId | None
     """Of a call, and of a tensor that it takes, the compiled node that it is inside of."""
     recomputed: bool
@@ -103,7 +112,7 @@ class ModulesModel(TypedDict):
 class CheckpointModel(TypedDict):
     """A part of the program that runs forward again in backward."""
 
-    parent: Count | None
+    parent: CheckpointPlace | None
     """The region that it lies in."""
     box: str | None
     """The namespace whose box it is; None where its operations have no box for themselves."""

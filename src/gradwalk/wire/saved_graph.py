@@ -23,7 +23,7 @@ from . import (
 )
 from .check import check
 from .columns import TooLargeError, decode
-from .values import Count, NodeId
+from .values import CheckpointPlace, Count, NodeId
 
 FORMAT = "gradwalk"
 VERSION = 8
@@ -83,7 +83,7 @@ class SavedNode(SavedEveryNode, total=False):
     value: str | None
     inplace: bool
     inferred: bool
-    checkpoint: int | None
+    checkpoint: CheckpointPlace | None
     fx_name: str
     called: str | None
     numbers: list[SavedNumber]
@@ -207,15 +207,16 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraph:
 def _sizes(graph: Any) -> dict[str, int]:
     """How many there are of what the file points at, before anything is known to be right."""
     lists = graph if isinstance(graph, dict) else {}
-    nodes, edges = (
+    nodes, edges, checkpoints = (
         [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-        for found in (lists.get("nodes"), lists.get("edges"))
+        for found in (lists.get("nodes"), lists.get("edges"), lists.get("checkpoints"))
     )
     return {
         "nodes": len(nodes),
         "autograd nodes": sum(each.get("kind") in ("op", "leaf") for each in nodes),
         "edges": len(edges),
         "edges with gradients": sum(each.get("kind") == "gradient" for each in edges),
+        "checkpoints": len(checkpoints),
     }
 
 
@@ -253,10 +254,7 @@ def _check_graph(graph: GraphModel, network: SavedNetwork) -> None:
 
 
 def _check_checkpoints(graph: GraphModel) -> None:
-    """Nodes point at regions, and a region at one before it."""
-    for i, node in enumerate(graph["nodes"]):
-        if node["checkpoint"] is not None:
-            _within(node["checkpoint"], len(graph["checkpoints"]), f"node {i}.checkpoint")
+    """A region lies in one before it."""
     for i, region in enumerate(graph["checkpoints"]):
         if region["parent"] is not None:
             _within(region["parent"], i, f"checkpoints[{i}].parent")

@@ -76,6 +76,9 @@ EdgePlace = Annotated[int, Whole("edges")]
 GradientEdgePlace = Annotated[int, Whole("edges with gradients")]
 """One of the edges along which gradients can flow, which come first."""
 
+CheckpointPlace = Annotated[int, Whole("checkpoints")]
+"""A checkpointed region: its place in ``checkpoints``."""
+
 JsonNumber = Annotated[int | float | str, Written(complex)]
 """A number as JSON can carry it: integers beyond 2**53, NaN and infinities come as strings."""
 
