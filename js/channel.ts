@@ -4,6 +4,7 @@ import { rootElement } from "./looks/sheet";
 import {
   type AnswerMessage,
   type AskMessage,
+  type CheckMessage,
   type OpenMessage,
   plain,
   type RevealMessage,
@@ -24,6 +25,7 @@ export type Message =
   | AskMessage
   | OpenMessage
   | TurnMessage
+  | CheckMessage
   | AnswerMessage
   | RevealMessage;
 

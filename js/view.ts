@@ -195,6 +195,13 @@ export function createView(
     },
     help.element,
     whatIf,
+    () =>
+      channel.get("_checked") === undefined
+        ? null
+        : {
+            found: () => channel.get("_checked") ?? null,
+            ask: (node) => channel.send({ kind: "check", node }),
+          },
   );
   const findings = createFindingsList(
     (node) => {
@@ -439,6 +446,7 @@ export function createView(
       else whatIf.update();
       showDetails();
     });
+  on("_checked", showDetails);
   on("_memory", () => {
     viewBar.update();
     showDetails();

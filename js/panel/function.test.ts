@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { expect, it } from "vitest";
-import type { DetailsModel, OperationModel } from "../wire";
+import type { CheckedModel, DetailsModel, OperationModel } from "../wire";
 import { functionSection, operationsSection } from "./function";
 
 const operation = (called: string, behind: string | null = null): OperationModel => ({
@@ -47,4 +47,22 @@ it("lists what a backward ran, with the nodes of a pass within it, and how many 
     "mine.op.default",
     "and 1,230 more",
   ]);
+});
+
+it("checks a backward when it is asked to, where somebody can", () => {
+  const asked: number[] = [];
+  let found: CheckedModel | null = null;
+  const checks = { found: () => found, ask: (node: number) => void asked.push(node) };
+  const of = details({
+    id: 3,
+    function: { method: "f.backward", place: null, code: "", note: null },
+  });
+  expect(functionSection(of, new Map())?.querySelector("button")).toBeNull();
+  functionSection(of, new Map(), checks)?.querySelector("button")?.click();
+  expect(asked).toEqual([3]);
+  found = { node: 3, agrees: false, sentence: "It is wrong." };
+  const note = functionSection(of, new Map(), checks)?.querySelector(".gw-note");
+  expect([note?.textContent, note?.className]).toEqual(["It is wrong.", "gw-note is-wrong"]);
+  found = { node: 4, agrees: true, sentence: "Of another." };
+  expect(functionSection(of, new Map(), checks)?.textContent).not.toContain("another");
 });

@@ -1,14 +1,25 @@
-import { element } from "../dom/element";
+import { button, element } from "../dom/element";
 import { formatCount } from "../text/number";
 import { oneLine } from "../text/shorten";
-import type { DetailsModel, OperationModel } from "../wire";
+import type { CheckedModel, DetailsModel, OperationModel } from "../wire";
 import { briefly } from "./formula";
 import { type Opened, section, sentence } from "./sections";
 import { lineView } from "./source";
 
-/** The backward of a custom Function, as somebody wrote it. */
-export function functionSection({ function: found }: DetailsModel, opened: Opened) {
+/** Whether a custom backward is right: what was found, and how to ask. */
+export interface Checks {
+  found(): CheckedModel | null;
+  ask(node: number): void;
+}
+
+/** The backward of a custom Function, as somebody wrote it; where somebody can check it, with a button for that. */
+export function functionSection(
+  { id, function: found }: DetailsModel,
+  opened: Opened,
+  checks: Checks | null = null,
+): HTMLElement | null {
   if (found === null) return null;
+  const checked = checks?.found();
   return section(
     "function",
     oneLine(found.method),
@@ -18,6 +29,18 @@ export function functionSection({ function: found }: DetailsModel, opened: Opene
     found.place && lineView(found.place),
     found.code !== "" && element("code", "gw-code", found.code),
     sentence(found.note),
+    checks &&
+      button(
+        {
+          label: "Compare it with finite differences of its forward, in double precision",
+          text: "Check",
+          class: "gw-button gw-diagnose",
+        },
+        () => checks.ask(id),
+      ),
+    checked && checked.node === id
+      ? element("p", `gw-note${checked.agrees ? "" : " is-wrong"}`, checked.sentence)
+      : null,
   );
 }
 

@@ -10,7 +10,7 @@ import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
 import { formulaSection } from "./formula";
-import { functionSection, operationsSection } from "./function";
+import { type Checks, functionSection, operationsSection } from "./function";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
 import { moduleView, type SelectedModule } from "./module";
@@ -59,6 +59,8 @@ export class Panel {
       readonly element: HTMLElement;
       readonly isOpen: boolean;
     } | null = null,
+    /** Who checks the backward of a custom Function; null where nobody can. */
+    private readonly checks: () => Checks | null = () => null,
   ) {
     const close = button(
       { label: "Close the details panel", icon: ICONS.close, class: "gw-button gw-panel-close" },
@@ -149,7 +151,7 @@ export class Panel {
       this.whatIf?.element ?? null,
       ranksSection(details, opened, this.events.rank?.()),
       of("formula", "Derivative") ?? formulaSection(details, opened, go),
-      functionSection(details, opened),
+      functionSection(details, opened, this.checks()),
       operationsSection(details, opened),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
       of("explained", "Why"),

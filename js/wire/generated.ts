@@ -763,6 +763,13 @@ export interface ShareModel {
   share: number;
 }
 
+/** Whether the backward of a custom Function is what finite differences say. */
+export interface CheckedModel {
+  node: AutogradNodeId;
+  agrees: boolean;
+  sentence: string;
+}
+
 /** A number that became another. */
 export interface ChangeModel {
   /** User text. */
@@ -846,6 +853,8 @@ export interface LaboratoryTraits {
   edits?: EditModel[];
   /** What comes of that; null without edits. */
   what_if?: WhatIfModel | null;
+  /** What a check of a custom backward found, once one was asked for. */
+  _checked?: CheckedModel | null;
   /** Of the selected node's gradient, the largest first; none where it has no parts. */
   _shares?: ShareModel[];
 }
@@ -933,6 +942,12 @@ export interface TurnMessage {
 export interface OpenMessage {
   kind: "expand" | "collapse";
   node: NodeId;
+}
+
+/** Asks whether the backward of a custom Function is right. */
+export interface CheckMessage {
+  kind: "check";
+  node: AutogradNodeId;
 }
 
 /** The reader answered at a node: with what was typed, or null for a click on it. */

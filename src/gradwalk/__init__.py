@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .files.tensorboard import to_tensorboard
     from .forward.watch import watch
     from .interact.interact import interact
+    from .laboratory.check import Check, check
     from .laboratory.contributions import Contribution, contributions
     from .laboratory.what_if import WhatIf, what_if
     from .reasons.explain import explain_grad
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Check",
     "CompareWidget",
     "Contribution",
     "GraphWidget",
@@ -33,6 +35,7 @@ __all__ = [
     "Recording",
     "WhatIf",
     "capture",
+    "check",
     "compare",
     "compare_numerics",
     "contributions",
@@ -50,6 +53,7 @@ __all__ = [
 
 # Imported when first used: a training script that only records needs no widget.
 _PLACES = {
+    "Check": "laboratory.check",
     "CompareWidget": "comparison.compare_widget",
     "Contribution": "laboratory.contributions",
     "GraphWidget": "widget.graph_widget",
@@ -57,6 +61,7 @@ _PLACES = {
     "Recording": "backward.recording",
     "WhatIf": "laboratory.what_if",
     "capture": "subject.capture",
+    "check": "laboratory.check",
     "compare": "comparison.compare",
     "compare_numerics": "comparison.numerics",
     "contributions": "laboratory.contributions",

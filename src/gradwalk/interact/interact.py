@@ -11,6 +11,7 @@ from IPython.display import clear_output
 
 from ..graph.names import names_among
 from ..graph.reading import first_line
+from ..laboratory.differences import Difference, differences
 from ..notebook import shell
 from ..subject.read import read_subject
 from ..subject.shown import are_small
@@ -19,7 +20,6 @@ from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
 from .controls import TensorControl, is_whole, leaf_of, put, with_tensors
-from .differences import Difference, differences
 from .row import LR, Row, Step
 
 

@@ -10,12 +10,13 @@ import traitlets
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.recorded_pass import refuse_within_backward
 from ..graph.modes import grad_mode_kept, unseen
+from ..laboratory.check import check
 from ..laboratory.edited import edit_of, read_edit, what_if_model, without_answer
 from ..laboratory.experiment import Experiment
 from ..laboratory.shares import shares
 from ..reasons import why
 from ..subject.subject import Subject
-from ..wire import EditModel, ShareModel, WhatIfModel
+from ..wire import CheckedModel, EditModel, ShareModel, WhatIfModel
 from .traits import OfPass, masked, reacts
 
 
@@ -35,6 +36,7 @@ class Surgery(traitlets.HasTraits):
     what_if: WhatIfModel | None = OfPass(None, read_only=True).tag(
         **masked("what_if", encoded=False)
     )  # type: ignore[assignment]
+    _checked: CheckedModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     _experiment: Experiment | None = None  # of the graph that is shown, once it was asked for
@@ -85,6 +87,29 @@ class Surgery(traitlets.HasTraits):
             self._experiment = None
             return without_answer(why.failure(error))
 
+    def _answer(self, asked: dict[str, Any]) -> None:
+        if asked.get("kind") != "check":
+            super()._answer(asked)  # type: ignore[misc]
+            return
+        node = int(asked["node"])
+        agrees, sentence = False, ""
+        try:
+            captured = self._experimented().autograd
+            if captured is None:
+                raise ValueError(
+                    "There are no tensors behind this picture (it was opened from a file), so "
+                    "nothing can run again."
+                )
+            known = captured.tensors.get((node, 0))
+            gave = None if known is None else known()
+            is_its = gave is not None and gave.grad_fn is captured.nodes[node]
+            found = check(gave if is_its and gave is not None else captured.nodes[node])
+            agrees, sentence = found.agrees, found.sentence
+        except Exception as error:  # what somebody's forward may raise; shown in the panel
+            sentence = str(error) or type(error).__name__
+        model: CheckedModel = {"node": node, "agrees": agrees, "sentence": sentence}
+        self.set_trait("_checked", model)
+
     def _shares_of(self, subject: Subject, node: int | None) -> list[ShareModel]:
         """Where the gradient of the selected node came from, in the pass that is shown."""
         recorded, captured = subject.recording, subject.autograd
@@ -96,4 +121,5 @@ class Surgery(traitlets.HasTraits):
     def _forget_edits(self) -> None:
         """Let go of the graph: it is being closed, or another one is shown."""
         self._experiment = None
+        self.set_trait("_checked", None)
         self.edits = []

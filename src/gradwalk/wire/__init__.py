@@ -67,6 +67,7 @@ from .graph import (
 )
 from .laboratory import (
     ChangeModel,
+    CheckedModel,
     DifferenceModel,
     KnobModel,
     QuestionModel,
@@ -78,6 +79,7 @@ from .traits import (
     AnswerMessage,
     AskedTraits,
     AskMessage,
+    CheckMessage,
     CompareTraits,
     LiveTraits,
     RevealMessage,
@@ -121,6 +123,8 @@ __all__ = [
     "AutogradNodeId",
     "ChainModel",
     "ChangeModel",
+    "CheckMessage",
+    "CheckedModel",
     "CheckpointModel",
     "CompareTraits",
     "ConstantModel",

@@ -7,6 +7,14 @@ from typing import Literal, TypedDict
 from .values import AutogradNodeId, Count, JsonNumber
 
 
+class CheckedModel(TypedDict):
+    """Whether the backward of a custom Function is what finite differences say."""
+
+    node: AutogradNodeId
+    agrees: bool
+    sentence: str
+
+
 class ChangeModel(TypedDict):
     """A number that became another."""
 

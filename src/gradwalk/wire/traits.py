@@ -9,7 +9,7 @@ from .comparison import ErrorsModel, LeafTableModel, MergedStepModel, PaneModel,
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
-from .laboratory import DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
+from .laboratory import CheckedModel, DifferenceModel, KnobModel, QuizModel, ScoreModel, UpdateModel
 from .values import AutogradNodeId, Count, DirectionChoice, NodeId, Values
 from .what_if import EditModel, ShareModel, WhatIfModel
 
@@ -29,6 +29,8 @@ class LaboratoryTraits(TypedDict, total=False):
     """What is changed about gradients on their way, in order. Either side sets it."""
     what_if: WhatIfModel | None
     """What comes of that; None without edits."""
+    _checked: CheckedModel | None
+    """What a check of a custom backward found, once one was asked for."""
     _shares: list[ShareModel]
     """Of the selected node's gradient, the largest first; none where it has no parts."""
 
@@ -124,6 +126,13 @@ class OpenMessage(TypedDict):
 
     kind: Literal["expand", "collapse"]
     node: NodeId
+
+
+class CheckMessage(TypedDict):
+    """Asks whether the backward of a custom Function is right."""
+
+    kind: Literal["check"]
+    node: AutogradNodeId
 
 
 class AnswerMessage(TypedDict):

@@ -1,0 +1,359 @@
+"""`check`: the backward of a custom Function beside finite differences of its forward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from ..backward.recorded_pass import refuse_within_backward
+from ..graph.modes import grad_mode_kept, unseen
+from ..graph.nodes import custom_function, is_of_torch, op_name
+from ..graph.reading import first_line
+from .arguments import argument_names, arguments_of
+from .differences import STEP, Difference, in_double
+
+MOST_ENTRIES = 200
+"""Numbers of each input that are changed, spread evenly over it."""
+
+MOST_TOLD = 10
+_MOST_ROWS = 64  # numbers of an output among which the one that is wrong is looked for
+
+
+@dataclass(frozen=True)
+class WrongDerivative(Difference):
+    """An entry of a Jacobian that backward gets wrong, and the finite difference in its place.
+
+    Attributes:
+        gradient: What backward says.
+        difference: The finite difference, in double precision.
+        output: Which output of the Function, from 0.
+        output_index: Which number of it.
+        input: Which argument, from 0.
+        argument: What ``forward`` calls it.
+        index: Which number of it.
+    """
+
+    output: int
+    output_index: tuple[int, ...]
+    input: int
+    argument: str
+    index: tuple[int, ...]
+
+    def __str__(self) -> str:
+        of, by = _place("output", self.output, self.output_index), _at(self.argument, self.index)
+        return (
+            f"the derivative of {of} by {by} is {self.difference:.6g}, and backward says "
+            f"{self.gradient:.6g}"
+        )
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found.
+
+    Attributes:
+        agrees: Whether backward is the derivative of forward, at every entry that was tried.
+        wrong: Entries that are wrong, at most ten, the worst first.
+        sentence: The same in words; where backward could not be used at all, why.
+    """
+
+    agrees: bool
+    wrong: tuple[WrongDerivative, ...]
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@grad_mode_kept
+def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
+    """Compare the backward of a custom ``autograd.Function`` with finite differences, in double.
+
+    Its forward and its backward run again, on what the node saved, as double precision: twice for
+    each number of its inputs, of large ones for 200 of them. No ``.grad`` changes, and the random
+    state is as before.
+
+    Args:
+        node: The node of the Function, ``y.grad_fn``; or the tensor that it gave.
+        *inputs: What ``apply`` was called with, where the node does not know it any more: all
+            arguments, in order.
+
+    Returns:
+        What was found.
+
+    Raises:
+        TypeError: ``node`` is no node of a custom Function.
+        ValueError: Its inputs are not known, or it cannot compute in double precision, or does not
+            give the same each time.
+
+    Example::
+
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x**2
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return -2 * x * grad
+        >>> x = torch.tensor([3.0], requires_grad=True)
+        >>> print(check(Square.apply(x).grad_fn))
+        Square.backward is wrong: the derivative of output[0] by x[0] is 6, and backward says -6.
+    """
+    refuse_within_backward("Checking a backward")
+    behind = node.grad_fn if isinstance(node, torch.Tensor) else node
+    custom = custom_function(behind) if isinstance(behind, Node) else None
+    if behind is None or custom is None or is_of_torch(custom):
+        what = type(node).__name__ if not isinstance(behind, Node) else op_name(behind)
+        raise TypeError(
+            f"check() was given {what}, which is no node of a custom autograd.Function. Give the "
+            "grad_fn of what your Function returned, such as check(y.grad_fn)."
+        )
+    with unseen(), torch.inference_mode(False), torch.enable_grad():
+        gave = node if isinstance(node, torch.Tensor) else None
+        arguments = list(inputs) if inputs else arguments_of(behind, custom, gave)
+        state = torch.get_rng_state()
+        with in_double():
+            return _Checked(behind, custom, arguments, state).check()
+
+
+@dataclass(frozen=True)
+class _Output:
+    """An output that is looked at: which, what it is, with what weights, and made of which leaves.
+
+    One gradient, of random weights, says of every input at once whether it is right.
+    """
+
+    nr: int
+    given: torch.Tensor
+    weights: torch.Tensor
+    leaves: dict[int, torch.Tensor]
+
+
+class _Checked:
+    """A Function with arguments in double precision."""
+
+    def __init__(
+        self,
+        node: Any,
+        custom: type[torch.autograd.Function],
+        arguments: Sequence[Any],
+        state: torch.Tensor,
+    ) -> None:
+        self.called = custom.__name__
+        self._apply: Callable[..., Any] = custom.apply
+        self._state = state
+        needed = list(node.needs_input_grad)
+        self._names = argument_names(custom, len(needed))
+        if len(arguments) != len(needed):
+            raise ValueError(
+                f"check() was given {len(arguments)} arguments for {self.called}, which was called "
+                f"with {len(needed)}. Give all of them: check(node, {', '.join(self._names)})."
+            )
+        self._arguments = [_in_double(each, self.called) for each in arguments]
+        self._varied = [
+            i for i, each in enumerate(self._arguments) if needed[i] and _is_varied(each)
+        ]
+        if not self._varied:
+            raise ValueError(
+                f"{self.called} cannot be checked: none of its inputs is a tensor of real numbers."
+            )
+
+    def check(self) -> Check:
+        leaves = {i: self._arguments[i].requires_grad_() for i in self._varied}
+        outputs = self._outputs(leaves)
+        self._refuse_what_differs(outputs)
+        wrong: list[WrongDerivative] = []
+        generator = torch.Generator().manual_seed(0)
+        tried = 0
+        for nr, output in outputs.items():
+            weights = torch.randn(output.shape, generator=generator).to(output.device)
+            try:
+                grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
+            except Exception as error:  # whatever somebody's backward raises
+                return Check(False, (), self._why_raised(error))
+            if not all(_is_same(grads[i], again[i]) for i in leaves):
+                return Check(
+                    False,
+                    (),
+                    f"{self.called}.backward is wrong: called twice with the same gradient it "
+                    "gave two different ones, as one does that changes what it saved, in place, or "
+                    "draws random numbers.",
+                )
+            for i, entry in self._entries():
+                tried += 1
+                found = self._compare(_Output(nr, output, weights, leaves), grads[i], i, entry)
+                if found is not None:
+                    wrong.append(found)
+        wrong.sort(key=lambda each: -_how_far(each))
+        if not wrong:
+            return Check(True, (), f"{self.called}.backward agrees: {self._tried(tried)}.")
+        rest = f", and so on: {len(wrong):,} of {tried:,} are wrong" if len(wrong) > 1 else ""
+        sentence = f"{self.called}.backward is wrong: {wrong[0]}{rest}."
+        return Check(False, tuple(wrong[:MOST_TOLD]), sentence)
+
+    def _tried(self, count: int) -> str:
+        size = sum(self._arguments[i].numel() for i in self._varied)
+        few = "" if size <= count else f", of {size:,}"
+        return (
+            f"{count:,} gradient{'s' * (count != 1)}{few} beside finite differences of its forward"
+        )
+
+    def _outputs(self, leaves: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+        """The outputs that a gradient can come from, by number."""
+        torch.set_rng_state(self._state)
+        # Copies: forward may work in place, which no leaf allows.
+        arguments = [
+            leaves[i].clone() if i in leaves else each for i, each in enumerate(self._arguments)
+        ]
+        try:
+            given = self._apply(*arguments)
+        except Exception as error:
+            raise ValueError(
+                f"{self.called} cannot be checked: in double precision its forward raised "
+                f"{type(error).__name__}: {first_line(error).rstrip('.')}. Finite differences need "
+                "it. If it was called with something else, give all arguments: check(node, x, ...)."
+            ) from error
+        listed = list(given) if isinstance(given, (tuple, list)) else [given]
+        found = {
+            nr: each
+            for nr, each in enumerate(listed)
+            if isinstance(each, torch.Tensor) and each.requires_grad
+        }
+        single = [each.dtype for each in found.values() if each.dtype != torch.float64]
+        if single or not found:
+            gave = f"gives {single[0]}" if single else "gives nothing that requires grad"
+            raise ValueError(
+                f"{self.called} cannot be checked: its forward {gave} for inputs in double "
+                "precision, and in less than that finite differences say little."
+            )
+        return found
+
+    def _refuse_what_differs(self, outputs: dict[int, torch.Tensor]) -> None:
+        again = self._values({})
+        if not all(_is_same(again[nr], each.detach()) for nr, each in outputs.items()):
+            raise ValueError(
+                f"{self.called} cannot be checked: called twice with the same inputs its forward "
+                "gave two different outputs, so it depends on something that a call changes."
+            )
+
+    def _values(self, changed: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+        """What forward gives with some inputs changed."""
+        leaves = {
+            i: changed.get(i, self._arguments[i]).detach().requires_grad_() for i in self._varied
+        }
+        return {nr: each.detach() for nr, each in self._outputs(leaves).items()}
+
+    def _vjp(
+        self, output: torch.Tensor, leaves: dict[int, torch.Tensor], weights: torch.Tensor
+    ) -> dict[int, torch.Tensor]:
+        """What backward passes on, zeros where it gives None."""
+        grads = torch.autograd.grad(
+            output, list(leaves.values()), weights, retain_graph=True, allow_unused=True
+        )
+        return {
+            i: torch.zeros_like(leaf) if grad is None else grad.detach().clone()
+            for (i, leaf), grad in zip(leaves.items(), grads, strict=True)
+        }
+
+    def _entries(self) -> Iterator[tuple[int, int]]:
+        """The numbers that are changed: which input, and which of its numbers."""
+        for i in self._varied:
+            count = self._arguments[i].numel()
+            most = min(count, MOST_ENTRIES)
+            yield from ((i, at * count // most) for at in range(most))
+
+    def _compare(
+        self, of: _Output, grad: torch.Tensor, i: int, entry: int
+    ) -> WrongDerivative | None:
+        """An entry that is wrong; None for one that is right, or where forward has a kink."""
+        value = self._arguments[i].detach().flatten()[entry].item()
+        h = STEP * max(1.0, abs(value))
+        above, below = (self._values(self._moved(i, entry, step))[of.nr] for step in (h, -h))
+        here = of.given.detach()
+        sides = [float(((b - a) * of.weights).sum()) / h for a, b in ((below, here), (here, above))]
+        said = float(grad.flatten()[entry])
+        if min(sides) <= said <= max(sides) or Difference(said, sum(sides) / 2).agrees:
+            return None
+        column = ((above - below) / (2 * h)).flatten()
+        rows = range(min(column.numel(), _MOST_ROWS))
+        one, row = max(
+            ((self._row(of, i, entry, at), at) for at in rows),
+            key=lambda each: abs(each[0] - float(column[each[1]])),
+        )
+        return WrongDerivative(
+            one,
+            float(column[row]),
+            of.nr,
+            _unravelled(row, of.given.shape),
+            i,
+            self._names[i],
+            _unravelled(entry, self._arguments[i].shape),
+        )
+
+    def _row(self, of: _Output, i: int, entry: int, row: int) -> float:
+        only = torch.zeros_like(of.given)
+        only.view(-1)[row] = 1
+        return float(self._vjp(of.given, of.leaves, only)[i].flatten()[entry])
+
+    def _moved(self, i: int, entry: int, step: float) -> dict[int, torch.Tensor]:
+        moved = self._arguments[i].detach().clone().contiguous()
+        moved.view(-1)[entry] += step
+        return {i: moved}
+
+    def _why_raised(self, error: Exception) -> str:
+        said = first_line(error).rstrip(".")
+        if "modified by an inplace operation" in str(error):
+            return (
+                f"{self.called}.backward is wrong: it changes what it saved, in place, so it can "
+                f"run only once. torch says: {said}."
+            )
+        return f"{self.called}.backward is wrong: it raised {type(error).__name__}: {said}."
+
+
+def _in_double(value: Any, called: str) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        raise ValueError(
+            f"{called} cannot be checked: it takes complex numbers, which finite differences here "
+            "do not. torch.autograd.gradcheck does."
+        )
+    value = value.detach().clone()
+    return value.double() if value.is_floating_point() else value
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+def _is_varied(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0
+
+
+def _unravelled(place: int, shape: Sequence[int]) -> tuple[int, ...]:
+    index: list[int] = []
+    for size in reversed(shape):
+        place, at = divmod(place, size)
+        index.append(at)
+    return tuple(reversed(index))
+
+
+def _place(word: str, nr: int, index: tuple[int, ...]) -> str:
+    return _at(word if nr == 0 else f"{word} {nr}", index)
+
+
+def _at(word: str, index: tuple[int, ...]) -> str:
+    return f"{word}[{', '.join(map(str, index))}]" if index else word
+
+
+def _how_far(wrong: WrongDerivative) -> float:
+    far = abs(wrong.gradient - wrong.difference)
+    return math.inf if math.isnan(far) else far
