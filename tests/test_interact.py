@@ -214,6 +214,39 @@ def test_a_gradient_and_its_finite_difference_agree_unless_backward_is_wrong(box
     made.close()
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_a_wrong_gradient_is_seen_however_small_it_is(scale):
+    class Squared(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, slope):
+            ctx.save_for_backward(x)
+            ctx.slope = slope
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return ctx.slope * x * grad, None
+
+    for slope, agrees in ((2.0, True), (2.01, False), (-2.0, False)):
+        made = interact(lambda x, slope=slope: Squared.apply(x, slope) * scale, x=(1.0, 2.0))
+        assert made.check()["x"].agrees is agrees, (scale, slope)
+        made.close()
+
+
+def test_zero_and_what_cancels_agree():
+    made = interact(lambda x, y: torch.softmax(torch.stack([x, y]) + x, 0).sum(), x=0.3, y=0.7)
+    assert all(pair.agrees for pair in made.check().values())
+    made.close()
+    made = interact(lambda w: (w * 3.0000001 - 3.0) ** 2, w=(0.0, 2.0))
+    made.controls["w"].value = 1.0
+    assert made.check()["w"].agrees
+    made.close()
+    made = interact(lambda w: w * 3 - w * 3 + 0 * w, w=(0.0, 2.0))
+    assert made.check()["w"].agrees
+    made.close()
+
+
 def test_a_check_uses_the_random_numbers_of_the_call_and_draws_none():
     made = interact(lambda x: (x * torch.rand(5)).sum(), x=(1.0, 3.0))
     state = torch.get_rng_state()

@@ -207,9 +207,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def check(self) -> dict[str, Any]:
         """Compare every gradient with a finite difference, in the picture as well.
 
-        The function is called twice for each number, and twice more to see that it gives the same
-        each time, in double precision and with the random state of the call that is shown: it must
-        be able to compute in double precision.
+        The function is called four times for each number, and twice more to see that it gives the
+        same each time, in double precision and with the random state of the call that is shown: it
+        must be able to compute in double precision, in which backward runs once, too.
 
         Returns:
             Name of an argument -> a `Difference` with ``.gradient``, ``.difference`` and
@@ -231,7 +231,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self.graph._tell_differences(self._differences(found))
         return found
 
-    def _total(self, leaves: Mapping[str, torch.Tensor]) -> float:
+    def _total(self, leaves: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """What the function gives with other leaves, and the random state of the shown call."""
         torch.set_rng_state(self._state)
         try:
@@ -248,7 +248,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 f"{self._called} returns {kind_of(self.result)}, and a finite difference is that "
                 "of one number. Return a sum or a mean."
             )
-        return float(sum(tensor.item() for tensor in tensors))
+        return sum((tensor.sum() for tensor in tensors), torch.zeros(()))
 
     def _differences(self, found: dict[str, Any]) -> list[DifferenceModel]:
         assert self.graph is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ STEP = 1e-6
 
 _TOLERANCE = 1e-4
 
+_EXACT = 1e-6  # what two ways to the same derivative may differ by in double precision
+
+
+_ROUNDINGS = 8  # that one call may add up, of the size of what it gives
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -23,21 +29,31 @@ class Difference:
     Attributes:
         gradient: What torch's backward gives.
         difference: (f(v + h) - f(v - h)) / 2h, in double precision.
+        in_double: What backward gives in double precision, where it says nearly what it should.
+        uncertainty: How far off ``difference`` may be, by its own step and rounding.
     """
 
     gradient: float
     difference: float
+    in_double: float
+    uncertainty: float
 
     @property
     def agrees(self) -> bool:
-        """Whether both say the same, to four digits."""
+        """Whether backward gives the derivative.
+
+        In double precision to six digits, however small it is, as far as the difference can tell;
+        and in the function's own precision to four digits, of 1 where it is smaller.
+        """
+        size = max(abs(self.in_double), abs(self.difference))
+        exact = abs(self.in_double - self.difference) <= _EXACT * size + self.uncertainty
         size = max(1.0, abs(self.gradient), abs(self.difference))
-        return abs(self.gradient - self.difference) <= _TOLERANCE * size
+        return exact and abs(self.gradient - self.difference) <= _TOLERANCE * size
 
 
 def differences(
     called: str,
-    total: Callable[[Mapping[str, torch.Tensor]], float],
+    total: Callable[[Mapping[str, torch.Tensor]], torch.Tensor],
     leaves: Mapping[str, torch.Tensor],
 ) -> dict[str, Any]:
     """The gradient of every leaf beside its finite differences.
@@ -55,16 +71,22 @@ def differences(
         Exception: What ``total`` raises.
     """
 
+    def doubled(numbers: Mapping[str, float]) -> dict[str, torch.Tensor]:
+        return {name: _double(name, leaf, numbers) for name, leaf in leaves.items()}
+
     def at(numbers: Mapping[str, float]) -> float:
-        return total({name: _double(name, leaf, numbers) for name, leaf in leaves.items()})
+        return total(doubled(numbers)).item()
 
     flat: dict[str, float] = {}
     for name, leaf in leaves.items():
         values = leaf.detach().flatten().tolist()
         flat.update({f"{name}[{i}]": value for i, value in enumerate(values)})
     with in_double():
-        first = at(flat)
-        slopes = {place: central_difference(at, flat, place) for place in flat}
+        own = doubled(flat)
+        value = total(own)
+        first = value.item()
+        exact = _gradients(value, own)
+        slopes = {place: slope(at, flat, place, first) for place in flat}
         last = at(flat)
     if first != last and not (math.isnan(first) and math.isnan(last)):
         raise ValueError(
@@ -76,8 +98,10 @@ def differences(
     for name, leaf in leaves.items():
         grad = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
         pairs = [
-            Difference(number, slopes[f"{name}[{i}]"])
-            for i, number in enumerate(grad.flatten().tolist())
+            Difference(number, slopes[f"{name}[{i}]"][0], in_double, slopes[f"{name}[{i}]"][1])
+            for i, (number, in_double) in enumerate(
+                zip(grad.flatten().tolist(), exact[name].flatten().tolist(), strict=True)
+            )
         ]
         found[name] = pairs if leaf.dim() > 0 else pairs[0]
     return found
@@ -89,8 +113,45 @@ def _double(name: str, leaf: torch.Tensor, numbers: Mapping[str, float]) -> torc
     return torch.tensor(own, dtype=torch.float64).reshape(leaf.shape).requires_grad_()
 
 
+def _gradients(value: torch.Tensor, leaves: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The gradient of each leaf, zeros where none gets there."""
+    if not value.requires_grad:
+        return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+    found = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+    pairs = zip(leaves.items(), found, strict=True)
+    return {name: torch.zeros_like(leaf) if grad is None else grad for (name, leaf), grad in pairs}
+
+
+def slope(
+    total: Callable[[Mapping[str, float]], float],
+    values: Mapping[str, float],
+    name: str,
+    size: float,
+) -> tuple[float, float]:
+    """The central difference of a function by one of its numbers, and how far off it may be.
+
+    Args:
+        total: The function.
+        values: All its numbers.
+        name: Which to change.
+        size: What it gives there.
+
+    Returns:
+        The difference; and its uncertainty: by its step, told by one twice as long, and by
+        rounding.
+    """
+    found = central_difference(total, values, name)
+    wider = central_difference(total, values, name, 2 * STEP)
+    step = STEP * max(1.0, abs(values[name]))
+    rounding = _ROUNDINGS * sys.float_info.epsilon * abs(size) / step
+    return found, abs(wider - found) + rounding
+
+
 def central_difference(
-    total: Callable[[Mapping[str, float]], float], values: Mapping[str, float], name: str
+    total: Callable[[Mapping[str, float]], float],
+    values: Mapping[str, float],
+    name: str,
+    step: float = STEP,
 ) -> float:
     """The central difference of a function by one of its numbers.
 
@@ -98,6 +159,7 @@ def central_difference(
         total: The function.
         values: All its numbers.
         name: Which to change.
+        step: How far, as `STEP`.
 
     Example::
 
@@ -105,8 +167,8 @@ def central_difference(
         6.0
     """
     value = values[name]
-    h = STEP * max(1.0, abs(value))
-    above, below = ({**values, name: value + step} for step in (h, -h))
+    h = step * max(1.0, abs(value))
+    above, below = ({**values, name: value + by} for by in (h, -h))
     return (total(above) - total(below)) / ((value + h) - (value - h))
 
 
