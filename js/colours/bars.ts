@@ -8,8 +8,8 @@ import { logScale, placeOn } from "./scale";
 const FAR_APART = 50;
 /** On a logarithmic scale the least norm still has this much. */
 const LOG_LEAST = 0.06;
-/** Between a number and the next bar's, px. */
-const APART = 3;
+/** Between a number and the rims of its bar, px. */
+const APART = 1;
 /** A bar that lies on its side has a number where it is so thick, px. */
 const THICK = 15;
 
@@ -53,7 +53,7 @@ function textsFor(bars: readonly KnownBar[], measure: Measure): string[] {
   const { bar } = bars[0].node;
   const room = bar?.room ?? 0;
   const fits = (text: string) =>
-    bar?.grows === "up" ? measure(text, "title") + APART <= room : room >= THICK;
+    bar?.grows === "up" ? measure(text, "name") + APART <= room : room >= THICK;
   for (const digits of [3, 2]) {
     const texts = bars.map(({ norm }) =>
       norm === Number.POSITIVE_INFINITY ? "NaN" : normText(norm, digits),

@@ -288,7 +288,7 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("accent"), "font-weight": "700" }, "gw-bar.is-open gw-text-title"],
   [{ ...fill("tint"), stroke: "none" }, "gw-bar-fill"],
   [fill("rule"), "gw-bar-fill.is-plain"],
-  [{ ...fill("text"), ...fontOf("title") }, "gw-bar-number"],
+  [{ ...fill("text"), ...fontOf("name") }, "gw-bar-number"],
   [{ ...fill("dim"), stroke: "none" }, "gw-frame-fact"],
   [{ ...fill("accent") }, "gw-frame-fact.gw-text-title"],
   [{ ...area("stage", "accent", 1.6) }, "gw-frame-box.is-lens"],

@@ -119,7 +119,7 @@ export function placeStrip(
         ...{ texts: isNamed ? [words] : [], stubs: [] },
       },
       group,
-      bar: { strip: number, grows: horizontal ? "up" : "right", room: pitch },
+      bar: { strip: number, grows: horizontal ? "up" : "right", room: FILLED * pitch },
     };
   });
   return { bars, frame: { ...headOf(strip, width, measure), depth, ...boxAt(at) } };

@@ -4,6 +4,8 @@ import type { NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 
 const PAD = 7;
+/** The same beside the sign on the corner of what can be opened. */
+const PAD_OF_STACK = 12;
 const FLAG = 17;
 const LEAST_WIDTH = 64;
 /** Between a tile's upper edge and the baseline of its name, from there to the next lines, and below the last, px. */
@@ -27,7 +29,7 @@ export function tileOf(words: NodeWords, measure: Measure, leastWidth = 0): Box 
   const widths = [
     LEAST_WIDTH,
     leastWidth,
-    measure(title, "title") + 2 * PAD,
+    measure(title, "title") + 2 * (isLayer ? PAD : PAD_OF_STACK),
     secondWidth + 2 * PAD,
     under === null ? 0 : measure(under, "cell") + 2 * PAD,
     flag === null ? 0 : measure(flag, "flag") + 2 * PAD + 12,
