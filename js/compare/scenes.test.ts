@@ -101,6 +101,19 @@ describe("paneScenes", () => {
     expect(onlyWords([3, 0])).toBeNull();
   });
 
+  it("keeps tags off other nodes", () => {
+    for (const { scene, only } of scenes()) {
+      for (const { node, tag } of only) {
+        for (const { index, x, y, shape } of scene.nodes) {
+          if (index === node.index) continue;
+          const across = Math.abs(tag.x - x) - (tag.width + shape.width) / 2;
+          const along = Math.abs(tag.y - y) - (tag.height + shape.height) / 2;
+          expect(Math.max(across, along)).toBeGreaterThan(3);
+        }
+      }
+    }
+  });
+
   it("keeps kinds: a constant's edge stays one where another graph has a gradient's", () => {
     const [, clone, frozen] = scenes();
     expect(frozen.scene.edges[3].quiet).toBe("constant");

@@ -2,7 +2,7 @@ import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
 import { boardPlan } from "../scene/board_plan";
-import { cardSize } from "../scene/card";
+import { cardSize, MOST_CARDS } from "../scene/card";
 import { labelled } from "../scene/labels";
 import { makeScene, quietPart, shapesOf, sharesOf, timesDrawn } from "../scene/make_scene";
 import { edgePart } from "../scene/members";
@@ -199,7 +199,7 @@ function paneScene(
     drawn[id].push(nodes.length);
     nodes.push(node);
     const words = onlyWords(united.members[place[id]]);
-    if (words !== null) only.push({ node, tag: tagAt(node, words) });
+    if (words !== null) only.push({ node, tag: tagAt(node, words, whole.nodes) });
   }
   const edges = Array.from(drawnAs, (at, i): SceneEdge => {
     const { quiet: _q, merged: _m, ...edge } = whole.edges[at];
@@ -235,10 +235,26 @@ function clearRows(nodes: SceneNode[], edges: readonly SceneEdge[]): void {
       node.rows = node.rows.map((words, row) => (taken.has(`${node.index} ${row}`) ? words : ""));
 }
 
-/** At the bottom right of a box: clear of the middle, where edges leave, and of the step on its top. */
-function tagAt({ x, y, shape }: SceneNode, words: string): Tag {
+/**
+ * At the bottom right of a box: clear of the middle, where edges leave, and of the step on its top. On a board, where
+ * boxes stand close to each other, it stays over its own ground where it would else touch another.
+ */
+function tagAt(node: SceneNode, words: string, all: readonly SceneNode[]): Tag {
+  const { x, y, shape } = node;
   const width = CHARACTER * words.length + TAG_ENDS;
   const right = Math.max(x + shape.width / 2 + 12, x + 8 + width);
   const bottom = y + shape.height / 2 + shape.outline + HALO;
-  return { words, x: right - width / 2, y: bottom, width, height: TAG_HEIGHT };
+  const tag = { words, x: right - width / 2, y: bottom, width, height: TAG_HEIGHT };
+  if (all.length > MOST_CARDS) return tag;
+  const isFree = all.every((other) => (other.x === x && other.y === y) || !touches(tag, other));
+  return isFree ? tag : { ...tag, x: x + shape.width / 2 + HALO - width / 2 };
+}
+
+/** Whether a tag comes as near to a box as its ground would. */
+function touches({ x, y, width, height }: Tag, { x: at, y: high, shape }: SceneNode): boolean {
+  const near = HALO + 1;
+  return (
+    Math.abs(x - at) < (width + shape.width) / 2 + near &&
+    Math.abs(y - high) < (height + shape.height) / 2 + near
+  );
 }
