@@ -263,6 +263,17 @@ describe("several ranks", () => {
     expect(select.value).toBe("1");
   });
 
+  it("have nodes that are not drawn: told beside the choice, and shown at a click", async () => {
+    const graph = ranked();
+    const elsewhere = [{ rank: 2, ranks: "ranks 2 and 5", count: 3, names: [EVIL] }];
+    const here = { ...graph, ranks: graph.ranks && { ...graph.ranks, elsewhere } };
+    const { channel, one, click } = await view({ graph: here, rank: 0, _ranks: [0, 1, 2] });
+    expect(one(".gw-rank-more").textContent).toBe("+3 nodes on ranks 2 and 5");
+    expect(one(".gw-rank-more").title).toContain(EVIL);
+    await click(one(".gw-rank-more"));
+    expect(channel.get("rank")).toBe(2);
+  });
+
   it("are told of where nobody could", async () => {
     const { host, one } = await view({ graph: ranked(), rank: 1, _ranks: [] });
     expect(one(".gw-rank-choice").hidden).toBe(true);

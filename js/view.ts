@@ -425,6 +425,7 @@ export function createView(
   on("_update", takeUpdate);
   for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
     on(trait, () => laboratory.update(drawable?.graph ?? null));
+  on("_quiz", () => viewBar.update());
   on("direction", redraw);
   on("constants", redraw);
   on("state", () => {

@@ -120,6 +120,7 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):  # noqa: F811
     assert found["model.second.weight"]["only"] == "not on ranks 1 and 3"
     assert found["model.second.weight"]["without"] == [1, 3]
     assert found["model.first.weight"]["only"] is None
+    assert widget.graph["ranks"]["elsewhere"] == []
     selected = ids(widget)["model.first.weight"]
     widget.selected = selected
     widget.rank = 3
@@ -127,6 +128,13 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):  # noqa: F811
     assert widget.selected == ids(widget)["model.first.weight"]
     assert widget._update["before"][widget.selected] == selected
     assert "gone" in widget._update["words"]
+    # What other ranks have beyond the shown graph is told, too.
+    (more,) = widget.graph["ranks"]["elsewhere"]
+    whole = load(tmp_path / "run-0.gw").to_networkx()
+    here = load(tmp_path / "run-3.gw").to_networkx()
+    assert (more["rank"], more["ranks"]) == (0, "ranks 0 and 2")
+    assert more["count"] >= len(whole) - len(here) > 0
+    assert {*more["names"]} == {"model.second.weight", "model.second.bias"}
 
 
 def test_nan_and_a_missing_gradient_have_marks_of_their_own(as_rank, tmp_path):  # noqa: F811

@@ -1,5 +1,6 @@
 import { element, KEEP_KEYS } from "../dom/element";
 import { counted } from "../text/number";
+import { oneLine } from "../text/shorten";
 import type { RanksModel } from "../wire";
 
 interface RankChoice {
@@ -17,12 +18,31 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
   });
   const label = element("label", "gw-rank-choice", element("span", {}, "rank"), select);
   const words = element("span", "gw-rank-words");
-  const whole = element("span", { class: "gw-group", hidden: true }, label, words);
+  /** What other ranks have that is not drawn: shown at a click. */
+  const more = element("button", { type: "button", class: "gw-rank-more", ...KEEP_KEYS });
+  let next = 0;
+  more.addEventListener("click", () => choose(next));
+  const whole = element("span", { class: "gw-group", hidden: true }, more, label, words);
   let known = "";
   select.addEventListener("change", () => {
     select.ariaBusy = "true";
     choose(Number(select.value));
   });
+  function showMore({ elsewhere }: RanksModel, there: readonly number[]): void {
+    const [first] = elsewhere;
+    more.hidden = first === undefined;
+    if (first === undefined) return;
+    next = first.rank;
+    more.disabled = there.length < 2;
+    more.textContent = `+${counted(first.count, "node")} on ${first.ranks}`;
+    more.title = elsewhere
+      .map(({ ranks, count, names }) => {
+        const named = names.length > 0 ? `: ${names.map(oneLine).join(", ")}` : "";
+        return `${ranks}: ${counted(count, "node")} that this graph has not${named}`;
+      })
+      .join("; ");
+  }
+
   return {
     element: whole,
     update(ranks, shown, there) {
@@ -43,6 +63,7 @@ export function createRankChoice(choose: (rank: number) => void): RankChoice {
           ...there.map((rank) => element("option", { value: rank }, String(rank))),
         );
       }
+      showMore(ranks, there);
       select.title = `Which of ${count} is shown (widget.rank)`;
       select.value = String(shown);
       select.ariaBusy = null;

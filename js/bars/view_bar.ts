@@ -196,9 +196,10 @@ export function createViewBar(
     const { scene, progress } = drawing;
     const graph = folder.drawnGraph?.graph;
     const shown = channel.get("rank") ?? null;
+    const isAsked = (channel.get("_quiz") ?? null) !== null; // nothing is told away
     const recording = progress?.recording ?? null;
-    if (scene && graph && ranked.isNew(scene, graph.ranks, recording, shown))
-      drawing.mark({ ranks: rankStrips(graph, scene, recording, shown) });
+    if (!scene || !graph || !ranked.isNew(scene, graph.ranks, recording, shown, isAsked)) return;
+    drawing.mark({ ranks: isAsked ? null : rankStrips(graph, scene, recording, shown) });
   }
 
   return {

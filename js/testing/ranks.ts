@@ -27,6 +27,7 @@ export function withRanks(
         only: null,
         ...change,
       })),
+      elsewhere: [],
     },
   };
 }

@@ -178,6 +178,18 @@ export interface NodeRanksModel {
   only: string | null;
 }
 
+/** Nodes of other ranks that the graph which is shown has not. */
+export interface ElsewhereModel {
+  /** The first of these ranks. */
+  rank: Count;
+  /** All of them in words: "ranks 1 and 3". */
+  ranks: string;
+  /** How many autograd nodes each has beyond the shown graph's. */
+  count: Count;
+  /** Of the leaves among them, the first few. User text. */
+  names: string[];
+}
+
 /** The ranks of a run. */
 export interface RanksModel {
   /** Whose graph it is. */
@@ -188,6 +200,8 @@ export interface RanksModel {
   last: Count[];
   /** The autograd nodes of which there is something to say. */
   nodes: NodeRanksModel[];
+  /** What is not drawn here, the first few kinds of other graphs. */
+  elsewhere: ElsewhereModel[];
 }
 
 /** What the browser draws. */

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..findings.leaf_over_ranks import in_words
-from ..wire import JsonNumber, NodeRanksModel, RanksModel
+from ..wire import ElsewhereModel, JsonNumber, NodeRanksModel, RanksModel
 from ..wire.ranks import RankModel
 
 MOST_BARS = 16
@@ -19,6 +19,7 @@ ODD = 10.0
 
 _FEWEST_JUDGED = 3  # of two norms neither is the odd one
 _MOST_NAMED = 3
+_MOST_GRAPHS = 8
 
 
 def ranks_model(
@@ -60,6 +61,7 @@ def ranks_model(
         "first": [numbers[i] for i in firsts],
         "last": [numbers[min(i + size, len(ranks)) - 1] for i in firsts],
         "nodes": found,
+        "elsewhere": _elsewhere(ranks, pairs),
     }
 
 
@@ -105,6 +107,37 @@ def _kind(norm: float | None) -> int:
 
 def _is_far(norm: float, middle: float) -> bool:
     return norm > ODD * middle or norm < middle / ODD
+
+
+def _elsewhere(
+    ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]]
+) -> list[ElsewhereModel]:
+    """What other ranks have beyond the shown graph, those with the same graph together."""
+    alike: dict[str, list[RankModel]] = {}
+    for said in ranks:
+        if pairs.get(said["rank"]):  # of a graph that has something in common with the shown one
+            alike.setdefault(said["structure"], []).append(said)
+    found: list[ElsewhereModel] = []
+    for first, *others in alike.values():
+        here = set(pairs[first["rank"]].values())
+        count = sum(node not in here for node in range(len(first["norms"])))
+        names = [
+            leaf["name"] for leaf in first["leaves"] if leaf["node"] not in here and leaf["name"]
+        ]
+        if count:
+            found.append(
+                {
+                    "rank": first["rank"],
+                    "ranks": _some([first["rank"], *(said["rank"] for said in others)]),
+                    "count": count,
+                    "names": names[:_MOST_NAMED],
+                }
+            )
+    return found[:_MOST_GRAPHS]
+
+
+def _some(ranks: list[int]) -> str:
+    return in_words(ranks) if len(ranks) <= _MOST_NAMED else f"{len(ranks)} ranks"
 
 
 class _Lacking:

@@ -23,6 +23,9 @@ from .opened import Opened
 from .rank_bars import are_odd, norm_in, ranks_model
 from .stages import chain_of, stages_of, ties_among
 
+_MOST_ROWS = 64
+"""Ranks of which a page or a file has the gradients of every leaf: it would grow with both."""
+
 
 @dataclass(frozen=True)
 class RankFile:
@@ -101,6 +104,18 @@ class Ranked(Opened):
             "explained": " ".join(filter(None, (found["explained"], told))) or None,
             "ranks": self._gradients(node),
         }
+
+    def looking(self) -> Callable[[int, int | None], DetailsModel]:
+        """`details`, of many ranks with those that are not as most and the first of the others."""
+
+        def look(node: int, cursor: int | None = None) -> DetailsModel:
+            found = self.details(node, cursor)
+            if len(found["ranks"]) > _MOST_ROWS:
+                kept = sorted(found["ranks"], key=lambda row: not row["odd"])[:_MOST_ROWS]
+                found["ranks"] = sorted(kept, key=lambda row: row["rank"])
+            return found
+
+        return look
 
     def _gradients(self, node: int) -> list[RankGradModel]:
         leaf = self._rows.get(node)
@@ -235,13 +250,18 @@ def _differing(
 ) -> dict[int, dict[int, int]]:
     """By rank whose graph is another: node of the shown one -> the same node there."""
     found: dict[int, dict[int, int]] = {}
+    known: dict[str, dict[int, int]] = {}  # ranks that lack the same are opened once
     graph = None
     for file in files:
-        if file.says["structure"] != shown.says["structure"]:
+        structure = file.says["structure"]
+        if structure == shown.says["structure"]:
+            continue
+        if structure not in known:
             graph = graph or Opened(saved).graph
             there = Opened(unpack(file.data, file.name, max_nodes)).graph
             pairs = match(graph, there).pairs
-            found[file.says["rank"]] = _with_names(pairs, shown.says, file.says)
+            known[structure] = _with_names(pairs, shown.says, file.says)
+        found[file.says["rank"]] = known[structure]
     return found
 
 

@@ -142,6 +142,19 @@ class NodeRanksModel(TypedDict):
     """Which ranks have the node, where not all have it: "only on rank 0"."""
 
 
+class ElsewhereModel(TypedDict):
+    """Nodes of other ranks that the graph which is shown has not."""
+
+    rank: Count
+    """The first of these ranks."""
+    ranks: str
+    """All of them in words: "ranks 1 and 3"."""
+    count: Count
+    """How many autograd nodes each has beyond the shown graph's."""
+    names: list[str]
+    """Of the leaves among them, the first few. User text."""
+
+
 class RanksModel(TypedDict):
     """The ranks of a run."""
 
@@ -153,6 +166,8 @@ class RanksModel(TypedDict):
     last: list[Count]
     nodes: list[NodeRanksModel]
     """The autograd nodes of which there is something to say."""
+    elsewhere: list[ElsewhereModel]
+    """What is not drawn here, the first few kinds of other graphs."""
 
 
 class GraphModel(TypedDict):
