@@ -340,3 +340,22 @@ def test_of_large_inputs_some_numbers_are_tried(size):
     assert (f"of {2 * size:,}" in found.sentence) == (tried < 2 * size)
     assert len(calls) == 3 + 2 * tried
     assert len(capture(x * w)) == 3
+
+
+class Tiny(torch.autograd.Function):
+    """A derivative of 1e-6 that is 1 % off."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.factor = factor
+        return x * 1e-6
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor, None
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1e-6, True), (1.01e-6, False)])
+def test_a_wrong_derivative_is_found_however_small_it_is(factor, agrees):
+    x = torch.tensor([0.5, -2.0], requires_grad=True)
+    assert check(Tiny.apply(x, factor).grad_fn, x, factor).agrees is agrees

@@ -16,8 +16,8 @@ STEP = 1e-6
 
 _TOLERANCE = 1e-4
 
-_EXACT = 1e-6  # what two ways to the same derivative may differ by in double precision
-
+EXACT = 1e-6
+"""What two ways to the same derivative may differ by in double precision, of its size."""
 
 _ROUNDINGS = 8  # that one call may add up, of the size of what it gives
 
@@ -46,7 +46,7 @@ class Difference:
         and in the function's own precision to four digits, of 1 where it is smaller.
         """
         size = max(abs(self.in_double), abs(self.difference))
-        exact = abs(self.in_double - self.difference) <= _EXACT * size + self.uncertainty
+        exact = abs(self.in_double - self.difference) <= EXACT * size + self.uncertainty
         size = max(1.0, abs(self.gradient), abs(self.difference))
         return exact and abs(self.gradient - self.difference) <= _TOLERANCE * size
 
@@ -143,8 +143,12 @@ def slope(
     found = central_difference(total, values, name)
     wider = central_difference(total, values, name, 2 * STEP)
     step = STEP * max(1.0, abs(values[name]))
-    rounding = _ROUNDINGS * sys.float_info.epsilon * abs(size) / step
-    return found, abs(wider - found) + rounding
+    return found, abs(wider - found) + rounding(size, step)
+
+
+def rounding(size: float, step: float) -> float:
+    """How far off a difference over a step may be, where what is subtracted has some size."""
+    return _ROUNDINGS * sys.float_info.epsilon * abs(size) / step
 
 
 def central_difference(
