@@ -426,3 +426,131 @@ def test_the_rank_that_is_not_as_most_is_named(as_rank, tmp_path, world):
     )
     assert f"It is the same on ranks {rest}, and not on rank 2." in found.message
     assert "model.second.weight at " in found.message
+
+
+def pipeline(
+    as_rank, folder, replicas=1, stages=2, *, same=False, skip=None, recorded=True, keep=False
+):
+    """Stages of a model, each rank's run as torch.distributed.pipelining runs it; the pattern.
+
+    Args:
+        as_rank: The fixture.
+        folder: Where to save.
+        replicas: How many pipelines run side by side; rank = stage * replicas + replica.
+        stages: How many stages each has, of one layer and a tanh.
+        same: Whether all replicas have the same batch.
+        skip: A rank whose stage leaves its bias out.
+        recorded: Whether there are backward passes.
+        keep: Whether they keep what was saved for backward.
+    """
+    world = replicas * stages
+    for replica in range(replicas):
+        x = batch(0 if same else replica)
+        modules, ends = [], []
+        for stage in range(stages):
+            torch.manual_seed(stage)
+            layer = nn.Linear(3, 3, bias=stage * replicas + replica != skip)
+            modules.append(nn.Sequential(layer, nn.Tanh()))
+            taken = x if not ends else ends[-1][1].detach().requires_grad_()
+            made = modules[-1](taken)
+            ends.append((taken, made.square().mean() if stage == stages - 1 else made))
+        widgets = []
+        for (_, made), net in zip(ends, modules, strict=True):
+            widgets.append(GraphWidget(made, names={f"net{len(widgets)}": net}))
+        gradient = None
+        for (taken, made), widget in zip(reversed(ends), reversed(widgets), strict=True):
+            if recorded:
+                made.backward(gradient, retain_graph=keep)
+                _ = widget.run
+                gradient = taken.grad
+        for stage, widget in enumerate(widgets):
+            rank = stage * replicas + replica
+            as_rank(rank, world)
+            save(widget, folder / f"run-{rank}.gw")
+    return str(folder / "run-*.gw")
+
+
+@pytest.mark.parametrize(("replicas", "stages"), [(1, 2), (1, 5), (2, 2), (3, 3)])
+@pytest.mark.parametrize("same", [False, True])
+def test_stages_and_their_replicas(as_rank, tmp_path, replicas, stages, same):
+    pattern = pipeline(as_rank, tmp_path, replicas, stages, same=same)
+    for shown in range(replicas * stages):
+        widget = load(pattern, rank=shown)
+        boxes = {node["namespace"].split("/")[0] for node in widget.graph["nodes"]}
+        assert len(boxes) == stages
+        own = f"stage {shown // replicas} on rank {shown}"
+        if not same:  # else it does not matter whose stages are shown
+            assert boxes == {
+                f"stage {stage} on rank {stage * replicas + shown % replicas}"
+                for stage in range(stages)
+            }
+        assert own in boxes
+        for stage in range(stages):
+            rows = row(widget, f"net{stage}.0.weight")
+            assert [each["rank"] for each in rows] == [
+                stage * replicas + replica for replica in range(replicas)
+            ]
+            assert all(each["local"]["norm"] > 0 for each in rows)
+            assert "has no such node" not in widget.details["about"]
+        assert {*kinds(widget)} <= ({"not reduced"} if replicas > 1 and not same else set())
+
+
+def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
+    pattern = pipeline(as_rank, tmp_path, 2, 2, skip=3)
+    widget = load(pattern)
+    found = only(widget, "unused on a rank")
+    assert "net1.0.bias got no gradient on rank 3, and did on rank 2" in found.message
+    assert [each["local"] is None for each in row(widget, "net1.0.bias")] == [False, True]
+    assert "The graph of rank 3 has no such node." in widget.details["about"]
+    other = load(pattern, rank=1)
+    assert "net1.0.bias got no gradient on rank 3" in only(other, "unused on a rank").message
+
+
+def test_stages_that_cannot_be_tied_are_told(as_rank, tmp_path):
+    pattern = pipeline(as_rank, tmp_path, recorded=False)
+    with pytest.warns(UserWarning, match="rank") as told:
+        widget = load(pattern)
+    text = " ".join(str(each.message) for each in told)
+    assert "The graph of rank 1 has no parameter in common with the one that is shown" in text
+    assert kinds(widget) == ["ranks", "ranks"]
+    assert any("load it with rank=1" in f.message for f in widget.diagnose())
+    names = {node["name"] for node in widget.graph["nodes"]}
+    assert "net0.0.weight" in names
+    assert "net1.0.weight" not in names
+    for node in widget.graph["nodes"]:
+        widget.selected = node["id"]
+        assert "has no such node" not in widget.details["about"]
+
+
+def test_a_stage_that_is_missing_is_told(as_rank, tmp_path):
+    pattern = pipeline(as_rank, tmp_path, 1, 3)
+    (tmp_path / "run-1.gw").unlink()
+    with pytest.warns(UserWarning, match="rank") as told:
+        widget = load(pattern)
+    assert "There is no file of rank 1" in str(told[0].message)
+    assert "The graph of rank 2 has no parameter in common" in str(told[1].message)
+    assert "net0.0.weight" in {node["name"] for node in widget.graph["nodes"]}
+    assert kinds(widget) == ["ranks", "ranks"]
+
+
+def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path):
+    widget = load(pipeline(as_rank, tmp_path, 1, 3, keep=True))
+    nodes = widget.graph["nodes"]
+    assert any(f.nodes for f in widget.diagnose())
+    for found in widget.diagnose():
+        rank = found.message.split(":")[0].lower()
+        for node in found.nodes:
+            assert nodes[node]["namespace"].split("/")[0].endswith(f"on {rank}")
+        for number in re.findall(r"\(node (\d+)\)", found.message):
+            assert nodes[int(number)]["namespace"].split("/")[0].endswith(f"on {rank}")
+        assert sorted(map(int, filter(str.isdigit, found.numbers))) == sorted(
+            found.nodes if found.kind == "memory" else []
+        )
+
+
+def test_a_long_pipeline_of_large_stages(as_rank, tmp_path):
+    """Every rank is looked at a few times, and not once for each other one."""
+    pattern = pipeline(as_rank, tmp_path, 8, 8)
+    widget = load(pattern)
+    assert len({node["namespace"].split("/")[0] for node in widget.graph["nodes"]}) == 8
+    assert len(row(widget, "net3.0.weight")) == 8

@@ -333,3 +333,64 @@ if world > 2:
         assert f"It is the same on ranks {rest}, and not on rank {odd}." in found.message, found
 """
     )
+
+
+@pytest.mark.parametrize("how", ["exit", "raise"])
+def test_a_rank_that_dies_leaves_the_others_their_files(tmp_path, how):
+    together(
+        f"folder, how = {str(tmp_path)!r}, {how!r}\n"
+        + """
+import os
+import time
+from pathlib import Path
+
+def work(rank, store):
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2,
+        timeout=timedelta(seconds=20),
+    )
+    net = DistributedDataParallel(mlp())
+    with watch():
+        h = net(batch(rank))
+        if rank == 1:
+            if how == "exit":
+                os._exit(1)
+            raise ValueError("the batch is broken")
+        loss = h.square().mean()
+    widget = GraphWidget(loss)
+    look(widget)
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        failed = error  # torch's own, because the other rank is gone
+    else:
+        raise AssertionError("the other rank answered")
+    start = time.monotonic()
+    look(widget)
+    widget.diagnose()
+    save(widget, folder + "/run-0.gw")
+    # Nothing here waits for the other rank, which would take until torch gives up.
+    assert time.monotonic() - start < 15
+    Path(folder, "said").write_text(str(failed))
+    os._exit(0)  # leaving in order would wait for the other rank
+
+def silent(rank, store):
+    sys.stderr = open(os.devnull, "w")
+    work(rank, store)
+
+with tempfile.TemporaryDirectory() as store:
+    context = torch.multiprocessing.start_processes(
+        silent, args=(store + "/store",), nprocs=2, join=False, start_method="fork"
+    )
+    for process in context.processes:
+        process.join(100)
+    assert [process.exitcode for process in context.processes] == [0, 1]
+assert Path(folder, "said").read_text()
+widget = gradwalk.load(folder + "/run-*.gw")
+look(widget)
+text = " ".join(f.message for f in widget.diagnose())
+assert "There is no file of rank 1, of the 2 ranks of this run" in text, text
+rows = [d["ranks"] for d in look(widget) if d["kind"] == "leaf"]
+assert all([each["rank"] for each in row] == [0] for row in rows)
+"""
+    )

@@ -13,6 +13,9 @@ from .evidence import listed
 _SAME = 1e-5
 """Reduced gradients are the same bit for bit; weights may have been summed in another order."""
 
+_MOST_TRIED = 5
+"""Of so many ranks one is most likely like most of them."""
+
 
 @dataclass(frozen=True)
 class LeafOverRanks:
@@ -76,7 +79,8 @@ def reduced_of(leaf: RankLeafModel) -> StatisticsModel | None:
 
 def differ(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> bool:
     """Whether some ranks that have it, or all of them, hold different numbers."""
-    return len(_alike(leaf, of, ranks)) > 1
+    found = [each for _, each in _known(leaf, of, ranks)]
+    return not all(same(found[0], other) for other in found[1:])
 
 
 def others_than_most(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None) -> str:
@@ -91,25 +95,23 @@ def not_as_most(
     leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None = None
 ) -> tuple[list[int], list[int]]:
     """The ranks that hold the same numbers, if those are most, and the others; both ascending."""
-    groups = _alike(leaf, of, ranks)
-    most = max(groups, key=len, default=[])
-    odd = sorted(rank for group in groups if group is not most for rank in group)
-    return (sorted(most), odd) if len(odd) < len(most) else ([], [])
+    known = _known(leaf, of, ranks)
+    most: list[int] = []
+    for _, first in known[:_MOST_TRIED]:
+        alike = [rank for rank, each in known if same(first, each)]
+        most = max(most, alike, key=len)
+    odd = [rank for rank, _ in known if rank not in most]
+    return (most, odd) if len(odd) < len(most) else ([], [])
 
 
-def _alike(leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None) -> list[list[int]]:
-    """The ranks in groups that hold the same."""
-    groups: list[tuple[StatisticsModel, list[int]]] = []
-    for rank, each in leaf.on.items():
-        found = of(each)
-        if found is None or (ranks is not None and rank not in ranks):
-            continue
-        group = next((members for first, members in groups if same(first, found)), None)
-        if group is None:
-            groups.append((found, [rank]))
-        else:
-            group.append(rank)
-    return [members for _, members in groups]
+def _known(
+    leaf: LeafOverRanks, of: Of, ranks: Collection[int] | None
+) -> list[tuple[int, StatisticsModel]]:
+    return [
+        (rank, found)
+        for rank, each in sorted(leaf.on.items())
+        if (found := of(each)) is not None and (ranks is None or rank in ranks)
+    ]
 
 
 def same(first: StatisticsModel, other: StatisticsModel) -> bool:

@@ -38,17 +38,15 @@ def findings_over_ranks(
     return sorted(found, key=lambda each: ["error", "warning", "info"].index(each.severity))
 
 
-def about_leaf(
-    ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks], leaf: LeafOverRanks
-) -> str:
+def about_leaf(ranks: Sequence[RankModel], leaf: LeafOverRanks, are_copies: bool) -> str:
     """What may be wrong with one leaf between the ranks, as sentences; "" for nothing.
 
     Args:
         ranks: What the ranks say.
-        leaves: Their leaves.
-        leaf: One of these.
+        leaf: The leaf on all of them.
+        are_copies: Whether they hold the same weights, see `gradwalk.findings.replicas`.
     """
-    return " ".join(each.message for each in _of_leaves(ranks, [leaf], are_replicas(leaves)))
+    return " ".join(each.message for each in _of_leaves(ranks, [leaf], are_copies))
 
 
 def _of_leaves(

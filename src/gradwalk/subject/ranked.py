@@ -13,6 +13,7 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits
 from ..findings.leaf_over_ranks import LeafOverRanks, in_words, not_as_most, reduced_of
 from ..findings.over_ranks import about_leaf, findings_over_ranks
+from ..findings.replicas import are_replicas
 from ..graph.names import Names
 from ..matching.match import match
 from ..wire import DetailsModel, FindingModel, GraphModel, RankGradModel
@@ -21,7 +22,7 @@ from ..wire.saved_graph import SavedGraph, unpack
 from .joined import Stage, joined
 from .opened import Opened
 from .rank_bars import are_odd, norm_in, ranks_model
-from .stages import chain_of, stages_of, ties_among
+from .stages import chain_of, received_by, stages_of, ties_among
 
 _MOST_ROWS = 64
 """Ranks of which a page or a file has the gradients of every leaf: it would grow with both."""
@@ -81,6 +82,7 @@ class Ranked(Opened):
         self._pairs = pairs
         self._alike = alike
         self._leaves = _side_by_side(ranks, pairs, alike)
+        self._are_copies = are_replicas(self._leaves)
         self._rows = {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
 
     @property
@@ -97,7 +99,7 @@ class Ranked(Opened):
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
             about = f"The graph of {in_words(without)} has no such node. {about}"
         leaf = self._rows.get(node)
-        told = "" if leaf is None else about_leaf(self.ranks, self._leaves, leaf)
+        told = "" if leaf is None else about_leaf(self.ranks, leaf, self._are_copies)
         return {
             **found,
             "about": about,
@@ -226,6 +228,8 @@ def _with_graph_of(rank: int, ranks: Mapping[int, RankFile], max_nodes: int | No
     for like in chain:
         same = [file for each, file in ranks.items() if sets[each] == sets[like]]
         differing = _differing(ranks[like], graphs[like], same, max_nodes)
+        for other, found in differing.items():
+            found.update(zip(received_by(like, ties), received_by(other, ties), strict=False))
         own = pairs.get(like)
         if own is None:
             pairs.update(differing)

@@ -97,6 +97,12 @@ def chain_of(rank: int, ties: Iterable[Tie]) -> list[int]:
     return sorted(found, key=lambda each: (depths.get(each, 0), each))
 
 
+def received_by(rank: int, ties: Iterable[Tie]) -> list[int]:
+    """The leaves of a rank that others sent, in the order of what made them there."""
+    found = [tie for tie in ties if tie.to_rank == rank]
+    return [tie.leaf for tie in sorted(found, key=lambda tie: (tie.node, tie.output_nr))]
+
+
 def depths_of(ties: Iterable[Tie]) -> dict[int, int]:
     """By rank that is tied, how many stages come after its own."""
     return _depths(ties) or {}
