@@ -6,6 +6,7 @@ Two processes in every run of the tests; four where all of them run.
 from __future__ import annotations
 
 import pytest
+from fresh import fresh
 from processes import together
 
 WORLDS = pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
@@ -538,5 +539,130 @@ for i in range(4):
     assert all(each["bucket"] is not None for row in rows for each in row)
     for rank in (0, 1):
         assert {row[rank]["ready"] for row in rows} == {0, 1, 2, 3}
+"""
+    )
+
+
+def test_looking_sends_nothing_whatever_the_placement(tmp_path):
+    """Gradients placed as partial sums, added up from several uses, small and large."""
+    together(
+        TENSOR_PARALLEL
+        + f"""
+import traceback
+import torch.distributed.tensor._redistribute as redistributing
+
+asked = []
+plain = redistributing.redistribute_local_tensor
+
+
+def spy(*args, **more):
+    stack = "".join(traceback.format_stack())
+    if "/gradwalk/" in stack:
+        asked.append(stack)
+    return plain(*args, **more)
+
+
+for module in [*sys.modules.values()]:
+    if getattr(module, "redistribute_local_tensor", None) is plain:
+        module.redistribute_local_tensor = spy
+
+
+def programs(mesh):
+    for size in (2, 700):
+        for of_x in (Shard(0), Shard(1), Replicate()):
+            for of_w in (Shard(0), Shard(1), Replicate()):
+                for times in (1, 2):
+                    torch.manual_seed(0)
+                    x = distribute_tensor(torch.randn(8, size), mesh, [of_x])
+                    w = distribute_tensor(torch.randn(size, size), mesh, [of_w]).requires_grad_()
+                    y = x @ w
+                    if times == 2:  # placed otherwise when it comes from the other use
+                        y = y + w.sum() + (w * 2).redistribute(mesh, [Replicate()])[:8].sum()
+                    yield (of_x, of_w, size, times), w, y.square().mean()
+
+
+def work(rank):
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+    expected = []
+    for name, w, loss in programs(mesh):
+        loss.backward()
+        expected.append((own(w.grad).clone(), w.grad.placements))
+    for (grad, placements), (name, w, loss) in zip(expected, programs(mesh), strict=True):
+        widget = GraphWidget(loss) if rank == 0 else None
+        loss.backward()
+        assert torch.equal(own(w.grad), grad) and w.grad.placements == placements, name
+        if widget is not None:
+            details = look(widget)
+            leaf = next(d for d in details if d["kind"] == "leaf")
+            placed_as = f"placed as {{placements[0]}}."
+            assert placed_as in leaf["grad"]["note"], (name, leaf["grad"]["note"])
+            if name[-1] == 1:
+                assert placed_as in leaf["grad_output"][0]["note"], (name, leaf["grad_output"][0])
+                assert leaf["grad_output"][0]["norm"] == leaf["grad"]["norm"], name
+            widget.diagnose()
+            widget.to_json({str(tmp_path)!r} + "/a.json")
+            gradwalk.explain_grad(w, loss)
+        assert asked == [], asked[0]
+
+on_ranks(work)
+"""
+    )
+
+
+SIMULATED = """
+import torch.distributed as dist
+from torch import nn
+from torch.distributed._local_tensor import LocalTensorMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+dist.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+
+
+def batch(rank):
+    return torch.randn(5, 3, generator=torch.Generator().manual_seed(rank))
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
+"""
+
+
+def test_ranks_that_one_process_simulates(tmp_path):
+    fresh(
+        SIMULATED
+        + f"""
+alone = []
+for rank in range(4):
+    net = model()
+    net(batch(rank)).square().mean().backward()
+    alone.append([parameter.grad for parameter in net.parameters()])
+means = [torch.stack(each).mean(0) for each in zip(*alone, strict=True)]
+with LocalTensorMode(4) as mode:
+    net = model()
+    loss = net(mode.rank_map(batch)).square().mean()
+    widget = GraphWidget(loss, names={{"net": net}})
+    loss.backward()
+    for is_reduced in (False, True):
+        if is_reduced:
+            for parameter in net.parameters():
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= 4
+        for i, (name, _) in enumerate(net.named_parameters()):
+            node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == f"net.{{name}}")
+            widget.selected = node
+            found = widget.details
+            assert found["failed"] == []
+            assert [each["rank"] for each in found["ranks"]] == [0, 1, 2, 3]
+            for rank, each in enumerate(found["ranks"]):
+                local = torch.tensor(each["local"]["values"])
+                reduced = torch.tensor(each["reduced"]["values"])
+                assert torch.allclose(local, alone[rank][i], atol=1e-7), name
+                wanted = means[i] if is_reduced else alone[rank][i]
+                assert torch.allclose(reduced, wanted, atol=1e-7), name
+            assert "Of the 4 ranks simulated here this is rank 0's." in found["value"]["note"]
+    widget.diagnose()
+    assert widget.run["norms"]
+    widget.to_html({str(tmp_path)!r} + "/a.html")
 """
     )

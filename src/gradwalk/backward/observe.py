@@ -24,7 +24,7 @@ from ..graph.collector import collector_paused
 from ..graph.engine import carried, carry, current_task, keeps_graph, when_done
 from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
-from ..graph.reading import storage_id
+from ..graph.reading import copied, own_part, storage_id
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, LARGEST_COPY
 from .run import Gradients, Run
@@ -187,9 +187,11 @@ class Observer:
             (came,), held = grad_outputs, self._nodes[leaf].variable.grad  # type: ignore[attr-defined]
             if came is None or held is None:
                 return grad_outputs
-            if came.layout is torch.strided and came.data_ptr() != held.data_ptr():
+            mine, its = own_part(came), own_part(held)
+            one, other = came if mine is None else mine, held if its is None else its
+            if one.layout is torch.strided and one.data_ptr() != other.data_ptr():
                 return grad_outputs
-            return (came.detach().clone(),)
+            return (copied(came),)
         except Exception:  # a class of the user's may refuse anything
             return grad_outputs
 

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 
 from ..graph.modes import unseen
+from ..graph.reading import copied
 from ..graph.tensors import version_of, versions_of
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
@@ -195,7 +196,7 @@ def _keep(keeper: Keeper, grad: torch.Tensor | None, handed_over: bool) -> Kept 
         if large or grad.requires_grad:  # nobody else may refer to it, or to its own graph
             grad = grad.detach()
         if (handed_over and not large) or grad.is_inference():  # which tells of no change
-            grad = grad.detach().clone()
+            grad = copied(grad)
         return keeper.keep(grad, version_of(grad), large)
     except RuntimeError:
         # A batched gradient, as in jacobian(vectorize=True), has no values here.

@@ -40,13 +40,59 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
     """What this process holds of a DTensor; None for every other tensor.
 
     Any operation on the whole may ask the other processes, which wait for as long as they do not
-    ask the same.
+    ask the same. Of ranks that one process simulates it is what the first one holds.
     """
+    simulated = simulated_parts(tensor)
+    if simulated:
+        return next(iter(simulated.values()))
+    return _part_of_dtensor(tensor)
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a tensor, outside of the graph. No other process is asked.
+
+    ``clone()`` of a DTensor that is placed as partial sums would add them up over the ranks.
+    """
+    part = _part_of_dtensor(tensor)
+    if part is None:
+        return tensor.detach().clone()
+    placed: Any = tensor
+    found: torch.Tensor = type(placed).from_local(
+        part.detach().clone(),
+        placed.device_mesh,
+        placed.placements,
+        run_check=False,
+        shape=placed.shape,
+        stride=placed.stride(),
+    )
+    return found
+
+
+def _part_of_dtensor(tensor: torch.Tensor) -> torch.Tensor | None:
     shared_out = sys.modules.get("torch.distributed.tensor")
     if shared_out is None or not isinstance(tensor, shared_out.DTensor):
         return None
     part: torch.Tensor = tensor._local_tensor
     return part
+
+
+def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
+    """By rank what it holds of a tensor, where this process simulates several.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        The tensors of the ranks of a ``LocalTensorMode``, ascending; nothing for other tensors.
+    """
+    simulation = sys.modules.get("torch.distributed._local_tensor")
+    if simulation is None:
+        return {}
+    held = _part_of_dtensor(tensor)
+    held = tensor if held is None else held
+    if not isinstance(held, simulation.LocalTensor):
+        return {}
+    return dict(sorted(held._local_tensors.items()))
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:

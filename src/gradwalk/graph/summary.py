@@ -23,6 +23,7 @@ from .reading import (
     own_part,
     parts,
     same_numbers,
+    simulated_parts,
     why_unreadable,
     zeros_like,
 )
@@ -76,11 +77,16 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
 
 
 def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
-    """The part of a DTensor that this process holds."""
+    """The part of a DTensor that this process holds, or the first of the ranks it simulates."""
     summary = summarise(part)
-    placed = ", ".join(map(str, tensor.placements))
-    note = f"This rank's part of a tensor {tuple(tensor.shape)}, placed as {placed}."
-    summary["note"] = " ".join(filter(None, (note, summary["note"])))
+    notes = [summary["note"]]
+    if hasattr(tensor, "placements"):
+        placed = ", ".join(map(str, tensor.placements))
+        notes.insert(0, f"This rank's part of a tensor {tuple(tensor.shape)}, placed as {placed}.")
+    ranks = simulated_parts(tensor)
+    if ranks:
+        notes.append(f"Of the {len(ranks)} ranks simulated here this is rank {min(ranks)}'s.")
+    summary["note"] = " ".join(filter(None, notes))
     return summary
 
 

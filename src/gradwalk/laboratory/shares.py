@@ -6,6 +6,7 @@ import torch
 
 from ..backward.recorded_pass import RecordedPass
 from ..graph.adjacency import predecessors
+from ..graph.reading import is_plain, own_part
 from ..graph.words import label
 from ..wire import ShareModel
 
@@ -38,7 +39,8 @@ def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
         return []
     (arrived,) = step.grad_outputs
     whole = None if arrived is None else arrived.tensor
-    if whole is None or whole.layout is not torch.strided or whole.is_nested:
+    # Not one that was freed, or is shared out over ranks, which would have to be asked.
+    if whole is None or not is_plain(whole):
         return []
     if whole.numel() * len(edges) > _LARGEST or not whole.numel():
         return []
@@ -47,7 +49,7 @@ def shares(recorded: RecordedPass, node: int) -> list[ShareModel]:
         kept = steps[consumer].grad_inputs[input_nr] if consumer in steps else None
         if kept is None:
             continue  # None flowed there
-        if kept.tensor is None:
+        if kept.tensor is None or own_part(kept.tensor) is not None:
             return []
         part = kept.tensor.sum_to_size(whole.shape)
         found.append(

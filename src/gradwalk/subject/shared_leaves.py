@@ -15,11 +15,12 @@ from ..forward.annotate import Annotated
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.placements import ranks_with_the_same
+from ..graph.reading import simulated_parts
 from ..graph.replicated import Bucket, buckets_of
 from ..graph.sharded import Sharded
 from ..graph.summary import Summarise
 from ..reasons.rank_words import about_bucket
-from ..wire import DetailsModel
+from ..wire import DetailsModel, RankGradModel
 from .extra_details import put_sharded
 
 Parallel = Literal["DDP", "FSDP2"]
@@ -86,9 +87,33 @@ class SharedLeaves:
         """
         if node in self._sharded:
             put_sharded(found, self._sharded[node], run, summarised)
+        found["ranks"] = self._simulated(found, node, run, summarised)
         bucket = bucket_of(node)
         if bucket is not None:
             found["about"] = f"{found['about']} {about_bucket(bucket)}"
+
+    def _simulated(
+        self, found: DetailsModel, node: int, run: Run | None, summarised: Summarise
+    ) -> list[RankGradModel]:
+        """The gradients of a leaf on each rank, where this process simulates them all."""
+        leaf = self._leaf(node)
+        if leaf is None or not simulated_parts(leaf):
+            return []
+        kept = None if run is None or not found["grad_output"] else run.steps[node].grad_outputs[0]
+        came = None if kept is None else kept.tensor
+        local = {} if came is None else simulated_parts(came)
+        reduced = {} if leaf.grad is None else simulated_parts(leaf.grad)
+        return [
+            {
+                "rank": rank,
+                "local": summarised(local[rank]) if rank in local else None,
+                "reduced": summarised(reduced[rank]) if rank in reduced else None,
+                "bucket": None,
+                "ready": None,
+                "odd": False,
+            }
+            for rank in simulated_parts(leaf)
+        ]
 
     def _leaf(self, node: int) -> torch.Tensor | None:
         return leaf_tensor(self._captured.nodes[node]) if node < len(self._captured.nodes) else None
