@@ -554,3 +554,28 @@ def test_a_long_pipeline_of_large_stages(as_rank, tmp_path):
     widget = load(pattern)
     assert len({node["namespace"].split("/")[0] for node in widget.graph["nodes"]}) == 8
     assert len(row(widget, "net3.0.weight")) == 8
+
+
+def test_stages_that_lead_in_a_circle_are_not_tied():
+    """Two stages on each of two ranks: what one sends the other comes back."""
+
+    def told(norm):
+        few = dict.fromkeys(("few", "note"))
+        numbers = dict.fromkeys(("min", "max", "mean", "norm"), norm)
+        return {"shape": [2], "dtype": "f", "numel": 2, **numbers, **few}
+
+    def says(rank, arrived, sent):
+        leaves = [{"name": None, "node": 9, "local": told(arrived)}]
+        return {
+            "rank": rank,
+            "leaves": leaves,
+            "outputs": [{"node": 0, "output_nr": 0, "grad": told(sent)}],
+        }
+
+    found = gradwalk.subject.stages.ties_among([says(0, 1.0, 2.0), says(1, 2.0, 3.0)])
+    assert [(tie.rank, tie.to_rank, tie.leaf) for tie in found] == [(0, 1, 9)]
+    assert gradwalk.subject.stages.chain_of(0, found) == [1, 0]
+    circle = [says(0, 1.0, 2.0), says(1, 2.0, 1.0)]
+    assert gradwalk.subject.stages.ties_among(circle) == []
+    itself = [says(0, 1.0, 1.0), says(1, 2.0, 3.0)]
+    assert gradwalk.subject.stages.ties_among(itself) == []

@@ -82,6 +82,12 @@ def work(rank):
         make = lambda: DistributedDataParallel(mlp(), **more)
         is_same(make, rank)
         net = make()
+        loss = net(batch(rank)).square().mean()
+        sinks = [d for d in look(GraphWidget(loss)) if "DDPSink" in d["op"]]
+        assert len(sinks) == ("find_unused_parameters" in more)
+        assert all("put this node at the output of its module" in d["about"] for d in sinks)
+        loss.backward()
+        net.zero_grad()
         found = looked_at(net, rank, 0)
         for name, mean in mean_of_locals(found, dict(net.named_parameters()), world).items():
             reduced = net.get_parameter(name).grad

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.autograd.graph import Node
 from torch.nn.parallel import DistributedDataParallel
+
+from .nodes import custom_function
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class Bucket:
     parameters: int
     ready: int | None
     total: int
+
+
+def is_sink(node: Node) -> bool:
+    """Whether DistributedDataParallel has put a node at the output of its module."""
+    function = custom_function(node)
+    return (
+        function is not None
+        and function.__module__ == DistributedDataParallel.__module__
+        and function.__qualname__ == "_DDPSink"
+    )
 
 
 def buckets_of(module: DistributedDataParallel) -> dict[int, Bucket]:

@@ -6,7 +6,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.placements import Crossing, Placed, collective, crossing, placed, reducing
-from ..graph.replicated import Bucket
+from ..graph.replicated import Bucket, is_sink
 from ..graph.sharded import Sharded
 
 _MOST_NAMED = 6  # parameters of a group
@@ -35,6 +35,11 @@ def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
     group = reducing(node)
     if group is not None:
         return _about_reducing(list(group.names), group.ranks)
+    if is_sink(node):
+        return (
+            "DistributedDataParallel put this node at the output of its module, to learn when "
+            "backward begins. What arrives is passed on as it is."
+        )
     came = placed(arrived)
     found = crossing(node, came)
     return None if found is None else _about_crossing(found, came)
