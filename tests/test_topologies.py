@@ -137,9 +137,23 @@ def work(rank):
         fully_shard(net[2], mesh=mesh)
         return fully_shard(net, mesh=mesh)
 
-    for make in (layers, lambda: fully_shard(mlp(), mesh=mesh)):
+    for make, is_whole in ((layers, False), (lambda: fully_shard(mlp(), mesh=mesh), True)):
         is_same(make, rank)
         net = make()
+        loss = net(batch(rank)).square().mean()
+        details = look(GraphWidget(loss))
+        reducing = [d["about"] for d in details if d["op"].startswith("RegisterPostBackward")]
+        # The input of the model needs no grad, so there is no node for what comes first.
+        assert len(reducing) == (0 if is_whole else 1), reducing
+        for about in reducing:
+            assert f"the gradients of 2.weight, 2.bias over {{world}} ranks" in about, about
+        abouts = [d["about"] for d in details if d["kind"] == "leaf"]
+        # FSDP2 keeps the outermost module gathered between forward and backward.
+        again = "" if is_whole else ", and again for backward"
+        wanted = f"in full, from {{world}} ranks for forward{{again}}; of it"
+        assert len(abouts) == 4 and all(wanted in about for about in abouts), abouts
+        loss.backward()
+        net.zero_grad()
         found = looked_at(net, rank, 0)
         for name, mean in mean_of_locals(found, dict(net.named_parameters()), world).items():
             reduced = own(net.get_parameter(name).grad)
