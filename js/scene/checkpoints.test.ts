@@ -69,5 +69,7 @@ describe("a checkpointed region", () => {
     expect(groupTitle("net/checkpoint f()/0")).toBe("net.0");
     expect(groupTitle("checkpoint f()/0")).toBe("0");
     expect(groupTitle("net/checkpoint f()")).toBe("checkpoint f()");
+    expect(groupTitle("torch.func.vmap over 2/torch.func.grad/0")).toBe("0");
+    expect(groupTitle("torch.func.vmap over 2")).toBe("torch.func.vmap over 2");
   });
 });

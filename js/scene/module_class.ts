@@ -5,7 +5,7 @@ export function classOf({ modules }: Pick<GraphModel, "modules">, path: string):
   return modules.names[modules.classes[modules.namespaces.indexOf(path)]] ?? null;
 }
 
-/** Whether a group is a module, rather than operations outside of modules: "load_balancing_loss()", "loss = …". */
+/** Whether a group is a module, rather than other operations: "load_balancing_loss()", "loss = …", "torch.func.grad". */
 export function isModule(path: string): boolean {
-  return !/(\(\)| = …)$/.test(path);
+  return !/(\(\)| = …|(^|\/)torch\.func\.[^/]*)$/.test(path);
 }

@@ -23,6 +23,7 @@ from .names import Names
 from .nodes import AccumulateGrad, NextFunctions, input_names, node_class, op_name
 from .outputs import Output
 from .release import free_without_recursion
+from .transforms import transforms_around
 from .whole_number import whole_number
 
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class Capture:
         roots: (node id, output_nr) of the outputs, in the order given.
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
         described: Makes ``graph``, or gives the one that it has made.
+        transforms: The transforms of ``torch.func`` within which it was made, the outermost first.
     """
 
     nodes: list[Node]
     roots: list[Place]
     tensors: dict[Place, weakref.ref[torch.Tensor]]
     described: Callable[[], nx.MultiDiGraph]
+    transforms: tuple[str, ...]
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -142,7 +145,8 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
         leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
         roots=roots,
     )
-    return Capture(nodes, roots, tensors, described)
+    transforms = transforms_around(outputs[0].tensor if outputs else None)
+    return Capture(nodes, roots, tensors, described, transforms)
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:

@@ -27,6 +27,7 @@ from .reading import (
     why_unreadable,
     zeros_like,
 )
+from .transforms import unwrapped, without_transforms
 
 MOST_VALUES = 64
 
@@ -62,6 +63,10 @@ def summarise(tensor: torch.Tensor) -> TensorSummary:
     part = own_part(tensor)
     if part is not None:
         return _of_part(tensor, part)
+    inner = unwrapped(tensor)
+    if inner is not None:
+        with without_transforms():
+            return _of_wrapped(tensor, *inner)
     # A subclass may refuse any method, or run a user's code: the base class's are used.
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         summary = without_values(tensor)
@@ -87,6 +92,18 @@ def _of_part(tensor: Any, part: torch.Tensor) -> TensorSummary:
     if ranks:
         notes.append(f"Of the {len(ranks)} ranks simulated here this is rank {min(ranks)}'s.")
     summary["note"] = " ".join(filter(None, notes))
+    return summary
+
+
+def _of_wrapped(tensor: torch.Tensor, inner: torch.Tensor, hidden: list[int]) -> TensorSummary:
+    """What is within a wrapper of ``torch.func``, with the dimensions that vmap hides."""
+    summary = summarise(inner)
+    if hidden:
+        note = (
+            f"vmap over {' and '.join(map(str, hidden))}: the program sees one sample, of shape "
+            f"{tuple(tensor.shape)}; all of them are shown, as {tuple(inner.shape)}."
+        )
+        summary["note"] = " ".join(filter(None, (note, summary["note"])))
     return summary
 
 

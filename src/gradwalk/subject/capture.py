@@ -85,7 +85,8 @@ def capture(
         A static graph has the attributes that `gradwalk.program.fx_graph.capture_program` lists.
 
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
-        ``torch_version``.
+        ``torch_version``; where ``torch.func`` runs the program, ``transforms``, such as
+        ["vmap over 2", "grad"], the outermost first.
 
     Raises:
         TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
@@ -106,7 +107,10 @@ def capture(
         return capture_program(given)[0]
     called = read_names(names, "capture")
     captured = annotate(capture_nodes(given, called), called, infer=False)
-    return _opened(captured) if opened else captured.drawn
+    drawn = _opened(captured) if opened else captured.drawn
+    if captured.transforms:
+        drawn.graph["transforms"] = list(captured.transforms)
+    return drawn
 
 
 def _opened(captured: Annotated) -> nx.MultiDiGraph:

@@ -56,6 +56,7 @@ from .opening import Opening, boxes_inside
 from .rank import is_one_of_several, rank_model
 from .shared_leaves import BucketOf, SharedLeaves
 from .stored import Since, Stored
+from .transformed import about_transforms, within_transforms
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -135,7 +136,7 @@ class Live:
         """What is drawn."""
         regions, moved = self._checkpointed, self._opening.moved
         boxes, classes = boxes_inside(self._opening)
-        return graph_model(
+        model = graph_model(
             self.drawn,
             moved(self._inferred),
             modules_model(regions.with_classes({**self._classes, **classes})),
@@ -146,6 +147,7 @@ class Live:
             regions=moved(regions.numbers),
             checkpoints=regions.models,
         )
+        return within_transforms(model, self.captured.transforms)
 
     @functools.cached_property
     def openable(self) -> Sequence[int]:
@@ -406,6 +408,7 @@ class Live:
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
         found["checkpoint"] = self._checkpointed.about(node)
+        found["about"] = f"{about_transforms(self.captured.transforms)}{found['about']}"
         return found
 
     def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
