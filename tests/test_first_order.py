@@ -69,3 +69,13 @@ def test_nothing_else_changes():
     assert not seen
     h.sum().backward()
     assert len(seen) == 1
+
+
+def test_half_precision_tells_of_changes_that_it_could_not_hold():
+    x = torch.tensor([0.5, 2.0], dtype=torch.float16, requires_grad=True)
+    replay = Replay(capture_nodes(read_outputs((x.exp(),), "capture"), Names()))
+    small = torch.tensor([1e-12, -3e-10])
+    found = replay.beside(lambda: change_of_output(replay, 0, {0: small}))
+    torch.testing.assert_close(found, small * x.detach().float().exp(), rtol=1e-2, atol=0)
+    (grad,) = replay.beside(lambda: passed_on(replay, 0, [small]))
+    torch.testing.assert_close(grad, small * x.detach().float().exp(), rtol=1e-2, atol=0)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from planted_errors import PLANTED
+from programs import PROGRAMS, outputs_of
 from torch import nn
 from torch.nn import functional as F
 
@@ -221,6 +222,20 @@ class TestRows:
         found = compare_numerics(loss, loss)
         assert all(row.value_error in (0, None) and row.grad_error == 0 for row in found.rows)
         assert found.notes == [note for note in found.notes if "could not be aligned" not in note]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_same_program_twice_is_the_same(name):
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        runs.append(outputs_of(name))
+    found = compare_numerics(*runs, gradient=[torch.ones_like(each) for each in runs[0]])
+    assert found.first is None
+    assert found.only_a == found.only_b == []
+    for row in found.rows:
+        assert {row.value_error, row.grad_error, row.own_error} <= {0, None}
+    found.widget.close()
 
 
 class TestContributors:

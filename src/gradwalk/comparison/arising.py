@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import torch
 
-from ..graph.tensors import dtype_of
+from ..graph.tensors import dtype_of, wider
 from ..laboratory.first_order import change_of_output, passed_on
 from ..laboratory.replay import Replay
 from ..modules.plumbing import CASTS, is_plumbing
@@ -156,7 +156,7 @@ class Sweep:
         source = self._source(node, likely, error)
         self._forward.setdefault(node, 0.0)
         self._forward[source] = max(self._forward.get(source, 0.0), error)
-        if is_guess or source != node or not self.aligned.is_aligned(node):
+        if error and (is_guess or source != node or not self.aligned.is_aligned(node)):
             self._guessed.add(source)
 
     def _likely(self, node: int, inputs: Mapping[int, int]) -> dict[int, float]:
@@ -212,7 +212,7 @@ class Sweep:
         if like is None:
             return None
         if not changes:
-            return torch.zeros(like[0], dtype=like[1], device=like[2])
+            return torch.zeros(like[0], dtype=wider(like[1]), device=like[2])
         replay = self.replay
         found = _tried(lambda: change_of_output(replay, node, changes))
         return found if found is not None and bool(found.isfinite().all()) else None
@@ -229,7 +229,8 @@ class Sweep:
         below = [gap.error for child in inputs.values() if (gap := self.errors[child][1])]
         if mine is not None and below:
             self._backward[node] = beyond(max(below), max(mine.error, values))
-            self._guessed.add(node)
+            if self._backward[node]:
+                self._guessed.add(node)
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
         """What a node adds of its own to the error of what it passes on, by input_nr.

@@ -12,7 +12,7 @@ import torch
 
 from ..graph.reading import PART, is_plain
 from ..graph.summary import summarise
-from ..graph.tensors import dtype_of, tolerances
+from ..graph.tensors import dtype_of, tolerances, wider
 from ..wire import TensorSummary, Values
 
 Compared = Literal["all", "sample", "norm"]
@@ -205,9 +205,7 @@ def difference(other: torch.Tensor | None, one: torch.Tensor | None) -> torch.Te
     """
     if one is None or other is None or one.shape != other.shape or one.numel() > MOST_NUMBERS:
         return None
-    dtype = torch.promote_types(torch.promote_types(one.dtype, other.dtype), torch.float32)
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return None
+    dtype = torch.promote_types(wider(one.dtype), wider(other.dtype))
     other, one = other.to(device=one.device, dtype=dtype), one.to(dtype)
     if one.isfinite().all():
         return other - one
@@ -219,9 +217,12 @@ def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torc
     """The same for gradients, of which None stands for zeros."""
     if one is None and other is None:
         return None
-    if one is None:
-        return other
-    return -one if other is None else difference(other, one)
+    if one is None or other is None:
+        change = other if other is not None else one
+        assert change is not None
+        change = change.to(wider(change.dtype))
+        return change if one is None else -change
+    return difference(other, one)
 
 
 def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor]) -> float:
@@ -233,8 +234,10 @@ def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor]) -> float:
 
 
 def _norm(tensors: Iterable[torch.Tensor]) -> float:
-    norms = (float(torch.linalg.vector_norm(each, dtype=_wide(each.dtype))) for each in tensors)
-    return math.hypot(*norms)
+    numbers = (each.to(wider(each.dtype)) for each in tensors)
+    return math.hypot(
+        *(float(torch.linalg.vector_norm(each, dtype=_wide(each.dtype))) for each in numbers)
+    )
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

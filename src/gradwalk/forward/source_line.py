@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ def shown_file(file: str) -> str:
     if cell:
         return " ".join(cell)
     try:
-        working = str(Path.cwd())
+        working = os.getcwd()  # noqa: PTH109  a path takes ten times as long, for every line
     except OSError:  # it was removed
         working = ""
     return _in_project(file, working, tuple(sys.path))

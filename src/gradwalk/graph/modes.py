@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -71,9 +71,17 @@ class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801
         return result
 
 
-@contextmanager
-def unseen() -> Iterator[None]:
+_NOTHING_TO_DO = nullcontext()
+
+
+def unseen() -> AbstractContextManager[None]:
     """Within it no mode of the user's sees what torch is asked to do."""
+    # It is asked for several times for each operation that is watched.
+    return _unseen() if is_watched() else _NOTHING_TO_DO
+
+
+@contextmanager
+def _unseen() -> Iterator[None]:
     with ExitStack() as stack:
         if torch._C._len_torch_dispatch_stack():
             stack.enter_context(_disable_current_modes())

@@ -71,6 +71,13 @@ def dtype_of(name: str) -> torch.dtype:
     return found
 
 
+def wider(dtype: torch.dtype) -> torch.dtype:
+    """The dtype to compute differences in: float32 at least; not every narrow one can be added."""
+    is_narrow = dtype.is_floating_point and dtype.itemsize < 4
+    is_whole = not (dtype.is_floating_point or dtype.is_complex)
+    return torch.float32 if is_narrow or is_whole else dtype
+
+
 def tolerances(*dtypes: torch.dtype) -> tuple[float, float]:
     """What ``torch.testing.assert_close`` allows between such tensors: rtol and atol.
 

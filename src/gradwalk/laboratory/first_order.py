@@ -8,13 +8,14 @@ by the gradient, at zero: the product of the Jacobian with the changes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from ..graph.nodes import op_name
 from ..graph.saved import saved_value
+from ..graph.tensors import wider
 from .replay import Gradient, Replay
 
 _FUSED_ATTENTION = {
@@ -37,13 +38,16 @@ def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradie
         arrived: A gradient per output, or None.
 
     Returns:
-        A gradient per next function, or None.
+        A gradient per next function, or None; in float32 at least.
 
     Raises:
         RuntimeError: The node cannot run again.
     """
     replay.refuse([node])
-    return replay.call(node, [_like(replay, node, nr, each) for nr, each in enumerate(arrived)])
+    unit = _unit(each for each in arrived if each is not None)
+    given = [_like(replay, node, nr, each, unit) for nr, each in enumerate(arrived)]
+    found = replay.call(node, given)
+    return [None if each is None else each.to(wider(each.dtype)) * unit for each in found]
 
 
 def change_of_output(
@@ -58,7 +62,7 @@ def change_of_output(
         output_nr: Which output.
 
     Returns:
-        The change of the output.
+        The change of the output, in float32 at least.
 
     Raises:
         RuntimeError: The node cannot run again, or its backward has no derivative.
@@ -92,15 +96,24 @@ def change_of_output(
         outputs = [grad for grad, _ in taken if grad is not None]
         if not outputs:
             return start.detach()
-        weights = [change.to(grad) for grad, change in taken if grad is not None]
+        unit = _unit(change for _, change in taken)
+        weights = [(change / unit).to(grad) for grad, change in taken if grad is not None]
         # Without a graph torch refuses, as it does where the derivative is not written down.
         (change,) = torch.autograd.grad(outputs, start, weights)
-        return change.detach()
+        return change.detach().to(wider(dtype)) * unit
 
 
-def _like(replay: Replay, node: int, output_nr: int, grad: Gradient) -> Gradient:
+def _unit(changes: Iterable[torch.Tensor]) -> float:
+    """A power of two about as large as the largest number: half precision has no small ones."""
+    most = max((float(each.abs().max()) for each in changes if each.numel()), default=0.0)
+    return 2.0 ** math.floor(math.log2(most)) if most and math.isfinite(most) else 1.0
+
+
+def _like(replay: Replay, node: int, output_nr: int, grad: Gradient, unit: float) -> Gradient:
     like = replay.like(node)[output_nr]
-    return grad if grad is None or like is None else grad.to(dtype=like[1], device=like[2])
+    if grad is None or like is None:
+        return grad
+    return (grad.to(wider(grad.dtype)) / unit).to(dtype=like[1], device=like[2])
 
 
 def _change_of_attention(node: Any, changes: Mapping[int, torch.Tensor]) -> torch.Tensor:
