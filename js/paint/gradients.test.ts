@@ -10,6 +10,7 @@ import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
 import { graphs, MODELS } from "../testing/graphs";
 import { plainSceneOf, sceneOf } from "../testing/scenes";
+import { exactText } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { FEW_EDGES, placeGradients, visibleGradients } from "./gradients";
@@ -93,6 +94,15 @@ describe("gradients on edges", () => {
       const written = labels.filter((label) => label.edge !== null).map((label) => label.edge);
       expect(written.sort()).toEqual([...run.edges].sort());
       expect(labels.some((label) => label.text.startsWith("seed 1"))).toBe(true);
+    }
+  });
+
+  it("tell who points at them all their digits", () => {
+    const { run, labels } = placed(MODELS["x used three times"](), "down");
+    for (const { edge, exact } of labels) {
+      if (edge === null) continue;
+      const i = run.edges.indexOf(edge);
+      expect(exact).toBe(exactText({ values: run.values[i], norm: run.norms[i] }));
     }
   });
 

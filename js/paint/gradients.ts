@@ -13,7 +13,14 @@ import {
   runningAt,
   storedNow,
 } from "../steps/recording";
-import { boardNumber, boardValues, gradientTexts, hasNotFinite } from "../text/gradient";
+import {
+  boardNumber,
+  boardValues,
+  exactly,
+  exactText,
+  gradientTexts,
+  hasNotFinite,
+} from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
 import type { JsonNumber, Values } from "../wire";
@@ -23,6 +30,8 @@ import { type Marks, NO_MARKS } from "./marks";
 export interface GradientLabel extends Place {
   key: string;
   text: string;
+  /** The same in full, for who points at it. */
+  exact?: string;
   /** Whether it holds NaN or an infinity. */
   alarming: boolean;
   /** The edge that carries it; null beside a node. */
@@ -102,6 +111,7 @@ export function placeGradients(
       labels.push({
         ...{ x: target.x, y: target.y + row.y, width: row.width, height: row.height },
         ...{ key: `row ${index}`, text: few ?? "", edge: index, nodes: [target.id], cell: "row" },
+        exact: exactText({ values: run.values[i], norm: run.norms[i] }),
         alarming: isAlarming(run.values[i], run.norms[i]),
         from: flows[index],
       });
@@ -122,6 +132,7 @@ export function placeGradients(
         keep(place, {
           key: `edge ${index}`,
           text,
+          exact: exactText({ values: run.values[i], norm: run.norms[i] }),
           alarming: isAlarming(run.values[i], run.norms[i]),
           edge: index,
           nodes: ends,
@@ -167,6 +178,7 @@ export function placeGradients(
       .find((place) => place !== null);
     keep(found ?? null, {
       ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
+      exact: `${exactly(grad)} \u00d7 ${exactly(local)}`,
       nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
       from: flows[index],
     });

@@ -34,12 +34,13 @@ export function gradientClass({
 
 /** A gradient on an edge or beside a node, or in the cell of a card, which it fills. */
 export function gradientParts(label: GradientLabel): Part[] {
-  const { x, y, width, height, text, cell, stored, changed, added } = label;
-  if (!cell) return labelParts(label);
+  const { x, y, width, height, text, cell, stored, changed, added, exact } = label;
+  const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
+  if (!cell) return [...title, ...labelParts(label)];
   if (cell === "gate") return [part("text", { class: "gw-gate-grad", x, y: y + 4 }, text)];
   if (cell === "lens") return [part("text", { class: "gw-lens-grad", x, y }, text)];
   if (cell === "sum") return [part("text", { x, y: y + 3 }, text)];
-  if (cell === "row") return [part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
+  if (cell === "row") return [...title, part("text", { x: x + width / 2 - 8, y: y + 4.5 }, text)];
   const ground = part("path", { class: "gw-cell-ground", d: cellData(label) });
   const small = (words: string, at: number, baseline: number) =>
     part("text", { class: "gw-cell-label", x: at, y: baseline }, words);

@@ -1,4 +1,5 @@
 import { boxOf } from "./find";
+import { HEADER } from "./frame";
 import { type Box, overlap } from "./grid";
 import type { Scene } from "./scene";
 import { type Size, seenBox, type View } from "./views";
@@ -16,8 +17,9 @@ const CORNERS: readonly Corner[] = [
   { top: true, right: false },
   { top: false, right: true },
 ];
-/** Nodes weigh more than lines, and these more than the border of an open box. */
+/** Nodes weigh more than what is written in the head of an open box, this more than lines, and these more than a border. */
 const NODE = 100;
+const HEAD = 40;
 const LINE = 10;
 const INSET = 8;
 
@@ -37,7 +39,8 @@ export function emptiestCorner(
       nodes: nodes.filter((node) => covers(boxOf(node))).length,
       lines: edges.filter(({ curve }) => piecesOf(curve).some(covers)).length,
     };
-    return met.nodes * NODE + met.lines * LINE + frames.filter(covers).length;
+    const heads = frames.filter((frame) => covers({ ...frame, bottom: frame.top + HEADER }));
+    return met.nodes * NODE + heads.length * HEAD + met.lines * LINE + frames.filter(covers).length;
   });
   return CORNERS[costs.indexOf(Math.min(...costs))];
 }
