@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -56,12 +56,12 @@ def not_kept(captured: Capture, region: Region) -> NotKept | None:
     frame = None if region.frame is None else region.frame()
     if frame is None or is_chosen(region):
         return None
-    inside = set(region.nodes)
-    handed_on = set(_handed_on(captured, inside))
+    inside = _Inside(captured, region.nodes)
+    handed_on = set(inside.handed_on())
     made: dict[Place, int] = {}
     is_all = True
-    for needed in _needed(captured, region.nodes):
-        base = _memory_of(captured, needed.place, inside) if needed.place is not None else None
+    for needed in inside.needed():
+        base = inside.memory_of(needed.place) if needed.place is not None else None
         if needed.place is None:
             is_all = False
         elif base is not None and base not in handed_on and base not in made:
@@ -87,58 +87,63 @@ class _Needed:
     size: int | None
 
 
-def _needed(captured: Capture, nodes: Iterable[int]) -> Iterator[_Needed]:
-    """What some operations would have saved, but for leaves."""
-    sizes: dict[int, Sizes] = {}
-    for i in nodes:
-        node = captured.nodes[i]
-        frame = frame_of(node)
-        if frame is None:
-            continue
-        noted = sizes.setdefault(id(frame), Sizes(frame))
-        takes = {
-            edge["argument"]: (target, edge["output_nr"])
-            for target, between in successors(captured.graph)[i].items()
-            for edge in between.values()
-        }
-        for name, packed in packed_tensors(node):
-            about = noted.of(packed)
-            if about is None:  # an operand that is not there, or one that was not packed
+class _Inside:
+    """The operations of a region, and who made the memory of what they take and give."""
+
+    def __init__(self, captured: Capture, nodes: Sequence[int]) -> None:
+        self._captured, self._order, self._nodes = captured, nodes, set(nodes)
+        graph = captured.graph
+        self._data = attributes(graph)
+        self._following, self._before = successors(graph), predecessors(graph)
+
+    def needed(self) -> Iterator[_Needed]:
+        """What they would have saved, but for leaves."""
+        sizes: dict[int, Sizes] = {}
+        for i in self._order:
+            node = self._captured.nodes[i]
+            frame = frame_of(node)
+            if frame is None:
                 continue
-            result = _RESULT.match(name)
-            place = (i, int(result[1] or 0)) if result else takes.get(name)
-            yield _Needed(place, math.prod(about[0]) * about[1].itemsize)
+            noted = sizes.setdefault(id(frame), Sizes(frame))
+            takes = dict(self._taken_by(i))
+            for name, packed in packed_tensors(node):
+                about = noted.of(packed)
+                if about is None:  # an operand that is not there, or one that was not packed
+                    continue
+                result = _RESULT.match(name)
+                place = (i, int(result[1] or 0)) if result else takes.get(name)
+                yield _Needed(place, math.prod(about[0]) * about[1].itemsize)
 
+    def handed_on(self) -> Iterator[Place]:
+        """The memory of what they give to the rest of the program, which is there anyway."""
+        taken = [(root, nr) for root, nr in self._captured.roots if root in self._nodes]
+        for i in self._nodes:
+            for source, between in self._before[i].items():
+                if source not in self._nodes:
+                    taken += [(i, edge["output_nr"]) for edge in between.values()]
+        for place in taken:
+            base = self.memory_of(place)
+            if base is not None:
+                yield base
 
-def _handed_on(captured: Capture, inside: Collection[int]) -> Iterator[Place]:
-    """The memory of what a region gives to the rest of the program, which is there anyway."""
-    taken = [(root, nr) for root, nr in captured.roots if root in inside]
-    before = predecessors(captured.graph)
-    for i in inside:
-        for source, between in before[i].items():
-            if source not in inside:
-                taken += [(i, edge["output_nr"]) for edge in between.values()]
-    for place in taken:
-        base = _memory_of(captured, place, inside)
-        if base is not None:
-            yield base
+    def memory_of(self, place: Place) -> Place | None:
+        """Who made the memory that a tensor shows; None where it came into the region."""
+        while place[0] in self._nodes:
+            if self._data[place[0]]["op"] not in _SHARES_MEMORY:
+                return place
+            taken = [place for _, place in self._taken_by(place[0])]
+            if len(taken) != 1:
+                return None
+            place = taken[0]
+        return None
 
-
-def _memory_of(captured: Capture, place: Place, inside: Collection[int]) -> Place | None:
-    """Who made the memory that a tensor shows; None where it came into the region."""
-    data = attributes(captured.graph)
-    while place[0] in inside:
-        if data[place[0]]["op"] not in _SHARES_MEMORY:
-            return place
-        taken = [
-            (target, edge["output_nr"])
-            for target, between in successors(captured.graph)[place[0]].items()
+    def _taken_by(self, node: int) -> list[tuple[str | None, Place]]:
+        """What an operation takes: the argument, and who gave it."""
+        return [
+            (edge["argument"], (target, edge["output_nr"]))
+            for target, between in self._following[node].items()
             for edge in between.values()
         ]
-        if len(taken) != 1:
-            return None
-        place = taken[0]
-    return None
 
 
 def _size(captured: Capture, place: Place) -> int | None:

@@ -116,11 +116,13 @@ class Order:
     """The operations of a graph in the order in which the program made them."""
 
     def __init__(self, captured: Capture) -> None:
-        self._graph, self._nodes = captured.graph, captured.operations
-        data = attributes(self._graph)
-        numbers = [data[i]["sequence_nr"] for i in self._nodes]
+        graph = captured.graph
+        self._data = attributes(graph)
+        self._following, self._before = successors(graph), predecessors(graph)
+        self._nodes = captured.operations
+        numbers = {self._data[i]["sequence_nr"] for i in self._nodes}
         # Threads number their nodes each by itself: then the order of all of them says nothing.
-        self._is_one = len(set(numbers)) == len(numbers)
+        self._is_one = len(numbers) == len(self._nodes)
         self._place = {i: place for place, i in enumerate(self._nodes)}
 
     def place(self, node: int) -> int:
@@ -153,18 +155,16 @@ class Order:
         while start > max(0, first - 2) and self._leads_to(self._nodes[start - 1], nodes[0]):
             start -= 1
         before = self._nodes[start:first]
-        data = attributes(self._graph)
-        is_linear = any(data[i]["op"] == "TBackward0" for i in before)
+        is_linear = any(self._data[i]["op"] == "TBackward0" for i in before)
         return (*before, *nodes) if self._is_one and is_linear else nodes
 
     def _leads_to(self, node: int, taker: int) -> bool:
-        data = attributes(self._graph)[node]
-        if set(predecessors(self._graph)[node]) != {taker}:
+        op = self._data[node]["op"]
+        if set(self._before[node]) != {taker}:
             return False
-        if data["op"] == "TBackward0":
-            following = successors(self._graph)[node]
-            return all(attributes(self._graph)[i]["kind"] == "leaf" for i in following)
-        return bool(data["op"] == "ViewBackward0")
+        if op == "TBackward0":
+            return all(self._data[i]["kind"] == "leaf" for i in self._following[node])
+        return bool(op == "ViewBackward0")
 
     def along(self, nodes: tuple[int, ...], others: Collection[int]) -> tuple[int, ...]:
         """The same, and before and after them all of some others, without a gap."""
