@@ -302,6 +302,19 @@ def test_a_closed_node_is_told_without_torchs_internals(when):
     assert not any(each["name"].startswith("saved_tensors") for each in named.details["saved"])
 
 
+def test_compiled_code_is_in_no_module_of_those_that_it_runs():
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    loss = torch.compile(net, backend="aot_eager")(torch.ones(1, 2)).sum()
+    widget = GraphWidget(loss, names=net)
+    (compiled,) = widget._openable
+    assert not widget.graph["nodes"][compiled]["namespace"]
+    widget.expand(compiled)
+    spaces = {node["namespace"] for node in calls_of(widget)}
+    assert spaces == {"CompiledFunctionBackward/0", "CompiledFunctionBackward/1"}
+    widget.selected = calls_of(widget)[-1]["id"]
+    assert widget.details["module"] == "0"
+
+
 def saved_inside(loss):
     graph = capture(loss, opened=True)
     return [i for i, d in graph.nodes(data=True) if d["kind"] == "constant" and "inside" in d]

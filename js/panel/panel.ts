@@ -224,8 +224,13 @@ function quietView(
   ];
 }
 
-function valueSection({ value }: DetailsModel, opened: Opened): HTMLElement | null {
-  return value && section("value", "Value", null, opened, true, tensorView(value, "value"));
+/** The numbers; of a call where they are known from, or why they are not known. */
+function valueSection(details: DetailsModel, opened: Opened): HTMLElement | null {
+  const { value, value_note, kind } = details;
+  const said = kind !== "call" ? null : sentence(value ? value.origin : value_note);
+  if (!value && !said) return null;
+  const view = value && tensorView(value, "value");
+  return section("value", "Value", value ? null : "not known", opened, true, view, said);
 }
 
 /** Why a static graph has no gradients. */

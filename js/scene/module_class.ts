@@ -5,7 +5,10 @@ export function classOf({ modules }: Pick<GraphModel, "modules">, path: string):
   return modules.names[modules.classes[modules.namespaces.indexOf(path)]] ?? null;
 }
 
-/** Whether a group is a module, rather than other operations: "load_balancing_loss()", "loss = …", "torch.func.grad". */
+/**
+ * Whether a group is a module, rather than other operations: "load_balancing_loss()", "loss = …", "torch.func.grad", or
+ * what is inside of compiled code, "CompiledFunctionBackward 2".
+ */
 export function isModule(path: string): boolean {
-  return !/(\(\)| = …|(^|\/)torch\.func\.[^/]*)$/.test(path);
+  return !/(\(\)| = …|(^|\/)torch\.func\.[^/]*|(^|\/)CompiledFunctionBackward( \d+)?)$/.test(path);
 }

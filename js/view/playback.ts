@@ -53,7 +53,7 @@ export class Playback {
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
     const { update } = living;
-    const live = update && updateWords(update);
+    const live = update && update.words !== "" ? updateWords(update) : null;
     const rank = channel.get("rank") ?? null;
     const of = rank === null ? "live" : `rank ${rank}`;
     this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live, of);

@@ -801,7 +801,7 @@ export interface UpdateModel {
    * structure is equal, so that nothing moves.
    */
   before: (number | null)[] | null;
-  /** What changed of the structure. User text. */
+  /** What changed of the structure; "" where the same graph is opened or closed. User text. */
   words: string;
   /** Leaves and outputs that hold another number. */
   changes: ChangeModel[];

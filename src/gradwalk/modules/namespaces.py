@@ -14,6 +14,7 @@ from torch import nn
 
 from ..forward.annotate import Annotated
 from ..graph.capture import Capture
+from ..graph.compiled import is_compiled
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from .alignment import Aligner
@@ -64,6 +65,9 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
     for leaf, names in parameters.items():
         by_node[leaf] = names[0].rpartition(".")[0]
     spaces = {node: by_node.get(node, OUTSIDE) for node in captured.graph}
+    for node, own in enumerate(captured.nodes):
+        if is_compiled(own):  # code of many modules, however many of them took parameters
+            spaces[node] = OUTSIDE
     return {
         node: "" if path == OUTSIDE else path.replace(".", "/") for node, path in spaces.items()
     }

@@ -38,18 +38,17 @@ def pictured(subject: Subject) -> Pictured:
     return Pictured(subject.graph, subject.model)
 
 
-def opened_model(number: int, was: Pictured, now: Pictured, words: str) -> UpdateModel:
+def opened_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """What became of a graph of which something was opened or closed.
 
     Args:
         number: How many updates there were, with this one.
         was: The graph before.
         now: The same graph as it is drawn now.
-        words: What was done.
     """
     there = _by_standing(was.model)
     before = [there.get(key) for key in _by_standing(now.model)]
-    return {"number": number, "before": before, "words": words, "changes": []}
+    return {"number": number, "before": before, "words": "", "changes": []}
 
 
 def _by_standing(model: GraphModel) -> dict[tuple[str, int | None, int], int]:

@@ -149,14 +149,14 @@ class UpdatingWidget(SteppingWidget[Subject]):
             with collector_paused(), unseen():
                 subject.expand(node) if how == "expand" else subject.collapse(node)
                 if len(subject.drawn) != before:
-                    self._drawn_again(subject, "opened" if how == "expand" else "closed")
+                    self._drawn_again(subject)
 
-    def _drawn_again(self, subject: Subject, words: str) -> None:
+    def _drawn_again(self, subject: Subject) -> None:
         """Draw the same graph with more or less of it open."""
         was, now = self._pictured, pictured(subject)
         assert was is not None
         self._updates += 1
-        self._put(opened_model(self._updates, was, now, words), now, subject)
+        self._put(opened_model(self._updates, was, now), now, subject)
         self._show_flows(subject)
         self._undescribed = True
 

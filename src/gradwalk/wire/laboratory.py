@@ -33,7 +33,7 @@ class UpdateModel(TypedDict):
     """Per node, which it was in the graph before; None of a new one. None as a whole where the
     structure is equal, so that nothing moves."""
     words: str
-    """What changed of the structure. User text."""
+    """What changed of the structure; "" where the same graph is opened or closed. User text."""
     changes: list[ChangeModel]
     """Leaves and outputs that hold another number."""
 

@@ -1,0 +1,55 @@
+"""Compiled code in JupyterLab: a double click opens it in place, another one closes it."""
+
+from __future__ import annotations
+
+from bar import drawn, press, prints, widget
+from lab import Lab, Watched, open_notebook, run_cell
+from playwright.sync_api import expect
+
+PROGRAM = """\
+import torch
+from torch import nn
+from gradwalk import GraphWidget
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+run = torch.compile(net, backend="aot_eager")
+w = GraphWidget(run(torch.randn(4, 2)).sum(), names=net)
+w"""
+
+CALLS = "print(sum(node['kind'] == 'call' for node in w.graph['nodes']))"
+OPS = "print('aten.tanh_backward.default' in {node['op'] for node in w.graph['nodes']})"
+GRADS = "print(all(p.grad is not None for p in net.parameters()), w.details['op'])"
+
+
+def test_a_double_click_opens_compiled_code_in_place(watched: Watched, lab: Lab) -> None:
+    page = watched.page
+    open_notebook(lab, page, lab.write("compiled.ipynb", PROGRAM, CALLS, OPS, GRADS))
+    run_cell(page, 0)
+    picture = widget(page)
+    compiled = picture.locator(".gw-node").filter(has_text="compiled:")
+    output = picture.locator(".gw-node").filter(has_text="SumBackward0")
+    expect(compiled).to_be_visible()
+    before = drawn(page, ".gw-node").count()
+    compiled.click()
+    expect(picture.locator(".gw-panel")).to_contain_text("A double click, or expand()")
+    compiled.dblclick()
+    frame = picture.locator(".gw-frames [data-path='CompiledFunctionBackward']")
+    expect(frame).to_have_count(1)
+    tanh = picture.locator(".gw-node").filter(has_text="tanh ∂")
+    expect(tanh).to_be_visible()
+    prints(page, 2, "True")
+    tanh.click()
+    panel = picture.locator(".gw-panel")
+    expect(panel).to_contain_text("aten.tanh_backward.default")
+    expect(panel).to_contain_text("before the backend fused it")
+    panel.get_by_text("Inputs", exact=True).click()
+    expect(panel).to_contain_text("grad_output")
+    press(page, "To the end")
+    expect(panel).to_contain_text("Known by running the backward program once more")
+    prints(page, 3, "True aten.tanh_backward.default")
+    # The sign in the head of the box closes it again.
+    picture.locator(".gw-frame-sign").first.click()
+    expect(frame).to_have_count(0)
+    expect(drawn(page, ".gw-node")).to_have_count(before)
+    prints(page, 1, "0")
+    expect(output).to_be_visible()
