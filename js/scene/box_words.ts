@@ -118,12 +118,16 @@ export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): str
 function rootIn(graph: Pick<GraphModel, "nodes">): string | null {
   let root = roots.get(graph);
   if (root === undefined) {
+    const tops = new Set(
+      graph.nodes.flatMap(({ kind, namespace }) =>
+        kind === "op" && namespace ? namespace.slice(0, `${namespace}/`.indexOf("/")) : [],
+      ),
+    );
     const all = new Set<string>();
-    for (const { kind, name, namespace } of graph.nodes) {
-      const top = namespace?.split("/")[0];
-      if (kind !== "leaf" || !name || !top || !/^\d+$/.test(top)) continue;
-      const parts = name.split(".");
-      all.add(parts[parts.indexOf(top) - 1] ?? "");
+    for (const { kind, name } of graph.nodes) {
+      const parts = kind === "leaf" && name ? name.split(".") : [];
+      const at = parts.findIndex((part, i) => i > 0 && /^\d+$/.test(part) && tops.has(part));
+      if (at > 0) all.add(parts[at - 1]);
     }
     const [only] = all;
     root = (all.size === 1 && only) || null;

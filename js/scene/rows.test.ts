@@ -35,6 +35,7 @@ describe("the rows of a leaf", () => {
   it("say which operand it was, and the other one's name or number", () => {
     expect(rowsOf("w", ["×", "×"], { value: 0.4621 })).toEqual(["w × 0.4621", "w × 0.4621"]);
     expect(rowsOf("w", ["×", "×"], { value: 1, changed: null })).toEqual(["w × …", "w × …"]);
+    expect(rowsOf("w", ["×", "×"], { value: -0.083899 })[0]).toBe("w × −0.084");
   });
 
   it("write functions, places and transposes as on a board", () => {
@@ -48,7 +49,7 @@ it("a module that is only a number is called as its parameters are", () => {
   g.namespace = "0";
   const x = g.op("MulBackward0", [], { self: g.leaf("net.0.weight", []) });
   const graph = g.graph([x, "y"]);
-  for (const node of graph.nodes) node.namespace = "0";
+  for (const node of graph.nodes) node.namespace = node.kind === "op" ? "0" : null;
   expect(groupTitle("0", graph)).toBe("net.0");
   expect(groupTitle("0/1", graph)).toBe("0.1");
   expect(groupTitle("0")).toBe("0");

@@ -69,9 +69,15 @@ function written({ nodes, edges }: GraphModel, index: number): string {
 function called(node: NodeModel | null): string {
   const { name = null, value = null, changed = false } = node ?? {};
   if (name === null)
-    return typeof value === "number" && changed === false ? boardNumber(value) : "\u2026";
+    return typeof value === "number" && changed === false ? inShort(value) : "\u2026";
   const last = oneLine(name).split(".").at(-1) || oneLine(name);
   return shortenMiddle(last, MOST_OF_ONE, ({ length }) => length);
+}
+
+/** A number in few characters: of a long one two digits. */
+function inShort(value: number): string {
+  const text = boardNumber(value);
+  return text.length <= MOST_OF_ONE ? text : boardNumber(Number(value.toPrecision(2)));
 }
 
 function fitted(text: string): string {
