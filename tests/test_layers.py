@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -37,6 +38,7 @@ LAYERS = (
 """Rooms (folders, and files of the root) from the lowest to the highest."""
 
 
+@functools.cache
 def modules() -> dict[tuple[str, ...], Path]:
     """Every module of the package by its path, "graph/capture.py" as ("graph", "capture")."""
     return {path.relative_to(ROOT).with_suffix("").parts: path for path in ROOT.rglob("*.py")}
