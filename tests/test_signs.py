@@ -212,3 +212,18 @@ def test_what_was_changed_since_is_not_said(x):
 def test_names_without_words_stay():
     assert sign_of("Backward0") == "Backward0"
     assert sign_of("aten.add_.Tensor") == "+"
+
+
+def test_a_custom_function_is_called_what_its_author_calls_it():
+    class Add(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x - 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    x = torch.tensor(2.0, requires_grad=True)
+    graph = GraphWidget(Add.apply(x)).graph
+    assert [node["sign"] for node in graph["nodes"]] == ["Add", None]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch._compile import _disable_dynamo
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -66,9 +68,22 @@ class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run an operation as if nobody looked, and tell."""
-        result = func(*args, **(kwargs or {}))
+        # The compiler never looks into this; asking it imports it, where nobody has yet.
+        run = _run_uncompiled if "torch._dynamo" in sys.modules else _run
+        result = run(func, args, kwargs or {})
         self._told(func, result)
         return result
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+def _run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
+
+
+_run_uncompiled = _disable_dynamo(_run, recursive=True)
 
 
 _NOTHING_TO_DO = nullcontext()

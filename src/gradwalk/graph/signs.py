@@ -11,7 +11,7 @@ import networkx as nx
 from torch.autograd.graph import Node
 
 from .compiled import calls_in
-from .nodes import COMPILED
+from .nodes import COMPILED, custom_function, is_of_torch
 from .saved import plain_value
 
 _SIGNS = {
@@ -185,12 +185,14 @@ def board_signs(
     return signs, said
 
 
-def _sign_of_compiled(data: dict[str, Any], behind: Node | None) -> str | None:
-    """The sign of compiled code, and of a call inside of it; None of what is no operation."""
+def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str | None:
+    """The sign of a custom Function, of compiled code, and of a call inside; else None."""
     if data["kind"] == "call":
         return sign_of_call(data["op"], recomputed=data["recomputed"])
     if data["kind"] != "op":
         return None
+    if data["op"] != COMPILED:
+        return _BACKWARD.sub("", data["op"])
     count = 0 if behind is None else len(calls_in(behind))
     return f"compiled: {count} call{'s' * (count != 1)}" if count else "compiled"
 
@@ -200,8 +202,8 @@ def _sign_at(
 ) -> tuple[str | None, int | None]:
     """The sign of a node, and the constant that it says."""
     data = graph.nodes[node]
-    if data["kind"] != "op" or data["op"] == COMPILED:
-        return _sign_of_compiled(data, behind), None
+    if data["kind"] != "op" or data["op"] == COMPILED or _is_somebodys_own(behind):
+        return _sign_of_code(data, behind), None
     sign = sign_of(data["op"])
     if sign == "conv":
         kernel = _kernel(graph, node)
@@ -223,6 +225,12 @@ def _sign_at(
     if sign == "( ) −":  # the operand after the sign is the one with a gradient
         return f"{number} −", constant
     return (f"{number} {sign}" if is_first else f"{sign} {number}"), constant
+
+
+def _is_somebodys_own(behind: Node | None) -> bool:
+    """Whether it is of a custom Function, which may do anything, whatever it is called."""
+    custom = None if behind is None else custom_function(behind)
+    return custom is not None and not is_of_torch(custom)
 
 
 def _is_plain(behind: Node | None) -> bool:
