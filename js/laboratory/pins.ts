@@ -40,7 +40,8 @@ export class Pins {
 
   /** Puts them where their nodes are seen. */
   place(scene: Scene | null, { k, x, y }: View): void {
-    const room = this.element.clientHeight;
+    // To ask for a height, the page lays out all that has changed: only where it is needed.
+    const layer = this.element;
     for (const { element, node: id, spot, mayGoAbove } of this.pins) {
       const node = scene?.nodes[scene.drawn[id]?.[0] ?? -1];
       element.hidden = !node || node.group !== undefined || k < LEAST_SCALE;
@@ -51,7 +52,7 @@ export class Pins {
       element.style.minHeight = `${at.height}px`;
       let top = k * (node.y + at.y) + y;
       const high = mayGoAbove ? k * element.offsetHeight : 0;
-      if (top + high > room && mayGoAbove)
+      if (mayGoAbove && top + high > layer.clientHeight)
         top = Math.max(0, k * (node.y - node.shape.height / 2 - GAP) + y - high);
       element.style.transform = `translate(${left}px, ${top}px) scale(${k})`;
     }
