@@ -84,6 +84,7 @@ class Ranked(Opened):
         self._leaves = _side_by_side(ranks, pairs, alike)
         self._are_copies = are_replicas(self._leaves)
         self._rows = {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
+        self._told: dict[int, tuple[str, list[RankGradModel]]] = {}
 
     @property
     def model(self) -> GraphModel:
@@ -98,13 +99,12 @@ class Ranked(Opened):
         about = found["about"]
         if without and self.drawn.nodes[node]["kind"] in {"op", "leaf"}:
             about = f"The graph of {in_words(without)} has no such node. {about}"
-        leaf = self._rows.get(node)
-        told = "" if leaf is None else about_leaf(self.ranks, leaf, self._are_copies)
+        told, rows = self._on_ranks(node)
         return {
             **found,
             "about": about,
             "explained": " ".join(filter(None, (found["explained"], told))) or None,
-            "ranks": self._gradients(node),
+            "ranks": rows,
         }
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
@@ -119,10 +119,17 @@ class Ranked(Opened):
 
         return look
 
-    def _gradients(self, node: int) -> list[RankGradModel]:
+    def _on_ranks(self, node: int) -> tuple[str, list[RankGradModel]]:
+        """What there is to say of a leaf between the ranks, the same at every cursor."""
         leaf = self._rows.get(node)
         if leaf is None:
-            return []
+            return "", []
+        if node not in self._told:
+            told = about_leaf(self.ranks, leaf, self._are_copies)
+            self._told[node] = told, self._gradients(leaf)
+        return self._told[node]
+
+    def _gradients(self, leaf: LeafOverRanks) -> list[RankGradModel]:
         found: list[RankGradModel] = []
         for said in self.ranks:
             on = leaf.on.get(said["rank"])
