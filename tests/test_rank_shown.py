@@ -9,6 +9,8 @@ import torch
 from test_files_of_ranks import Branch, as_rank, batch, row, run  # noqa: F401  a fixture among them
 
 from gradwalk import GraphWidget, load, save
+from gradwalk.findings import leaf_over_ranks
+from gradwalk.findings.leaf_over_ranks import LeafOverRanks, not_as_most, reduced_of
 from gradwalk.subject.rank_bars import MOST_BARS, are_odd
 
 
@@ -199,3 +201,40 @@ def test_a_damaged_file_of_another_rank_leaves_the_picture(as_rank, tmp_path):  
         widget.rank = 1
     assert widget.rank == widget.graph["ranks"]["shown"] == 0
     assert "damaged" in widget._fault
+
+
+@pytest.mark.parametrize("world", [1, 64, 1000])
+def test_ranks_that_all_differ_are_not_compared_with_each_other(world, monkeypatch):
+    compared = []
+    alike = leaf_over_ranks.same
+    monkeypatch.setattr(
+        leaf_over_ranks, "same", lambda a, b: compared.append(1) is None and alike(a, b)
+    )
+
+    def on(numbers):
+        told = {
+            rank: {"reduced": {"shape": [1], **dict.fromkeys(("norm", "mean", "min", "max"), n)}}
+            for rank, n in enumerate(numbers)
+        }
+        return LeafOverRanks("w", 0, told, frozenset(told))
+
+    assert not_as_most(on(range(1, world + 1)), reduced_of) == (
+        ([], []) if world > 1 else ([0], [])
+    )
+    assert len(compared) <= world
+    numbers = [2.0] * world
+    numbers[world // 2] = 3.0
+    if world > 1:
+        most, odd = not_as_most(on(numbers), reduced_of)
+        assert odd == [world // 2]
+        assert len(most) == world - 1
+
+
+def test_a_page_of_many_ranks_keeps_the_table_of_a_leaf_short(as_rank, tmp_path):  # noqa: F811
+    widget = load(run(as_rank, tmp_path, 70, times={66: 1e6}))
+    assert len(row(widget, "model.first.bias")) == 70
+    again = load(save(widget, tmp_path / "all.gw"))
+    kept = row(again, "model.first.bias")
+    assert len(kept) == 64
+    assert [each["rank"] for each in kept if each["odd"]] == [66]
+    assert [each["rank"] for each in kept[:3]] == [0, 1, 2]
