@@ -221,7 +221,7 @@ def test_ranks_that_all_differ_are_not_compared_with_each_other(world, monkeypat
     assert not_as_most(on(range(1, world + 1)), reduced_of) == (
         ([], []) if world > 1 else ([0], [])
     )
-    assert len(compared) <= world
+    assert len(compared) <= 5 * world
     numbers = [2.0] * world
     numbers[world // 2] = 3.0
     if world > 1:

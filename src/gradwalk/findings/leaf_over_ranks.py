@@ -100,7 +100,8 @@ def not_as_most(
     for _, first in known[:_MOST_TRIED]:
         alike = [rank for rank, each in known if same(first, each)]
         most = max(most, alike, key=len)
-    odd = [rank for rank, _ in known if rank not in most]
+    same_there = {*most}
+    odd = [rank for rank, _ in known if rank not in same_there]
     return (most, odd) if len(odd) < len(most) else ([], [])
 
 
