@@ -42,7 +42,7 @@ def nodes_of(loss):
 def programs_of(loss):
     """The FX graph of each compiled node, by its id."""
     return {
-        i: compiled_backward(node).module.graph
+        i: compiled_backward(node).graph
         for i, node in enumerate(nodes_of(loss))
         if is_compiled(node)
     }

@@ -8,6 +8,7 @@ before the backend fuses it. Nothing here compiles it, runs it or changes it.
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import Node
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from .nodes import COMPILED, donates_buffers
@@ -32,7 +33,8 @@ class CompiledBackward:
     """The backward program of a compiled node, tied to the node.
 
     Attributes:
-        module: The program, as AOTAutograd wrote it down.
+        graph: The program, as AOTAutograd wrote it down.
+        module: What its constants are attributes of.
         tangents: Placeholder -> which output of the node it is the gradient of.
         saved: The other placeholders: saved tensors and sizes, in the order of the program.
         gradients: input_nr of the node -> what the program gives for it. Inputs without one are
@@ -40,6 +42,7 @@ class CompiledBackward:
         parameters: The name of a saved placeholder -> the input_nr that it is the tensor of.
     """
 
+    graph: Graph
     module: GraphModule
     tangents: dict[FxNode, int]
     saved: list[FxNode]
@@ -98,6 +101,32 @@ def _program(node: Any) -> GraphModule:
     return module
 
 
+_noted: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]
+_noted = weakref.WeakKeyDictionary()
+"""Program -> by the name of a node, what was known of it when the program was first looked at."""
+
+
+def _graph_of(module: GraphModule) -> Graph:
+    """The graph of a program, with all that was ever known of its nodes.
+
+    torch forgets shapes, modules and lines when it packs a program for its compile cache, after the
+    first backward. Where we looked before that, a copy of the graph has them still.
+    """
+    if any(node.meta for node in module.graph.nodes):
+        if module not in _noted:
+            _noted[module] = {node.name: node.meta for node in module.graph.nodes}
+        return module.graph
+    known = _noted.get(module)
+    if known is None:
+        return module.graph
+    graph = Graph()
+    copies: dict[FxNode, FxNode] = {}
+    graph.output(graph.graph_copy(module.graph, copies))
+    for node, copied in copies.items():
+        copied.meta = known.get(node.name, {})
+    return graph
+
+
 def _tied(node: Any, module: GraphModule) -> CompiledBackward:
     cls = node._forward_cls
     if getattr(cls, "maybe_subclass_metadata", None) is not None:
@@ -105,7 +134,8 @@ def _tied(node: Any, module: GraphModule) -> CompiledBackward:
             "This compiled code takes or gives tensors of a subclass (such as DTensor), whose "
             "parts its backward program works on: which part is which input is not known."
         )
-    placeholders = [each for each in module.graph.nodes if each.op == "placeholder"]
+    graph = _graph_of(module)
+    placeholders = [each for each in graph.nodes if each.op == "placeholder"]
     tangents = {each: 0 for each in placeholders if "tangents" in str(each.target)}
     places = _outputs_with_gradient(cls.metadata)
     if len(places) != len(tangents):
@@ -114,9 +144,10 @@ def _tied(node: Any, module: GraphModule) -> CompiledBackward:
             f"gives {len(places)} tensors that have one: which is which is not known."
         )
     inputs = _input_numbers(node)
-    (output,) = (each for each in module.graph.nodes if each.op == "output")
+    (output,) = (each for each in graph.nodes if each.op == "output")
     given = _as_list(output.args[0])
     return CompiledBackward(
+        graph,
         module,
         tangents=dict(zip(tangents, places, strict=True)),
         saved=[each for each in placeholders if each not in tangents],
@@ -194,7 +225,7 @@ def gives_tensors(node: FxNode) -> bool:
 def calls_in(node: Node) -> list[FxNode]:
     """The calls of the backward program of a compiled node; none where it cannot be read."""
     try:
-        return [each for each in _program(node).graph.nodes if is_call(each)]
+        return [each for each in _graph_of(_program(node)).nodes if is_call(each)]
     except Exception:  # of another torch, packed, or no graph: `compiled_backward` says why
         return []
 

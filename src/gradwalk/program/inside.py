@@ -87,7 +87,7 @@ def read_inside(captured: Annotated, node: int) -> Inside:
         CannotOpenError: Why there is none to look at.
     """
     backward = compiled_backward(captured.nodes[node])
-    graph = backward.module.graph
+    graph = backward.graph
     calls = [each for each in graph.nodes if is_call(each)]
     flows: list[Flow] = []
     carrying = set(backward.tangents)
@@ -271,7 +271,7 @@ def _put_inside(
     graph: nx.MultiDiGraph, captured: Annotated, inside: Inside, ids: dict[tuple[int, Node], int]
 ) -> None:
     backward, node = inside.backward, inside.node
-    source = Source(backward.module.graph, backward.module, {}, {}, MADE_BY)
+    source = Source(backward.graph, backward.module, {}, {}, MADE_BY)
     for place, call in enumerate(inside.calls):
         described = describe(call, source)
         described.update(

@@ -52,7 +52,7 @@ def run_inside(inside: Inside, node: AutogradNode, step: Step, max_bytes: int) -
     Raises:
         CannotOpenError: Why it cannot run, or that it ends in other gradients than flowed.
     """
-    for call in inside.backward.module.graph.nodes:
+    for call in inside.backward.graph.nodes:
         _check(call)
     arrived = [_tensor(kept) for kept in step.grad_outputs]
     with torch.no_grad(), without_autocast():
@@ -123,7 +123,7 @@ def _run(inside: Inside, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]
     """Each node of a program and what it gives, in order; what is not needed again is let go."""
     module = inside.backward.module
     last: dict[Node, Node] = {}
-    for node in module.graph.nodes:
+    for node in inside.backward.graph.nodes:
         for used in node.all_input_nodes:
             last[used] = node
     ending: dict[Node, list[Node]] = {}
@@ -131,7 +131,7 @@ def _run(inside: Inside, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]
         ending.setdefault(user, []).append(used)
     values: dict[Node, Any] = {}
     given = iter(arguments)
-    for node in module.graph.nodes:
+    for node in inside.backward.graph.nodes:
         if node.op == "output":
             return
         if node.op == "placeholder":

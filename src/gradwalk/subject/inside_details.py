@@ -27,6 +27,10 @@ _RECOMPUTED = (
     "Recomputed: a call of the forward pass that runs in backward, so that what it gives need not "
     "be saved. No gradient flows through it."
 )
+_FORGOTTEN = (
+    "Its shape, module and line are not known: torch forgot them when it packed the program for "
+    "its compile cache, after the first backward. A widget that is made before that keeps them."
+)
 _ON_SAVED = "It works on what the forward pass saved alone: no gradient flows through it."
 
 
@@ -90,6 +94,8 @@ def inside_details(
 def _about_call(opening: Opening, node: int, place: Place) -> str:
     data = opening.captured.drawn.nodes[node]
     of = f"A call of {data['op']} inside of node {place.inside.node}. {BEFORE_FUSION}"
+    if not place.fx.meta:
+        of = f"{of} {_FORGOTTEN}"
     if is_recomputed(place.fx):
         return f"{of} {_RECOMPUTED}"
     if place.fx not in place.inside.carrying:
