@@ -44,7 +44,7 @@ SMALL = {
 IN_TRANSFORMERS = dict.fromkeys(
     [
         *("Bert", "DistilBert", "GPT2", "Llama", "Mistral", "Qwen3", "Qwen3Moe", "GPTNeoX"),
-        *("Mamba", "Gemma", "OPT"),
+        *("Mamba", "Gemma", "OPT", "Falcon", "Mixtral"),
     ],
     "words",
 ) | {"T5": "two texts", "Bart": "two texts", "ViT": "pictures", "DeiT": "pictures"}
@@ -53,7 +53,10 @@ IN_TIMM = [
     *("vit_tiny_patch16_224", "mixer_s32_224", "regnetx_002", "densenet121"),
 ]
 
-MORE_IN_TIMM = ["regnety_002", "maxvit_tiny_rw_224", "swin_tiny_patch4_window7_224", "nfnet_l0"]
+MORE_IN_TIMM = [
+    *("regnety_002", "maxvit_tiny_rw_224", "swin_tiny_patch4_window7_224", "nfnet_l0"),
+    *("eva02_tiny_patch14_224", "coat_lite_tiny"),
+]
 
 STAND_INS: list[library.Library] = []  # what one defines lives as long as it does
 

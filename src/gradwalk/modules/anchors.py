@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from .module_code import ModuleCode, having, is_parametrization
-from .paths import common_ancestor, innermost
+from .paths import ancestors, common_ancestor, innermost
 from .plumbing import is_plumbing
 from .program_order import Program
 
@@ -30,9 +31,9 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
     """The operations that take a module's parameters, or what was only rearranged of one."""
     found: dict[int, Anchor] = {}
     derived: dict[int, str] = {}  # what is still a parameter: transposed, cast, computed anew
-    last = ""
+    last, shared = "", _Shared(program, code)
     for place, op in enumerate(program.ops):
-        names = [_name(names, op, last, code) for names in program.parameters[place]]
+        names = [shared.name(names, op, place, last) for names in program.parameters[place]]
         direct = {name: code.user(name.rpartition(".")[0]) for name in names}
         earlier = [derived.get(operand) for operand in program.operands[place]]
         given = {each for each in earlier if each is not None} | set(direct.values())
@@ -58,16 +59,64 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
     return [found[place] for place in sorted(found)]
 
 
-def _name(names: list[str], op: str, last: str, code: ModuleCode) -> str:
-    """Of the names of a parameter that several modules share, that of the one that runs."""
-    if len(names) == 1:
-        return names[0]
+class _Shared:
+    """Which of several modules that share a parameter runs."""
 
-    def fit(name: str) -> tuple[bool, bool, int]:
-        path = name.rpartition(".")[0]
-        return code.makes(path, op), code.is_called(path), len(common_ancestor([last, path]))
+    def __init__(self, program: Program, code: ModuleCode) -> None:
+        self._code = code
+        self._used: Counter[str] = Counter()
+        # At each place, the module of the next parameter that has one name only.
+        self._next = [""] * len(program.ops)
+        following = ""
+        for place in reversed(range(len(program.ops))):
+            self._next[place] = following
+            for names in program.parameters[place]:
+                if len(names) == 1:
+                    following = names[0].rpartition(".")[0]
 
-    return max(names, key=fit)
+    def name(self, names: list[str], op: str, place: int, last: str) -> str:
+        """Of the names of a parameter, that of the module that runs.
+
+        Args:
+            names: The names.
+            op: The class name of the node that takes it.
+            place: The place of that.
+            last: The module of the parameter before.
+        """
+        if len(names) == 1:
+            return names[0]
+
+        near = [last, self._next[place]]
+        holders = _holders([name.rpartition(".")[0] for name in names])
+
+        def fit(name: str) -> tuple[bool, bool, bool, int, int]:
+            path = name.rpartition(".")[0]
+            holder = holders[path]
+            return (
+                self._code.makes(path, op),
+                self._code.is_run(path),
+                any(holder in ancestors(each) for each in near),
+                sum(len(common_ancestor([each, holder])) for each in near),
+                -self._used[name],
+            )
+
+        found = max(names, key=fit)
+        self._used[found] += 1
+        return found
+
+
+def _holders(paths: list[str]) -> dict[str, str]:
+    """The modules that hold a shared one: what is in it has the same names everywhere."""
+    found = {}
+    parts = [path.split(".") for path in paths]
+    same = 0
+    while len({tuple(each[len(each) - same - 1 :]) for each in parts}) == 1 and same < min(
+        map(len, parts)
+    ):
+        same += 1
+    for path, each in zip(paths, parts, strict=True):
+        found[path] = ".".join(each[: max(len(each) - same - 1, 0)])
+    return found
 
 
 def _reshapings(program: Program, place: int) -> list[int]:

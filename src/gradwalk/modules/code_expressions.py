@@ -147,10 +147,17 @@ class Expressions:
         if isinstance(node, ast.Subscript):
             return _any_of(self._refs(node.value))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-            return _any_of(self._refs(node.args[0])) if node.func.id == "getattr" else None
+            return self._got(node) if node.func.id == "getattr" else None
         if isinstance(node, ast.IfExp):
             return (*(self._refs(node.body) or ()), *(self._refs(node.orelse) or ())) or None
         return None
+
+    def _got(self, node: ast.Call) -> tuple[str, ...] | None:
+        """What ``getattr`` gives of what stands below the module."""
+        inner, name = self._refs(node.args[0]), node.args[1] if len(node.args) > 1 else None
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return inner and tuple(f"{each}.{name.value}".removeprefix(".") for each in inner)
+        return _any_of(inner)
 
     def _items(self, node: ast.AST) -> tuple[str, ...] | None:
         """What a loop takes one by one, of what stands below the module."""

@@ -19,7 +19,7 @@ from torch import nn
 from .code_expressions import OPERATORS, UNREADABLE, Expressions, ReadClass
 from .code_steps import ANYTHING, Arm, Step
 
-_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_LEAVING = (ast.Raise, ast.Continue, ast.Break)
 
 _steps: weakref.WeakKeyDictionary[type, tuple[Step, ...] | None] = weakref.WeakKeyDictionary()
 _trees: weakref.WeakKeyDictionary[types.FunctionType, ast.FunctionDef] = weakref.WeakKeyDictionary()
@@ -81,6 +81,11 @@ class _Function(Expressions):
         self._block(tree.body)
         return self.steps
 
+    @property
+    def _leaving(self) -> tuple[type[ast.stmt], ...]:
+        """After what nothing more runs; a function that returns to forward goes on there."""
+        return _LEAVING if self.callers else (ast.Return, *_LEAVING)
+
     def _block(self, body: Iterable[ast.stmt]) -> None:
         for each in body:
             self._visit(each)
@@ -130,7 +135,7 @@ class _Function(Expressions):
         test = self._condition(node.test)
         number, before = self.of.number(), self.arms
         for side, body in ((True, node.body), (False, node.orelse)):
-            leaves = bool(body) and isinstance(body[-1], _LEAVING)
+            leaves = bool(body) and isinstance(body[-1], self._leaving)
             self.arms = (*before, Arm(number, side, leaves, test))
             self._block(body)
         self.arms = before

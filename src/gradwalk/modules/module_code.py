@@ -61,6 +61,7 @@ class ModuleCode:
         self._called: dict[str, set[str]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
+        self._runs: dict[str, bool] = {}
 
     def acts(self, path: str) -> list[Act] | None:
         """What a module does, in the order of its code; None where that is not known."""
@@ -160,7 +161,7 @@ class ModuleCode:
         around = [each for each in ancestors(path)[1:] if each in self.modules]
         if not path or not around:
             return OUTSIDE
-        runs = (each for each in around if type(self.modules[each]).forward is not _NO_FORWARD)
+        runs = (each for each in around if self._has_forward(each))
         calling = (each for each in around if self._calls(each, path))
         return next(calling, next(runs, around[-1]))
 
@@ -201,6 +202,16 @@ class ModuleCode:
     def is_called(self, path: str) -> bool:
         """Whether the code of a module around calls one."""
         return any(self._calls(each, path) for each in ancestors(path)[1:] if each in self.modules)
+
+    def is_run(self, path: str) -> bool:
+        """Whether one is called, and so is every module around it."""
+        if path not in self._runs:
+            outer = next((p for p in ancestors(path)[1:] if self._has_forward(p)), None)
+            self._runs[path] = outer is None or (self.is_called(path) and self.is_run(outer))
+        return self._runs[path]
+
+    def _has_forward(self, path: str) -> bool:
+        return path in self.modules and type(self.modules[path]).forward is not _NO_FORWARD
 
     def calls_to(self, path: str) -> list[str]:
         """The modules that run while one does, outermost first, itself at the end."""
