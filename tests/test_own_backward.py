@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -20,6 +21,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 from gradwalk import GraphWidget, Recording, compare, diagnose, explain_grad, record
 from gradwalk.backward.grads import Timeline
 from gradwalk.files.disk import write_file
+from gradwalk.graph.engine import carried, carry
 from gradwalk.subject import live
 
 REFUSED = r"Do it after that pass"
@@ -592,3 +594,26 @@ def test_compiled_autograd_is_left_alone(fullgraph):
     assert "as one program" in widget.transport["note"]
     widget.reset()
     assert torch.equal(w.grad, expected)
+
+
+def test_what_follows_the_engine_to_its_threads_is_neither_freed_nor_kept():
+    class Carried:
+        pass
+
+    value = Carried()
+    before = sys.getrefcount(value)
+    for _ in range(3):
+        carry("what the tests carry", value)
+        assert sys.getrefcount(value) == before + 1
+        assert carried("what the tests carry") is value
+        carry("what the tests carry", None)
+        assert sys.getrefcount(value) == before
+
+
+def test_passes_on_other_devices_leave_their_runs_alone():
+    for _ in range(5):
+        x = torch.ones(3, device="meta", requires_grad=True)
+        recording = record((x * 2).sum())
+        gc.collect()
+        assert len(recording.steps) == 3
+        assert recording.cursor == 3

@@ -149,6 +149,8 @@ def _is_as_saved(captured: Annotated, node: int, leaf: torch.Tensor) -> bool | N
     for taker in _near(captured, node):
         for saved in read_saved(captured.nodes[taker]):
             value = saved.value
+            if value is None and saved.changed and saved.version == version_of(leaf):
+                return False  # torch before 2.13 does not give it out
             if isinstance(value, torch.Tensor) and storage_of(value) == memory:
                 if saved.changed:
                     return False

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 _T = TypeVar("_T")
+
+_PROBE = "gradwalk: whether what is carried is held"
 
 NO_TASK = -1
 
@@ -36,7 +41,24 @@ def when_done(callback: Callable[[], None]) -> None:
 
 def carry(key: str, value: Any) -> None:
     """Put something into the thread's own state, which follows the engine to its threads."""
+    if not _is_held_when_carried():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))  # the one that torch will let go of
     torch._C._stash_obj_in_tls(key, value)
+
+
+@functools.cache
+def _is_held_when_carried() -> bool:
+    """Whether this torch takes a reference to what it puts there; 2.7 lets go of one all the same.
+
+    What was carried would then be freed while somebody has it, and the process crash.
+    """
+    probe = object()
+    before = sys.getrefcount(probe)
+    torch._C._stash_obj_in_tls(_PROBE, probe)
+    is_held = sys.getrefcount(probe) > before
+    if not is_held:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(probe))
+    return is_held
 
 
 def carried(key: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +31,7 @@ _CHANGED = (
 )
 
 
+_AT_VERSION = re.compile(r"is at version (\d+)")
 _REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
@@ -43,6 +45,8 @@ class Saved:
         freed: Whether torch has dropped it.
         note: A sentence when the value needs one.
         changed: Whether it was changed in place since, so that backward refuses it.
+        version: How often that which was changed has been by now. torch before 2.13 gives out no
+            tensor that was changed, and this is all that it tells of it.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Saved:
     freed: bool = False
     note: str | None = None
     changed: bool = False
+    version: int | None = None
 
 
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
@@ -169,7 +174,9 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
     except RuntimeError as error:
         changed = getattr(raw, "data", None)
         if "modified by an inplace operation" in str(error):
-            yield Saved(name, changed, note=_CHANGED, changed=True)
+            told = _AT_VERSION.search(str(error))
+            version = None if told is None else int(told[1])
+            yield Saved(name, changed, note=_CHANGED, changed=True, version=version)
         else:
             yield Saved(name, None, freed=True, note=_FREED)
         return
