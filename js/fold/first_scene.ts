@@ -6,7 +6,7 @@ import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
-import { deepest, type Folding, firstFolding, openBlock, wholeFolding } from "./folding";
+import { deepest, type Folding, firstFolding, openBlock, openGroup, wholeFolding } from "./folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
 import { isFollower } from "./layers";
 import { visibleCount } from "./visible_count";
@@ -58,10 +58,15 @@ export function fittingFolding(
   const blocks = grouped.runs.reduce((sum, run) => sum + run.length, 0);
   const tried: { folding: Folding; count: number }[] = [];
   const more = withMore(grouped);
+  // The boxes of compiled code are there because somebody opened it.
+  const opened = [
+    ...new Set(graph.nodes.flatMap(({ inside }) => graph.nodes[inside ?? -1]?.namespace ?? [])),
+  ];
   const hasMore = (g: number) => more[g] === 1 && !isWithin[g];
   for (let depth = deepest(tree); depth >= 0; depth--) {
     const open = new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth && hasMore(g)));
-    const folding = { ...first, open, hidesPlumbing: true };
+    const level: Folding = { ...first, open, hidesPlumbing: true };
+    const folding = opened.reduce((one, path) => openGroup(tree, one, path), level);
     // What a layer takes in is not known before: it may be two of three.
     if (visibleCount(grouped, folding) - blocks <= 3 * most)
       tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
