@@ -227,3 +227,13 @@ def test_a_custom_function_is_called_what_its_author_calls_it():
     x = torch.tensor(2.0, requires_grad=True)
     graph = GraphWidget(Add.apply(x)).graph
     assert [node["sign"] for node in graph["nodes"]] == ["Add", None]
+
+
+def test_signs_are_read_of_nodes_that_have_freed_what_they_saved():
+    q, k, v = (torch.randn(1, 2, 4, 8, requires_grad=True) for _ in range(3))
+    attended = F.scaled_dot_product_attention(q, k, v)  # it saves a tensor "value"
+    loss = torch.addcmul(attended, attended, attended, value=2).add(attended, alpha=2).sum()
+    before = [node["sign"] for node in GraphWidget(loss).graph["nodes"]]
+    loss.backward()
+    assert [node["sign"] for node in GraphWidget(loss).graph["nodes"]] == before
+    assert {"attention", "+ 2 ×", "+ 2 × ×"} <= set(before)
