@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.autograd.function import once_differentiable
@@ -359,3 +361,82 @@ class Tiny(torch.autograd.Function):
 def test_a_wrong_derivative_is_found_however_small_it_is(factor, agrees):
     x = torch.tensor([0.5, -2.0], requires_grad=True)
     assert check(Tiny.apply(x, factor).grad_fn, x, factor).agrees is agrees
+
+
+def elementwise(called, derivative):
+    """A Function of one tensor, with the derivative in terms of its input."""
+
+    class Elementwise(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return called(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad * derivative(x)
+
+    return Elementwise
+
+
+@pytest.mark.parametrize("off", [1, -1])
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("called", "derivative", "odd"),
+    [
+        (torch.sqrt, lambda x: 0.5 / x.sqrt(), 0.0),
+        (torch.sqrt, lambda x: 0.5 / x.sqrt(), -1.0),
+        (torch.log, lambda x: 1 / x, 0.0),
+        (torch.log, lambda x: 1 / x, -2.0),
+        (torch.log, lambda x: 1 / x, 1e-9),
+        (torch.square, lambda x: 2 * x, math.inf),
+        (torch.square, lambda x: 2 * x, math.nan),
+    ],
+)
+def test_where_there_is_no_difference_nothing_is_said_and_the_rest_is_checked(
+    called, derivative, odd, place, off
+):
+    numbers = [1.0, 2.0, 3.0]
+    numbers[place] = odd
+    x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
+    found = check(elementwise(called, lambda x: off * derivative(x)).apply(x).grad_fn)
+    assert found.agrees == (off == 1)
+    assert all(math.isfinite(each.difference) for each in found.wrong)
+    if off == -1:
+        assert {each.index[0] for each in found.wrong} >= {0, 1, 2} - {place}
+
+
+def test_a_derivative_that_is_nan_where_the_difference_is_not_is_wrong():
+    cut = elementwise(lambda x: x.clamp(min=0) ** 2, lambda x: 2 * x.clamp(min=0) * x / x)
+    found = check(cut.apply(torch.tensor([0.0, 1.0], requires_grad=True)).grad_fn)
+    assert not found.agrees
+    assert [each.index for each in found.wrong] == [(0,)]
+
+
+def test_without_any_difference_that_is_a_sentence():
+    x = torch.tensor([math.nan], requires_grad=True)
+    with pytest.raises(ValueError, match="every finite difference is NaN or infinite"):
+        check(elementwise(torch.square, lambda x: 2 * x).apply(x).grad_fn)
+
+
+@pytest.mark.parametrize(
+    ("x", "word"),
+    [
+        (torch.eye(3).to_sparse(), "sparse_coo"),
+        (torch.eye(3).to_sparse_csr(), "sparse_csr"),
+        (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "nested"),
+        (torch.ones(3, device="meta"), "meta"),
+    ],
+)
+def test_tensors_without_plain_numbers_are_refused_by_a_sentence(x, word):
+    doubled = elementwise(lambda x: x * 2, lambda x: 2)
+    with pytest.raises(ValueError, match=f"cannot be checked: it takes a .*{word}"):
+        check(doubled.apply(x.detach().requires_grad_()))
+
+
+def test_a_sparse_gradient_is_compared_like_another():
+    doubled = elementwise(lambda x: x * 2, lambda x: torch.full_like(x, 2))
+    backward = doubled.backward
+    doubled.backward = staticmethod(lambda ctx, grad: backward(ctx, grad).to_sparse())
+    assert check(doubled.apply(torch.ones(3, requires_grad=True))).agrees

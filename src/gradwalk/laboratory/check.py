@@ -138,6 +138,14 @@ class _Output:
     weights: torch.Tensor
     leaves: dict[int, torch.Tensor]
 
+    def weighted(self, value: torch.Tensor) -> torch.Tensor:
+        """Something of its shape, weighted; 0 where the output is not finite."""
+        return (value * self.weights).where(self.weights != 0, 0)
+
+
+class _NotFiniteError(Exception):
+    """A finite difference is NaN or infinite, which says nothing of backward."""
+
 
 class _Checked:
     """A Function with arguments in double precision."""
@@ -163,6 +171,8 @@ class _Checked:
         self._varied = [
             i for i, each in enumerate(self._arguments) if needed[i] and _is_varied(each)
         ]
+        for i in self._varied:
+            _refuse_unreadable(self._arguments[i], f"{self.called} cannot be checked: it takes")
         if not self._varied:
             raise ValueError(
                 f"{self.called} cannot be checked: none of its inputs is a tensor of real numbers."
@@ -174,9 +184,10 @@ class _Checked:
         self._refuse_what_differs(outputs)
         wrong: list[WrongDerivative] = []
         generator = torch.Generator().manual_seed(0)
-        tried = 0
+        tried = untold = 0
         for nr, output in outputs.items():
             weights = torch.randn(output.shape, generator=generator).to(output.device)
+            weights = weights.where(output.detach().isfinite(), 0)  # of NaN there is no difference
             try:
                 grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
             except Exception as error:  # whatever somebody's backward raises
@@ -190,13 +201,24 @@ class _Checked:
                     "draws random numbers.",
                 )
             for i, entry in self._entries():
+                of = _Output(nr, output, weights, leaves)
+                try:
+                    found = self._compare(of, grads[i], i, entry)
+                except _NotFiniteError:
+                    untold += 1
+                    continue
                 tried += 1
-                found = self._compare(_Output(nr, output, weights, leaves), grads[i], i, entry)
                 if found is not None:
                     wrong.append(found)
-        wrong.sort(key=lambda each: -_how_far(each))
+        if untold and not tried:
+            raise ValueError(
+                f"{self.called} cannot be checked: with these inputs every finite difference is "
+                "NaN or infinite. Give others: check(node, x, ...)."
+            )
+        wrong.sort(key=lambda each: -_how_far(each.gradient, each.difference))
         if not wrong:
-            return Check(True, (), f"{self.called}.backward agrees: {self._tried(tried)}.")
+            more = f"; of {untold:,} more there is none that is finite" if untold else ""
+            return Check(True, (), f"{self.called}.backward agrees: {self._tried(tried)}{more}.")
         rest = f", and so on: {len(wrong):,} of {tried:,} are wrong" if len(wrong) > 1 else ""
         sentence = f"{self.called}.backward is wrong: {wrong[0]}{rest}."
         return Check(False, tuple(wrong[:MOST_TOLD]), sentence)
@@ -236,6 +258,8 @@ class _Checked:
                 f"{self.called} cannot be checked: its forward {gave} for inputs in double "
                 "precision, and in less than that finite differences say little."
             )
+        for each in found.values():
+            _refuse_unreadable(each, f"{self.called} cannot be checked: its forward gives")
         return found
 
     def _refuse_what_differs(self, outputs: dict[int, torch.Tensor]) -> None:
@@ -261,7 +285,7 @@ class _Checked:
             output, list(leaves.values()), weights, retain_graph=True, allow_unused=True
         )
         return {
-            i: torch.zeros_like(leaf) if grad is None else grad.detach().clone()
+            i: torch.zeros_like(leaf) if grad is None else grad.detach().to_dense().clone()
             for (i, leaf), grad in zip(leaves.items(), grads, strict=True)
         }
 
@@ -275,22 +299,30 @@ class _Checked:
     def _compare(
         self, of: _Output, grad: torch.Tensor, i: int, entry: int
     ) -> WrongDerivative | None:
-        """An entry that is wrong; None for one that is right, or where forward has a kink."""
+        """An entry that is wrong; None for one that is right, or where forward has a kink.
+
+        Raises:
+            _NotFiniteError: There is no finite difference to compare with.
+        """
         value = self._arguments[i].detach().flatten()[entry].item()
         h = STEP * max(1.0, abs(value))
         above, below = (self._values(self._moved(i, entry, step))[of.nr] for step in (h, -h))
         here = of.given.detach()
-        sides = [float(((b - a) * of.weights).sum()) / h for a, b in ((below, here), (here, above))]
+        sides = [float(of.weighted(b - a).sum()) / h for a, b in ((below, here), (here, above))]
         said = float(grad.flatten()[entry])
-        size = float((here * of.weights).abs().sum())
+        # A NaN that is left out of the weights comes back in backward, as 0 * inf.
+        is_told = math.isfinite(said) or bool(here.isfinite().all())
+        if not (is_told and all(map(math.isfinite, (value, *sides)))):
+            raise _NotFiniteError
+        size = float(of.weighted(here).abs().sum())
         off = EXACT * max(abs(said), *map(abs, sides)) + rounding(size, h)
         if min(sides) - off <= said <= max(sides) + off:
             return None
         column = ((above - below) / (2 * h)).flatten()
-        rows = range(min(column.numel(), _MOST_ROWS))
+        rows = of.weights.flatten().nonzero().flatten()[:_MOST_ROWS].tolist()
         one, row = max(
             ((self._row(of, i, entry, at), at) for at in rows),
-            key=lambda each: abs(each[0] - float(column[each[1]])),
+            key=lambda each: _how_far(each[0], float(column[each[1]])),
         )
         return WrongDerivative(
             one,
@@ -334,6 +366,15 @@ def _in_double(value: Any, called: str) -> Any:
     return value.double() if value.is_floating_point() else value
 
 
+def _refuse_unreadable(value: torch.Tensor, what: str) -> None:
+    """Refuse what has no numbers that could be changed and read one by one."""
+    if value.is_meta:
+        raise ValueError(f"{what} a tensor on the meta device, which has no numbers.")
+    if value.layout != torch.strided or value.is_nested:
+        kind = "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}"
+        raise ValueError(f"{what} {kind}, and finite differences here need torch.strided.")
+
+
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
 
@@ -358,6 +399,6 @@ def _at(word: str, index: tuple[int, ...]) -> str:
     return f"{word}[{', '.join(map(str, index))}]" if index else word
 
 
-def _how_far(wrong: WrongDerivative) -> float:
-    far = abs(wrong.gradient - wrong.difference)
+def _how_far(gradient: float, difference: float) -> float:
+    far = abs(gradient - difference)
     return math.inf if math.isnan(far) else far
