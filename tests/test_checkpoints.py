@@ -264,6 +264,33 @@ def test_a_region_that_is_a_module_is_the_modules_box(watched):
     assert "Block runs forward again" in widget.details["checkpoint"]
 
 
+class Sized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.b(self.a(x).tanh()) + 1
+
+
+class Unsized(Sized):
+    def __len__(self):
+        raise TypeError("has no length, as a compiled module may say")
+
+
+class Empty(Sized):
+    def __len__(self):
+        return 0
+
+
+@pytest.mark.parametrize("kind", [Sized, Unsized, Empty])
+def test_a_region_is_a_modules_box_whatever_the_length_of_the_module(kind):
+    net = kind()
+    loss = checkpoint(net, torch.randn(2, 3, requires_grad=True), use_reentrant=False).sum()
+    (model,) = GraphWidget(loss, names={"net": net}).graph["checkpoints"]
+    assert model["box"] == "net"
+
+
 def test_a_region_of_several_modules_has_a_box_around_them():
     net = nn.Sequential(*(m for _ in range(3) for m in (nn.Linear(4, 4), nn.Tanh())))
     with watch():

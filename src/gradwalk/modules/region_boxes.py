@@ -20,7 +20,10 @@ def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str])
         inferred: Node id -> namespace, where these are inferred; empty where they were watched.
     """
     regions = list(captured.regions)
-    paths = {id(module): path for path, ref in names.modules.items() if (module := ref())}
+    # Not whether a module is true: that asks for its length, which a compiled one refuses to give.
+    paths = {
+        id(module): path for path, ref in names.modules.items() if (module := ref()) is not None
+    }
     if not inferred or all(region.is_exact for region in regions):
         return regions
     order = Order(captured)
