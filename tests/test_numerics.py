@@ -202,6 +202,14 @@ class TestRows:
         with pytest.raises(TypeError, match="Give both, or neither"):
             compare_numerics(a, b, rtol=0.1)
 
+    @pytest.mark.parametrize("wrong", ["x", -1.0, math.nan, 1j, [1.0]])
+    @pytest.mark.parametrize("which", ["rtol", "atol"])
+    def test_no_tolerance_is_one_that_nothing_can_leave(self, which, wrong):
+        a, b = block(DOUBLE)[1], block(HALF)[1]
+        given = {"rtol": 0.0, "atol": 0.0, which: wrong}
+        with pytest.raises(TypeError, match=f"given {which}="):
+            compare_numerics(a, b, **given)
+
     def test_nan_is_where_it_is_born(self):
         def step(bad):
             x = torch.tensor([1.0, 4.0], requires_grad=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -192,7 +193,7 @@ def compare_numerics(
 
     Raises:
         TypeError: An argument is of a kind that has no gradients to compare, or one of ``rtol`` and
-            ``atol`` was given without the other.
+            ``atol`` was given without the other, or is no number from 0 on.
         ValueError: An output does not require grad or is not one number and has no ``gradient``, a
             widget is closed, or a file is damaged.
         OSError: A file cannot be read.
@@ -222,7 +223,15 @@ def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
             f"compare_numerics() was given rtol={rtol!r} and atol={atol!r}. Give both, or neither "
             "for the tolerances of torch.testing.assert_close."
         )
-    return None if rtol is None or atol is None else (float(rtol), float(atol))
+    if rtol is None or atol is None:
+        return None
+    for name, given in (("rtol", rtol), ("atol", atol)):
+        if not isinstance(given, numbers.Real) or not given >= 0:
+            raise TypeError(
+                f"compare_numerics() was given {name}={given!r}. Give a number from 0 on, as "
+                "torch.testing.assert_close takes it."
+            )
+    return float(rtol), float(atol)
 
 
 @grad_mode_kept
