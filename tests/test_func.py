@@ -120,3 +120,26 @@ def test_a_graph_from_outside_is_in_no_transform():
     grad(inner)(torch.rand(3))
     assert "transforms" not in found[0].graph
     assert "transforms" not in capture(outer).graph
+
+
+def test_what_vmap_hides_is_said_to_be_behind_what_it_returns():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    said = []
+
+    def f(x):
+        loss = (x * w).sum()
+        with pytest.raises(ValueError, match=r"inside of torch\.func \(vmap over 3\)") as refused:
+            capture(loss)
+        said.append(str(refused.value))
+        return loss
+
+    given = torch.func.vmap(f)(torch.ones(3, 2))
+    assert "none of the tensors" not in said[0]
+    assert "w" in {name for _, name in capture(given, names={"w": w}).nodes(data="name")}
+
+    def plain(x):
+        with pytest.raises(ValueError, match="none of the tensors it was computed from requires"):
+            capture(x.sum())
+        return x
+
+    torch.func.vmap(plain)(torch.ones(3, 2))

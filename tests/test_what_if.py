@@ -509,3 +509,10 @@ def test_hooks_of_a_module_are_told_of():
     found = what_if(linear(torch.ones(1, 2, requires_grad=True)).sum())
     assert any("Backward hooks of a module" in note for note in found.notes)
     assert not any("BackwardHookFunction" in note for note in found.notes)
+
+
+def test_a_recording_without_names_says_where_they_come_from():
+    w = torch.tensor(2.0, requires_grad=True)
+    with pytest.raises(ValueError, match=r"record\(loss, names="):
+        what_if(gradwalk.record(w.exp()), scale={"w": 2})
+    assert what_if(gradwalk.record(w.exp(), names={"w": w}), scale={"w": 2}).after["w"] is not None

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from .nodes import gradient_edge
+from .transforms import transforms_around, unwrapped
 
 _MOST_STEPS = 40  # of the way to a value in nested lists, that are told
 
@@ -196,6 +197,12 @@ def _no_grad_sentence(tensor: torch.Tensor) -> str:
         return (
             f"{what}: an inference tensor, made under torch.inference_mode(), which records no "
             "graph. Compute it again outside inference_mode()."
+        )
+    within = unwrapped(tensor)
+    if within is not None and within[0].requires_grad:
+        return (
+            f"{what} inside of torch.func ({', '.join(transforms_around(tensor))}): what autograd "
+            "records there is behind what the transform returns. Pass that."
         )
     if not (tensor.is_floating_point() or tensor.is_complex()):
         return (

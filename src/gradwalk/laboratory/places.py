@@ -15,6 +15,9 @@ from ..graph.nodes import gradient_edge
 from .replay import Replay
 
 _MOST_LISTED = 8
+_NO_NAMES = (
+    "none: name tensors by variables, those of a recording with record(loss, names={'w': w})"
+)
 
 
 def find_place(replay: Replay, given: Any, caller: str) -> Place:
@@ -147,4 +150,4 @@ def _some_names(replay: Replay) -> str:
     names = list(dict.fromkeys(name for name, _ in _names(replay)))
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     listed = ", ".join(map(repr, names[:_MOST_LISTED]))
-    return f"{listed}{more}" if names else "none: name tensors by variables"
+    return f"{listed}{more}" if names else _NO_NAMES
