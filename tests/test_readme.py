@@ -6,9 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import ipywidgets
 import pytest
 import torch
 from programs import LeNet
+
+import gradwalk
+from gradwalk import GraphWidget
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -34,3 +38,20 @@ def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert variables["pred"].item() == -5
     written = {each.name for each in tmp_path.iterdir()}
     assert written == {"graph.html", "graph.svg", "run.gw"}
+
+
+def test_the_reference_has_every_public_name() -> None:
+    reference = README.split("\n## Reference\n")[1].split("\n## ")[0]
+    listed = set(re.findall(r"`(\w+)`", reference))
+    of_widget = {
+        name
+        for each in GraphWidget.__mro__
+        if each.__module__.startswith("gradwalk.")
+        for name in vars(each)
+        if not name.startswith("_")
+    }
+    not_ours = set(dir(ipywidgets.DOMWidget)) - {"close"}  # some of it is overridden
+    public = {*gradwalk.__all__, *(of_widget - not_ours)}
+    assert public - listed == set()
+    known = public | {name for name in listed if hasattr(torch.Tensor, name)} | {"gradwalk"}
+    assert listed - known <= {"Node"}  # autograd's
