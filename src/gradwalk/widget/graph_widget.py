@@ -76,6 +76,8 @@ class GraphWidget(Surgery, QuizzingWidget):
         findings: What `gradwalk.diagnose` found in the pass that is shown (see
             `gradwalk.wire.FindingModel`), once it was asked. Read-only.
         rank: Of several ranks that were loaded, the one that is shown. Set it, or choose it.
+        score: While a `quiz` is on, how many answers were right and wrong (see
+            `gradwalk.wire.ScoreModel`); else None. Read-only.
 
     Example::
 

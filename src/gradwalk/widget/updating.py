@@ -116,6 +116,20 @@ class UpdatingWidget(SteppingWidget[Subject]):
             TypeError: ``node`` is no whole number.
             ValueError: It has nothing inside that can be shown, and why; or the widget is closed.
             RuntimeError: A backward pass is running.
+
+        Example::
+
+            >>> from gradwalk import GraphWidget
+            >>> double = torch.compile(lambda x: x.sin() * 2, backend="aot_eager")
+            >>> widget = GraphWidget(double(torch.ones(3, requires_grad=True)))
+            >>> [node["op"] for node in widget.graph["nodes"]]
+            ['CompiledFunctionBackward', 'AccumulateGrad']
+            >>> widget.expand(0)
+            >>> [node["op"] for node in widget.graph["nodes"] if node["kind"] == "call"]
+            ['aten.mul.Tensor', 'aten.cos.default', 'aten.mul.Tensor']
+            >>> widget.collapse(0)
+            >>> widget
+            GraphWidget(2 nodes, 1 edge, 1 leaf)
         """
         self._open_or_close(node, "expand")
 
