@@ -47,12 +47,6 @@ def a_loss():
     return (x * x).exp().sum()
 
 
-def on_screen(widget: Any) -> Any:
-    """A widget that the browser has been told of, as by displaying it."""
-    assert widget.model_id
-    return widget
-
-
 def shown(widget: GraphWidget) -> int:
     """How many of the messages that went out showed a pass."""
     assert isinstance(widget.comm, Channel)
@@ -199,7 +193,7 @@ class TestWhereALoopRuns:
     def test_it_is_shown_once_the_loop_rests(self):
         async def program() -> None:
             loss = a_loss()
-            widget = on_screen(GraphWidget(loss))
+            widget = GraphWidget(loss)
             for _ in range(100):
                 loss.backward(retain_graph=True)
             assert shown(widget) == 0
@@ -214,7 +208,7 @@ class TestWhereALoopRuns:
     def test_so_it_is_of_several_graphs(self):
         async def program() -> None:
             losses = [a_loss(), a_loss()]
-            widget = on_screen(compare(losses))
+            widget = compare(losses)
             for loss in losses:
                 loss.backward()
             assert isinstance(widget.comm, Channel)
@@ -227,7 +221,7 @@ class TestWhereALoopRuns:
     def test_passes_of_other_threads(self):
         async def program() -> None:
             loss = a_loss()
-            widget = on_screen(GraphWidget(loss))
+            widget = GraphWidget(loss)
             for count in range(1, 6):
                 await asyncio.to_thread(loss.backward, retain_graph=True)
                 await asyncio.sleep(0)
@@ -240,7 +234,7 @@ class TestWhereALoopRuns:
     def test_a_program_that_never_rests_is_followed(self):
         async def program() -> None:
             loss = a_loss()
-            widget = on_screen(GraphWidget(loss))
+            widget = GraphWidget(loss)
             widget._soon._longest = 0  # seconds
             for _ in range(3):
                 loss.backward(retain_graph=True)
@@ -251,7 +245,7 @@ class TestWhereALoopRuns:
     def test_a_loop_that_has_ended_is_not_waited_for(self):
         async def program() -> tuple[torch.Tensor, GraphWidget]:
             loss = a_loss()
-            return loss, on_screen(GraphWidget(loss))
+            return loss, GraphWidget(loss)
 
         loss, widget = asyncio.run(program())
         loss.backward()
@@ -260,7 +254,7 @@ class TestWhereALoopRuns:
     def test_a_widget_that_is_gone_by_then(self):
         async def program() -> None:
             loss = a_loss()
-            widgets = [on_screen(GraphWidget(loss)), GraphWidget(loss)]
+            widgets = [GraphWidget(loss), GraphWidget(loss)]
             loss.backward()
             widgets.pop().close()
             widget = widgets.pop()
@@ -281,7 +275,7 @@ class TestWhereALoopRuns:
             told: list[Any] = []
             asyncio.get_running_loop().set_exception_handler(lambda *each: told.append(each))
             loss = a_loss()
-            widget = on_screen(GraphWidget(loss))
+            widget = GraphWidget(loss)
             loss.backward()
             with monkeypatch.context() as patched:
                 patched.setattr(GraphWidget, "_show_passes", fails)
@@ -295,7 +289,7 @@ class TestWhereALoopRuns:
     def test_looking_changes_no_mode_of_the_loops_thread(self):
         async def program() -> None:
             loss = a_loss()
-            widget = on_screen(GraphWidget(loss))
+            widget = GraphWidget(loss)
             loss.backward()
             with torch.no_grad():
                 await asyncio.sleep(0)
@@ -310,7 +304,7 @@ class TestWhereALoopRuns:
 class TestWithoutALoop:
     def test_whoever_listens_is_told_at_once(self):
         loss = a_loss()
-        widget = on_screen(GraphWidget(loss))
+        widget = GraphWidget(loss)
         loss.backward(retain_graph=True)
         assert shown(widget) == 1
         done = threading.Thread(target=loss.backward)
@@ -323,7 +317,7 @@ class TestWithoutALoop:
 class TestInIPython:
     def test_the_end_of_a_cell_shows_it_although_the_loop_has_not_rested(self, cells):  # noqa: F811
         async def kernel() -> None:
-            cells.run("a", "widget = GraphWidget(h); widget.model_id; sent = widget.comm.sent")
+            cells.run("a", "widget = GraphWidget(h); sent = widget.comm.sent")
             cells.run("b", "for _ in range(9): h.backward(retain_graph=True)\nbefore = len(sent)")
             assert cells["before"] == 0
             assert shown(cells["widget"]) == 1
@@ -336,14 +330,14 @@ class TestInIPython:
 
     def test_so_does_the_end_of_one_that_fails(self, cells):  # noqa: F811
         async def kernel() -> None:
-            cells.run("a", "widget = GraphWidget(h)\nwidget")
+            cells.run("a", "widget = GraphWidget(h)")
             cells.run("b", "h.backward(); 1 / 0", fails=True)
             assert shown(cells["widget"]) == 1
 
         asyncio.run(kernel())
 
     def test_without_a_loop_too(self, cells: Cells):  # noqa: F811
-        cells.run("a", "widget = GraphWidget(h)\nwidget")
+        cells.run("a", "widget = GraphWidget(h)")
         cells.run("b", "h.backward()")
         assert shown(cells["widget"]) >= 1
         assert cells["widget"].cursor == 3
@@ -352,57 +346,6 @@ class TestInIPython:
 
 def test_only_a_channel_that_drops_everything_is_not_heard():
     assert not notebook.is_heard(None)
-    assert not notebook.is_heard(on_screen(GraphWidget(a_loss())).comm)
-    assert type(on_screen(GraphWidget(a_loss())).comm) is sys.modules["comm"].DummyComm
+    assert not notebook.is_heard(GraphWidget(a_loss()).comm)
+    assert type(GraphWidget(a_loss()).comm) is sys.modules["comm"].DummyComm
     assert notebook.is_heard(Channel())
-
-
-class TestNotShown:
-    """A widget that nobody shows works nothing out, sends nothing, and dies with its variable."""
-
-    @pytest.mark.usefixtures("heard")
-    def test_nothing_is_sent_until_something_shows_it(self):
-        opened = []
-        ipywidgets.Widget.on_widget_constructed(opened.append)
-        try:
-            widget = GraphWidget(a_loss())
-        finally:
-            ipywidgets.Widget.on_widget_constructed(None)
-        assert widget in opened
-        assert widget.comm is None
-        box = ipywidgets.VBox([widget])
-        assert box.get_state()["children"] == [f"IPY_MODEL_{widget.model_id}"]
-        assert isinstance(widget.comm, Channel)
-        assert notebook.open_widgets()[widget.model_id] is widget
-        widget.close()
-        assert widget.model_id is None
-        assert widget.comm is None
-
-    def test_a_loop_of_them_leaves_nothing(self):
-        loss = a_loss()
-        before = len(notebook.open_widgets())
-        gone = []
-        for _ in range(100):
-            widget = GraphWidget(loss)
-            loss.backward(retain_graph=True)
-            gone.append(weakref.ref(widget))
-        del widget
-        gc.collect()
-        assert not any(ref() for ref in gone)
-        assert len(notebook.open_widgets()) <= before
-        loss.backward()
-
-    def test_a_host_may_open_it_itself(self):
-        def opens(widget: Any) -> None:  # as marimo does
-            state = widget.get_state()
-            assert state.get("graph") or not isinstance(widget, GraphWidget)
-            widget.comm = Channel()
-
-        ipywidgets.Widget.on_widget_constructed(opens)
-        try:
-            widget = GraphWidget(a_loss())
-        finally:
-            ipywidgets.Widget.on_widget_constructed(None)
-        assert isinstance(widget.comm, Channel)
-        assert widget.model_id == widget.comm.comm_id
-        widget.close()

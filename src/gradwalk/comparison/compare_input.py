@@ -14,7 +14,8 @@ from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
 from ..program.static_capture import StaticCapture, capture_static
 from ..subject.live import Live
-from ..subject.subject import MOST_SHOWN, Subject
+from ..subject.shown import MOST_SHOWN
+from ..subject.subject import Subject
 from ..subject.written import Written
 
 MOST_GRAPHS = 4

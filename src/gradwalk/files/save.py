@@ -15,7 +15,7 @@ from ..graph.names import Names, names_among, read_names
 from ..subject.model import dtypes_model
 from ..subject.opened import undetailed
 from ..subject.read import read_subject
-from ..subject.shown import Showing, Shown
+from ..subject.shown import MOST_SHOWN, Showing, Shown
 from ..subject.subject import Subject
 from ..wire import DetailsModel, StageModel
 from ..wire.columns import encode
@@ -104,7 +104,7 @@ def save(
     )
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
-        shown = Shown(subject, subject.direction, subject.is_small)
+        shown = Shown(subject, subject.direction, len(subject.drawn) <= MOST_SHOWN)
         return write_file(path, _contents(shown, source), "save")
     finally:
         subject.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -16,8 +16,7 @@ from typing import Any
 import torch
 
 from ..graph.adjacency import attributes, predecessors, successors
-from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor, outputs_metadata
+from ..graph.nodes import leaf_tensor
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
 from ..graph.summary import json_number, plain_values
@@ -104,36 +103,12 @@ class Drawn:
     had_run: bool
 
 
-def held_values(captured: Capture) -> dict[int, Values]:
-    """The small values of the intermediate tensors that the program holds now.
-
-    Args:
-        captured: The graph.
-
-    Returns:
-        By node, to be given to `drawn_values` when the program may have dropped or changed them.
-    """
-    found: dict[int, Values] = {}
-    for (node, _), reference in captured.tensors.items():
-        with contextlib.suppress(Exception):  # a class of the user's may refuse any question
-            tensor = reference()
-            is_one = len(outputs_metadata(captured.nodes[node])) == 1
-            if tensor is not None and is_one and tensor.numel() <= MOST_COPIED:
-                known = _held(captured, node)
-                if known is not None:
-                    _put(found, node, known.value)
-    return found
-
-
-def drawn_values(
-    captured: Annotated, freed: bool, held: Mapping[int, Values] | None = None
-) -> Drawn:
+def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     """The values of all nodes that have at most 16 numbers, to be drawn.
 
     Args:
         captured: The graph. What its nodes saved is read when it has at most 2,000.
         freed: Whether a backward has freed something of it.
-        held: What `held_values` gave earlier.
 
     Returns:
         The values, and which leaves are not what they were.
@@ -144,16 +119,14 @@ def drawn_values(
         for node, shape in graph.nodes(data="shape")
         if shape is not None and math.prod(shape) <= MOST_COPIED
     }
-    found: dict[int, Values] = dict(held or {})
+    found: dict[int, Values] = {}
     are_read = len(graph) <= MOST_INFERRED
     leaves = dict(captured.leaves())
     had_run = freed or any(map(_has_grad, leaves.values()))
     used = used_leaves(captured, [node for node in leaves if node in small], had_run, are_read)
     changed = _from_leaves(used, leaves, found)
     for node in small:
-        if node in leaves or node in found:
-            continue
-        if len(graph.nodes[node]["outputs"]) == 1:
+        if node not in leaves and len(graph.nodes[node]["outputs"]) == 1:
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)
@@ -214,7 +187,7 @@ def _copied(captured: Annotated, node: int) -> Known | None:
     return None if seen is None or seen.value is None else Known(seen.value, _COPIED)
 
 
-def _held(captured: Capture, node: int) -> Known | None:
+def _held(captured: Annotated, node: int) -> Known | None:
     """The output itself, where the program holds it and has not changed it."""
     reference = captured.tensors.get((node, 0))
     tensor = reference() if reference is not None else None
@@ -226,7 +199,7 @@ def _held(captured: Capture, node: int) -> Known | None:
     return None
 
 
-def _is_unchanged(captured: Capture, node: int, tensor: torch.Tensor) -> bool:
+def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
     """Whether a tensor still holds what its node gave.
 
     Its version counts every change in place; those that autograd saw gave it a new node. So an

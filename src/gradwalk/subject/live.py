@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +22,17 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
-from ..forward.values import Drawn
+from ..forward.values import Drawn, drawn_values
 from ..graph.adjacency import predecessors
-from ..graph.capture import Capture
 from ..graph.compiled import is_compiled
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
+from ..modules.module_classes import classes_of_modules
+from ..modules.namespaces import inferred_namespaces
+from ..modules.outside import boxes_outside
 from ..program.inside import tied
 from ..reasons import why
 from ..wire import (
@@ -45,17 +46,16 @@ from ..wire import (
 )
 from ..wire.ranks import RankModel
 from .blank import blank_details
+from .checkpointed import checkpointed
 from .details import details
 from .inside_details import inside_details
-from .known import Known
 from .looking import Looking
 from .model import as_kept, graph_model, modules_model, run_model, state_model
 from .opened import replayed
 from .opening import Opening, boxes_inside
 from .rank import is_one_of_several, rank_model
-from .shared_leaves import BucketOf
+from .shared_leaves import BucketOf, SharedLeaves
 from .stored import Since, Stored
-from .subject import MOST_SHOWN
 from .transformed import about_transforms, within_transforms
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Live:
     """A graph of tensors that are alive; see `gradwalk.subject.subject.Subject`.
 
     Attributes:
+        captured: The graph.
+        freed: Ids of the nodes whose saved tensors are gone.
         recording: The pass that is shown; None before any.
     """
 
@@ -74,48 +76,34 @@ class Live:
     loaded_ranks: Sequence[int] = ()
     on_rank = None
 
-    def __init__(
-        self,
-        plain: Capture,
-        names: Names,
-        max_bytes: int = DEFAULT_BUDGET,
-        *,
-        infer: bool = True,
-    ) -> None:
+    def __init__(self, captured: Annotated, names: Names, max_bytes: int = DEFAULT_BUDGET) -> None:
         """Look at a graph; `follow` watches it.
 
         Args:
-            plain: The graph.
+            captured: The graph.
             names: What the user calls tensors and modules.
             max_bytes: Of gradients to keep of each pass.
-            infer: Whether to infer constants and cuts that nobody watched, unless what is known is
-                there already.
         """
+        self.captured = captured
+        self._opening = Opening(captured, max_bytes)
+        self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self.recording: RecordedPass | None = None
-        self._plain = plain
-        self._known = Known(plain, names, infer=infer)
+        # Not the names themselves: they know of other graphs, which would then live as long.
+        self._inferred = inferred_namespaces(captured, names)
+        self._classes = classes_of_modules(captured, names, self._inferred)
+        self._boxes = boxes_outside(captured, self._inferred)
+        self._checkpointed = checkpointed(captured, names, self._inferred, self._boxes)
+        self._tied = {
+            node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
+        }
+        self._shared = SharedLeaves(captured, names)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
         self._run: tuple[object, RunModel | None] = None, None
         self._told_compiled = False
-        self._stored = Stored(plain)
+        self._stored = Stored(captured)
         self._since = Since()
-
-    @functools.cached_property
-    def _opening(self) -> Opening:
-        """Which compiled nodes are open."""
-        return Opening(self._known.captured, self._max_bytes)
-
-    @property
-    def captured(self) -> Annotated:
-        """The graph as it is drawn now, with what is known beyond its nodes."""
-        return self._opening.captured
-
-    @functools.cached_property
-    def freed(self) -> set[int]:
-        """Ids of the nodes whose saved tensors are gone."""
-        return set(self._known.freed)
 
     @property
     def autograd(self) -> Annotated | None:
@@ -125,18 +113,12 @@ class Live:
     @property
     def graph(self) -> nx.MultiDiGraph:
         """The autograd nodes alone."""
-        return self._plain.graph
+        return self.captured.graph
 
     @property
     def drawn(self) -> nx.MultiDiGraph:
         """With constants and cuts."""
         return self.captured.drawn
-
-    @property
-    def is_small(self) -> bool:
-        """Whether constants are drawn unasked."""
-        few = len(self._plain.nodes) <= MOST_SHOWN
-        return few and len(self.drawn) <= MOST_SHOWN
 
     @property
     def is_watched(self) -> bool:
@@ -147,20 +129,20 @@ class Live:
     def namespaces(self) -> Mapping[int, str]:
         """The modules of the nodes, watched or inferred."""
         watched = {node: space for node, space in self.drawn.nodes(data="namespace") if space}
-        return self._opening.moved(self._known.modules.inferred) or watched
+        return self._opening.moved(self._inferred) or watched
 
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""
-        regions, moved = self._known.modules.checkpointed, self._opening.moved
+        regions, moved = self._checkpointed, self._opening.moved
         boxes, classes = boxes_inside(self._opening)
         model = graph_model(
             self.drawn,
-            moved(self._known.modules.inferred),
-            modules_model(regions.with_classes({**self._known.modules.classes, **classes})),
+            moved(self._inferred),
+            modules_model(regions.with_classes({**self._classes, **classes})),
             self._drawn_values.values,
             self.captured.nodes,
-            boxes={**moved(self._known.modules.boxes), **moved(regions.spaces), **boxes},
+            boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
             changed=self._drawn_values.changed,
             regions=moved(regions.numbers),
             checkpoints=regions.models,
@@ -170,7 +152,7 @@ class Live:
     @functools.cached_property
     def openable(self) -> Sequence[int]:
         """The compiled nodes."""
-        return [i for i, node in enumerate(self._plain.nodes) if is_compiled(node)]
+        return [i for i, node in enumerate(self.captured.nodes) if is_compiled(node)]
 
     def expand(self, node: int) -> None:
         """Show what is inside of a compiled node.
@@ -178,7 +160,7 @@ class Live:
         Raises:
             ValueError: It has nothing inside that can be shown.
         """
-        _ = self._known.values  # read now, as the graph was drawn: it stays the same graph
+        _ = self._values  # read now, as the graph was drawn: it stays the same graph
         self._opening.expand(node)
         self._redraw()
 
@@ -192,6 +174,7 @@ class Live:
         self._redraw()
 
     def _redraw(self) -> None:
+        self.captured = self._opening.captured
         self._run = None, None
         for known in ("model", "namespaces", "_drawn_values"):
             self.__dict__.pop(known, None)
@@ -199,8 +182,17 @@ class Live:
     @functools.cached_property
     def _drawn_values(self) -> Drawn:
         """The small values by the ids of what is drawn now."""
-        known, moved = self._known.values, self._opening.moved
+        known, moved = self._values, self._opening.moved
         return replace(known, values=moved(known.values), changed=moved(known.changed))
+
+    @functools.cached_property
+    def _values(self) -> Drawn:
+        """The small values of the nodes, read when the graph is drawn."""
+        with unseen(), torch.no_grad():
+            try:
+                return drawn_values(self.captured, bool(self.freed))
+            except Exception:  # the picture is worth having without numbers
+                return Drawn({}, {}, {}, had_run=False)
 
     @property
     def recorded(self) -> object | None:
@@ -253,18 +245,12 @@ class Live:
         """Put a hook on every node."""
         self._stored.tell(changed, begun)
         self._observer = Observer(
-            self._plain.nodes,
+            self.captured.nodes,
             self._stored.end,
-            {node for node, _ in self._plain.roots},
+            {node for node, _ in self.captured.roots},
             self._max_bytes,
-            on_begin=self._begun,
+            on_begin=self._stored.begin,
         )
-
-    def _begun(self) -> None:
-        """A pass has begun: what it frees is read while it is there."""
-        with contextlib.suppress(Exception):  # whoever asks for it will be told
-            self._known.read()
-        self._stored.begin()
 
     def afresh(self) -> Live:
         """The same graph, followed by nobody yet, without the passes that were seen."""
@@ -273,7 +259,7 @@ class Live:
         other.recording = other._seen = other._observer = None
         other._run = None, None
         other._told_compiled = False
-        other._stored = Stored(self._plain)
+        other._stored = Stored(self.captured)
         other._since = Since()
         return other
 
@@ -318,7 +304,7 @@ class Live:
             return compiled
         before = 0 if self._seen is None else self._seen.number
         self._seen = last
-        nodes = self._plain.nodes
+        nodes = self.captured.nodes
         if last.number != before + 1:  # several have ended, any of which may have freed something
             self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
         elif not last.keeps_graph:
@@ -370,7 +356,7 @@ class Live:
             called,
             is_explicit,
             optimizers,
-            self._known.modules.shared.parallel,
+            self._shared.parallel,
         )
         return judge(evidence, limits or Limits())
 
@@ -401,7 +387,7 @@ class Live:
         """`details`; what several calls read is read once."""
         run = None if self.recording is None else self.recording.run
         return functools.partial(
-            self._looked_at, Looking(self.captured, run), self._known.modules.shared.buckets()
+            self._looked_at, Looking(self.captured, run), self._shared.buckets()
         )
 
     @grad_mode_kept
@@ -413,15 +399,15 @@ class Live:
             try:
                 found = self._details(looking, node, cursor)
                 run = None if self.recording is None else self.recording.run
-                self._known.modules.shared.put(found, node, run, looking.summaries.of, bucket_of)
+                self._shared.put(found, node, run, looking.summaries.of, bucket_of)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
-        if node in self._known.modules.tied:
-            found["about"] = f"{why.about_tied(self._known.modules.tied[node])} {found['about']}"
+        if node in self._tied:
+            found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
-        found["checkpoint"] = self._known.modules.checkpointed.about(node)
+        found["checkpoint"] = self._checkpointed.about(node)
         found["about"] = f"{about_transforms(self.captured.transforms)}{found['about']}"
         return found
 
@@ -468,9 +454,7 @@ class Live:
         if not is_one_of_several():
             return None
         looking, end = self.looking(), len(self.steps)
-        return rank_model(
-            self.captured, lambda node: looking(node, end), self._known.modules.shared, self.run
-        )
+        return rank_model(self.captured, lambda node: looking(node, end), self._shared, self.run)
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""
@@ -478,7 +462,7 @@ class Live:
         place = self._opening.places.get(node)
         if place is not None:
             return self.changes(place.inside.node)
-        if recording is None or node >= len(self._plain.nodes):
+        if recording is None or node >= len(self.captured.nodes):
             return [0]
         run = recording.run
         found = {0}
@@ -504,8 +488,8 @@ class Live:
 
     def leaf(self, node: int) -> torch.Tensor | None:
         """The leaf tensor of an AccumulateGrad, or of a constant, a cut or a cut's source."""
-        if node < len(self._plain.nodes):
-            return leaf_tensor(self._plain.nodes[node])
+        if node < len(self.captured.nodes):
+            return leaf_tensor(self.captured.nodes[node])
         if self._opening.places.get(node) is not None:
             return None
         tensor = self.captured.extra(node).tensor
@@ -513,8 +497,8 @@ class Live:
 
     def accumulated(self) -> list[torch.Tensor]:
         """The leaves, and the tensors that retain their gradient."""
-        leaves = map(leaf_tensor, self._plain.nodes)
-        others = (reference() for reference in self._plain.tensors.values())
+        leaves = map(leaf_tensor, self.captured.nodes)
+        others = (reference() for reference in self.captured.tensors.values())
         return [
             *(tensor for tensor in leaves if tensor is not None),
             *(tensor for tensor in others if tensor is not None and tensor.retains_grad),

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.recording import Recording
-from ..forward.annotate import MOST_INFERRED
+from ..forward.annotate import MOST_INFERRED, annotate
 from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
@@ -64,7 +64,7 @@ def read_subject(
                 return Written(capture_static(asked))
             plain = capture_nodes(asked, called, max_nodes)
         if infer is None:
-            infer = len(plain.nodes) <= MOST_INFERRED
-        subject = Live(plain, called, max_bytes, infer=infer)
+            infer = len(plain.graph) <= MOST_INFERRED
+        subject = Live(annotate(plain, called, infer=infer), called, max_bytes)
     subject.recording = None if recording is None else recording._pass
     return subject

@@ -11,6 +11,9 @@ from .subject import Subject
 
 _MOST_NAMED = 20
 
+MOST_SHOWN = 200
+"""Nodes of a graph whose constants are drawn unasked."""
+
 
 def read_constants(constants: Any) -> bool | None:
     """Whether constants are to be drawn, checked; None for nobody said."""
@@ -24,7 +27,7 @@ def read_constants(constants: Any) -> bool | None:
 
 def are_small(subjects: Iterable[Subject]) -> bool:
     """Whether constants are drawn unasked: they would hide the rest of a large graph."""
-    return all(subject.is_small for subject in subjects)
+    return all(len(subject.drawn) <= MOST_SHOWN for subject in subjects)
 
 
 @dataclass(frozen=True)

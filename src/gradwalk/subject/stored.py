@@ -6,7 +6,6 @@ was there before and right afterwards, because ``zero_grad()`` may come next.
 
 from __future__ import annotations
 
-import functools
 import math
 import weakref
 from collections.abc import Callable, Mapping
@@ -39,13 +38,9 @@ class Stored:
         self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
-
-    @functools.cached_property
-    def _small(self) -> list[int]:
-        """The leaves of which a number or a few fit into the picture."""
-        return [
+        self._small = [
             node
-            for node, data in self._captured.graph.nodes(data=True)
+            for node, data in captured.graph.nodes(data=True)
             if data["kind"] == "leaf"
             and data["shape"] is not None
             and math.prod(data["shape"]) <= FEW

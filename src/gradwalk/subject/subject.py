@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 _S = TypeVar("_S", bound="Still")
 
-MOST_SHOWN = 200
-"""Nodes of a graph whose constants are drawn unasked."""
-
 
 class Subject(Protocol):
     """A graph that can be shown, and what is known of backward through it.
@@ -45,7 +42,6 @@ class Subject(Protocol):
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
         drawn: The same with what is known beyond it: constants, cuts, numbers.
-        is_small: Whether it has so few nodes, with all of that, that every number counts.
         is_watched: Whether `gradwalk.watch` saw the program that made it.
         runs_backward: Whether backward can run through it, if nothing was freed.
         direction: Which way its gradients flow in a drawing, unless somebody chooses.
@@ -76,8 +72,6 @@ class Subject(Protocol):
     def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102
     @property
     def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
-    @property
-    def is_small(self) -> bool: ...  # noqa: D102
     @property
     def is_watched(self) -> bool: ...  # noqa: D102
     @property
@@ -260,12 +254,6 @@ class Still:
     openable: Sequence[int] = ()
     loaded_ranks: Sequence[int] = ()
     on_rank: Callable[[int], Subject] | None = None
-    drawn: nx.MultiDiGraph
-
-    @property
-    def is_small(self) -> bool:
-        """Whether constants are drawn unasked."""
-        return len(self.drawn) <= MOST_SHOWN
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""

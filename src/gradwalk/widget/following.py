@@ -57,7 +57,6 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
     """What it shows, and how to make one: "graph", "GraphWidget(loss)"."""
 
     _said: str | None = None  # what somebody who works with the widget has to say is wrong
-    _is_made = False  # whether the constructor of ipywidgets is done
     _unshown = False  # whether a pass has ended that is not shown yet
     _observed = False  # whether anyone ever asked to be told when a trait changes
 
@@ -85,9 +84,8 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         except BaseException:
             self._let_go()
             raise
-        self._is_made = True
         self.on_msg(self._on_message)
-        self._stop_refreshing = notebook.after_each_cell(self._refresh_if_shown)
+        self._stop_refreshing = notebook.after_each_cell(self._refresh)
         for replaced in notebook.replaced_by(self):
             replaced.close()
 
@@ -95,27 +93,6 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         """Let go of every graph, remove every hook and take the views away. Twice is fine."""
         self._let_go()
         super().close()
-
-    def open(self) -> None:
-        """Open the channel to the browser, with all that is shown (for ipywidgets).
-
-        The constructor asks for it, and is not heard: a widget that nobody shows sends nothing, and
-        dies with the last variable that holds it. Whatever shows one asks for its `model_id`.
-        """
-        if self._is_made:
-            super().open()
-
-    @property
-    def model_id(self) -> str | None:
-        """What the browser calls it (for ipywidgets); from now on it is there too."""
-        if self.comm is None and self._behind is not None:
-            super().open()
-        return None if self.comm is None else str(self.comm.comm_id)
-
-    def _refresh_if_shown(self) -> None:
-        """Bring up to date what somebody may see; whoever reads a trait does so himself."""
-        if self._observed or self.comm is not None:
-            self._refresh()
 
     def get_state(
         self,
@@ -209,7 +186,7 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         """The program rests: show the pass that has ended."""
         try:
             if self._unshown:
-                self._refresh_if_shown()
+                self._refresh()
         except Exception as error:  # nobody is there who could be told otherwise
             self.set_trait("_fault", could_not("the backward pass", error))
 

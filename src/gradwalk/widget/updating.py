@@ -36,13 +36,13 @@ class UpdatingWidget(SteppingWidget[Subject]):
     """
 
     graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
-    _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
         **masked("_values")
     )  # type: ignore[assignment]
     _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
 
-    _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _openable: list[int] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
         **masked("_differences", encoded=False)
@@ -51,7 +51,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
     _turned: Callable[[int, float], None] | None = None
     _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
     _updates = 0
-    _undrawn = True  # whether the graph that is shown next is not the one in the picture
+    _undrawn = False  # whether the graph that is shown next is not the one in the picture
     _passed = True  # whether backward ran since the last update
     _travels = True  # whether the graph is sent: not where only its numbers are others
     _drawn_at = 0.0
@@ -185,8 +185,6 @@ class UpdatingWidget(SteppingWidget[Subject]):
             before = self._behind
             if before is None:  # closed meanwhile
                 return
-            if self._pictured is None and before.is_small:
-                self._pictured = pictured(before)  # nobody has seen it, but what changed is told
             passed, self._passed = self._passed, False
             self._behind = subject
             self._updates += 1
@@ -244,18 +242,19 @@ class UpdatingWidget(SteppingWidget[Subject]):
         else:
             super()._answer(asked)
 
-    def _draw(self, subject: Subject) -> bool:
-        """Put what is shown into the picture, unless it is there; whether it was not."""
-        if not self._undrawn:
-            return False
-        was, now = self._pictured, pictured(subject)
-        if was is not None:
-            self._put(update_model(self._updates, was, now), now, subject)
-            return True
-        self.set_trait("graph", now.model)
+    def _begin_picture(self, subject: Subject) -> None:
+        """Note what is drawn first."""
+        self._pictured = pictured(subject)
+        self.set_trait("graph", subject.model)
         self.set_trait("_dtypes", dtypes_model(subject.drawn))
         self.set_trait("_openable", list(subject.openable) or None)
-        self._undrawn, self._pictured = False, now
+
+    def _draw(self, subject: Subject) -> bool:
+        """Put what is shown into the picture, unless it is there; whether it was not."""
+        if not self._undrawn or self._pictured is None:
+            return False
+        was, now = self._pictured, pictured(subject)
+        self._put(update_model(self._updates, was, now), now, subject)
         return True
 
     def _put(self, update: UpdateModel, now: Pictured, subject: Subject) -> None:
