@@ -226,7 +226,7 @@ def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
     if rtol is None or atol is None:
         return None
     for name, given in (("rtol", rtol), ("atol", atol)):
-        if not isinstance(given, numbers.Real) or not given >= 0:
+        if not isinstance(given, numbers.Real) or not float(given) >= 0:
             raise TypeError(
                 f"compare_numerics() was given {name}={given!r}. Give a number from 0 on, as "
                 "torch.testing.assert_close takes it."
