@@ -90,8 +90,8 @@ def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
 
     Raises:
         TypeError: ``node`` is no node of a custom Function.
-        ValueError: Its inputs are not known, or it cannot compute in double precision, or does not
-            give the same each time.
+        ValueError: Its inputs are not known or are no plain tensors, or it cannot compute in double
+            precision, does not give the same each time, or gives only NaN or infinities around.
 
     Example::
 
