@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { Builder } from "../demo/build_graph";
 import { perceptron, resnet, transformer } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
 import { overlap } from "../scene/grid";
@@ -120,5 +121,30 @@ describe("the first view", () => {
     const { nodes } = sceneIn(resnet([2, 2, 2, 2]), ROOMS[0]);
     const stem = nodes.find(({ group }) => group?.paths[0] === "conv1");
     expect(stem?.group?.members.length).toBeGreaterThan(4);
+  });
+
+  it("has compiled code open that was opened, with its modules closed, unless nobody could read that", () => {
+    const box = "CompiledFunctionBackward";
+    for (const [calls, each, isOpen] of [
+      [3, 0, true],
+      [120, 30, true],
+      [12_000, 30, true],
+      [3000, 0, false],
+    ] as const) {
+      const g = new Builder();
+      let x = g.leaf("x", []);
+      for (let i = 0; i < calls; i++) x = g.op("MmBackward0", [], { self: x });
+      const graph = g.graph([g.op("SumBackward0", [], { self: g.op(box, [], { x }) }), "loss"]);
+      const compiled = graph.nodes.findIndex(({ op }) => op === box);
+      let at = 0;
+      const nodes = graph.nodes.map((node) => {
+        if (node.op !== "MmBackward0")
+          return { ...node, namespace: node.op === box ? box : node.kind === "op" ? "" : null };
+        const namespace = each === 0 ? box : `${box}/net/part${Math.floor(at++ / each)}`;
+        return { ...node, kind: "call" as const, inside: compiled, namespace };
+      });
+      const { frames } = sceneIn({ ...graph, nodes }, ROOMS[0]);
+      expect([calls, frames.some(({ path }) => path === box)]).toEqual([calls, isOpen]);
+    }
   });
 });

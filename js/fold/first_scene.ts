@@ -2,11 +2,19 @@ import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
 import { MOST_CARDS } from "../scene/card";
 import type { Scene } from "../scene/scene";
+import { isWork } from "../scene/shown_graph";
 import { fitView, LEGIBLE, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { foldedScene } from "./folded_scene";
-import { deepest, type Folding, firstFolding, openBlock, openGroup, wholeFolding } from "./folding";
+import {
+  deepest,
+  type Folding,
+  firstFolding,
+  openBlock,
+  openedByHand,
+  wholeFolding,
+} from "./folding";
 import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
 import { isFollower } from "./layers";
 import { visibleCount } from "./visible_count";
@@ -33,7 +41,8 @@ const NEARLY = 0.95;
 
 /**
  * What a graph looks like before the reader touches it: of what can be read as a whole in this room, the folding that
- * shows most; the one that shows least where none can. Repeated blocks are strips, and closed.
+ * shows most; the one that shows least where none can. Repeated blocks are strips, and closed. Compiled code that was
+ * opened is open wherever that can be read.
  */
 export function fittingFolding(
   grouped: GroupedGraph,
@@ -56,37 +65,41 @@ export function fittingFolding(
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;
   const isWithin = withinBlocks(grouped);
   const blocks = grouped.runs.reduce((sum, run) => sum + run.length, 0);
-  const tried: { folding: Folding; count: number }[] = [];
   const more = withMore(grouped);
-  // The boxes of compiled code are there because somebody opened it.
-  const opened = [
-    ...new Set(graph.nodes.flatMap(({ inside }) => graph.nodes[inside ?? -1]?.namespace ?? [])),
-  ];
   const hasMore = (g: number) => more[g] === 1 && !isWithin[g];
-  for (let depth = deepest(tree); depth >= 0; depth--) {
-    const open = new Set(tree.path.filter((_, g) => g > 0 && tree.depth[g] <= depth && hasMore(g)));
-    const level: Folding = { ...first, open, hidesPlumbing: true };
-    const folding = opened.reduce((one, path) => openGroup(tree, one, path), level);
-    // What a layer takes in is not known before: it may be two of three.
-    if (visibleCount(grouped, folding) - blocks <= 3 * most)
-      tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
-  }
-  const found = tried
-    .sort((a, b) => b.count - a.count)
-    .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
-  const level = (found ?? tried.at(-1))?.folding ?? first;
-  if (!found || graph.nodes.length > LARGEST_TRIED) return level;
   const enough = (AT_MOST * room.width * room.height) / LEGIBLE ** 2;
-  let each = look(level).area / foldedPlan(grouped, level).nodes.length;
-  return openedFurther(grouped, level, hasMore, (folding) => {
-    const { length } = foldedPlan(grouped, folding).nodes;
-    // What would be far too large is not laid out.
-    if (length > most || length * each > enough) return false;
-    const { k, area } = look(folding);
-    if (k < LEGIBLE) return false;
-    each = area / length;
-    return true;
-  });
+  // The best in which these boxes are open.
+  const fittingWith = (held: ReadonlySet<string>): { folding: Folding; isLegible: boolean } => {
+    const tried: { folding: Folding; count: number }[] = [];
+    for (let depth = deepest(tree); depth >= 0; depth--) {
+      const isWanted = (g: number) => g > 0 && tree.depth[g] <= depth && hasMore(g);
+      const open = new Set(tree.path.filter((path, g) => held.has(path) || isWanted(g)));
+      const folding = { ...first, open, hidesPlumbing: true };
+      // What a layer takes in is not known before: it may be two of three.
+      if (visibleCount(grouped, folding) - blocks <= 3 * most)
+        tried.push({ folding, count: foldedPlan(grouped, folding).nodes.length });
+    }
+    const found = tried
+      .sort((a, b) => b.count - a.count)
+      .find(({ folding, count }) => count <= most && look(folding).k >= LEGIBLE);
+    const level = (found ?? tried.at(-1))?.folding ?? first;
+    if (!found || graph.nodes.length > LARGEST_TRIED)
+      return { folding: level, isLegible: found !== undefined };
+    let each = look(level).area / foldedPlan(grouped, level).nodes.length;
+    const folding = openedFurther(grouped, level, hasMore, (folding) => {
+      const { length } = foldedPlan(grouped, folding).nodes;
+      // What would be far too large is not laid out.
+      if (length > most || length * each > enough) return false;
+      const { k, area } = look(folding);
+      if (k < LEGIBLE) return false;
+      each = area / length;
+      return true;
+    });
+    return { folding, isLegible: true };
+  };
+  const held = openedByHand(grouped);
+  const withHeld = held.size > 0 ? fittingWith(held) : null;
+  return withHeld?.isLegible ? withHeld.folding : fittingWith(new Set()).folding;
 }
 
 /** The same with more boxes open, those of one class together, as long as all can be read. */
@@ -140,7 +153,7 @@ function partsBy(items: readonly number[], keyOf: (item: number) => string | num
 function withMore({ tree, graph, plumbing, role }: GroupedGraph): Uint8Array {
   const tiles = new Int32Array(tree.path.length);
   graph.nodes.forEach(({ kind }, v) => {
-    if (kind === "op" && !plumbing[v] && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
+    if (isWork({ kind }) && !plumbing[v] && !isFollower(role[v])) tiles[tree.groupOf[v]]++;
   });
   for (let g = tiles.length - 1; g > 0; g--) tiles[tree.parent[g]] += tiles[g];
   const { start } = tree.children;

@@ -89,6 +89,17 @@ export function openInside(
   return { ...folding, open: new Set([...folding.open, ...shown.map((g) => tree.path[g])]) };
 }
 
+/** The boxes of compiled code that somebody asked to see inside of, with those around them. */
+export function openedByHand({ graph, tree }: { graph: GraphModel; tree: GroupTree }): Set<string> {
+  const compiled = new Set(graph.nodes.flatMap(({ inside }) => inside ?? []));
+  const paths = new Set<string>();
+  for (const id of compiled) {
+    for (let g = tree.groupOf[id]; g > 0 && !paths.has(tree.path[g]); g = tree.parent[g])
+      paths.add(tree.path[g]);
+  }
+  return paths;
+}
+
 /** Closes a group. What was open in it is open again when it is opened. */
 export function closeGroup(folding: Folding, path: string): Folding {
   const open = new Set(folding.open);

@@ -288,7 +288,13 @@ export class Folder {
     const isHidden = drawn.length === 0 || drawing.scene?.nodes[drawn[0]].group !== undefined;
     // A node that is selected while it is only peeked at stays.
     if (how === "stay") this.keep();
-    if (isHidden) this.change((folding) => revealNode(grouped.tree, folding, node, how));
+    // Who has moved nothing yet sees all of what is opened now.
+    const isFirst = how === "stay" && !centre && drawing.sight.isUntouched;
+    if (isHidden)
+      this.change(
+        (folding) => revealNode(grouped.tree, folding, node, how),
+        isFirst ? "first" : "hold",
+      );
     this.goal = { node, centre };
     if (!this.work || !isHidden) drawing.sight.reveal(node, centre);
     if (!this.work) this.goal = null;

@@ -1,5 +1,6 @@
 import { button, element, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
+import { groupTitle } from "../scene/box_words";
 import { graphName, isAutograd, leafCount } from "../scene/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
@@ -304,7 +305,12 @@ function heading(
         "div",
         "gw-dim gw-module",
         "in ",
-        moduleLink(node?.namespace, module, goToModule),
+        // What is only a number is called as its box is.
+        moduleLink(
+          node?.namespace,
+          /^\d+$/.test(module) ? groupTitle(node?.namespace ?? module, graph) : module,
+          goToModule,
+        ),
         (node?.kind === "op" || node?.kind === "leaf") && node.inferred ? " (inferred)" : null,
       ),
   );

@@ -102,16 +102,28 @@ function sizes(
 
 /**
  * The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. What is only a
- * number is called as its parameters are, "net.0", where the graph tells.
+ * number is called as its parameters are, "net.0", where the graph tells; the box of compiled code as its node.
  */
 export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
   // A region's own box is no part of what a module in it is called.
   const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
+  const [isCompiled, number = ""] = COMPILED.exec(name) ?? [];
+  if (isCompiled) return signOf(path, graph) ?? `compiled code${number}`;
   if (!/^\d+$/.test(name)) return name;
   if (parts.length > 1) return parts.slice(-2).join(".");
   const root = graph && rootIn(graph);
   return root ? `${root}.${name}` : name;
+}
+
+/** The box of what is inside of compiled code, by its place among several. */
+const COMPILED = /^CompiledFunctionBackward( \d+)?$/;
+
+/** What a compiled node says of itself, "compiled: 17 calls". */
+function signOf(path: string, graph?: Pick<GraphModel, "nodes">): string | null {
+  return (
+    graph?.nodes.find(({ kind, namespace }) => kind === "op" && namespace === path)?.sign ?? null
+  );
 }
 
 /** What the modules around all others are called in the names of parameters; null where these do not agree. */
@@ -119,8 +131,8 @@ function rootIn(graph: Pick<GraphModel, "nodes">): string | null {
   let root = roots.get(graph);
   if (root === undefined) {
     const tops = new Set(
-      graph.nodes.flatMap(({ kind, namespace }) =>
-        kind === "op" && namespace ? namespace.slice(0, `${namespace}/`.indexOf("/")) : [],
+      graph.nodes.flatMap((node) =>
+        isWork(node) && node.namespace ? (node.namespace.split("/").find(isModule) ?? []) : [],
       ),
     );
     const all = new Set<string>();

@@ -54,3 +54,21 @@ it("a module that is only a number is called as its parameters are", () => {
   expect(groupTitle("0/1", graph)).toBe("0.1");
   expect(groupTitle("0")).toBe("0");
 });
+
+it("modules in compiled code are called as elsewhere, and its box as its node", () => {
+  const g = new Builder();
+  const x = g.op("MulBackward0", [], { self: g.leaf("net.0.weight", []) });
+  const y = g.op("CompiledFunctionBackward", [], { x });
+  const graph = g.graph([y, "y"]);
+  const compiled = "CompiledFunctionBackward 2";
+  const nodes = graph.nodes.map((node) => {
+    if (node.op === "MulBackward0")
+      return { ...node, kind: "call" as const, namespace: `${compiled}/0` };
+    return node.kind === "op"
+      ? { ...node, namespace: compiled, sign: "compiled: 3 calls" }
+      : { ...node, namespace: null };
+  });
+  expect(groupTitle(`${compiled}/0`, { nodes })).toBe("net.0");
+  expect(groupTitle(compiled, { nodes })).toBe("compiled: 3 calls");
+  expect(groupTitle(compiled)).toBe("compiled code 2");
+});

@@ -64,8 +64,13 @@ export function position(progress: Progress, graph: GraphModel | null): Position
   if (accumulated !== null)
     changes.push(grown ? grownWords(recording, grown) : ["", `adds to ${short(accumulated)}`]);
   if (cursor === total && run?.ended === "stopped") changes.push(["", "backward stopped here"]);
-  const text =
+  let text =
     changes.length > 0 && graph?.nodes[node] ? boardName(graph.nodes[node]) : plain(op, name);
+  // A leaf does nothing but add to its .grad, whose name says the leaf's.
+  if (changes[0]?.[0] === `${text}.grad`) {
+    text = changes[0][0];
+    changes[0] = ["", changes[0][1]];
+  }
   return { before: stepOf(cursor, total), running: { node, text }, changes, isOver: false };
 }
 
