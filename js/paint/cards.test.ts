@@ -11,7 +11,7 @@ import { sceneOf } from "../testing/scenes";
 import { boardNumber } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { placeGradients, visibleGradients } from "./gradients";
+import { placeGradients, totalWord, visibleGradients } from "./gradients";
 import { type Marks, NO_MARKS } from "./marks";
 
 function placed(graph: GraphModel, direction: Direction = "left") {
@@ -91,6 +91,30 @@ describe("a card", () => {
           if (text.length <= 7) expect(estimate(text, style)).toBeLessThan(width);
         }
       }),
+    );
+  });
+
+  it("has a total clear of what it is called", () => {
+    const { scene, recording } = placed(MODELS["x used three times"]());
+    const x = scene.nodes.findIndex(({ rows }) => rows);
+    const { id } = scene.nodes[x];
+    fc.assert(
+      fc.property(
+        fc.array(fc.double({ min: -1e4, max: 1e4, noNaN: true }), { minLength: 2 }),
+        (values) => {
+          const told = { node: id, values, norm: Math.hypot(...values), before: null, now: null };
+          for (const changed of [false, true]) {
+            const stored = new Map([[id, { ...told, changed }]]);
+            const labels = placeGradients(scene, { ...recording, stored }, estimate);
+            for (const label of labels.filter(({ cell }) => cell === "total")) {
+              if (label.text.startsWith("\u2016")) continue; // the shortest that can be said
+              const words = estimate(totalWord(label), "cell");
+              const sum = estimate(changed ? label.text : `= ${label.text}`, "digits");
+              expect(words + sum).toBeLessThan(label.width - 16);
+            }
+          }
+        },
+      ),
     );
   });
 

@@ -199,7 +199,11 @@ function cellLabel(
   const { size, grad, rows } = card;
   const { values, norm } = gradient;
   const texts = fewOf(values, norm);
-  const ends = size === "full" ? 8 : 10;
+  const changed = held !== null && stored.get(id)?.changed === true;
+  const isTotal = rows.length > 0;
+  // Beside a total stands what it is.
+  const word = isTotal ? measure(`${totalWord({ stored: held !== null, changed })} = `, "cell") : 0;
+  const ends = (size === "full" && !isTotal ? 8 : 10) + (isTotal ? word + 8 : 0);
   const text = texts.find((one) => measure(one, "digits") < grad.width - ends) ?? texts.at(-1);
   if (text === undefined) return null;
   const small = size === "full" && measure(text, "number") >= grad.width - 8;
@@ -207,13 +211,18 @@ function cellLabel(
     ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
     ...{ key: `cell ${index}`, text, alarming: isAlarming(values, norm), edge: null, nodes: [id] },
     from: leaf ? step[id] : ready[id],
-    cell: rows.length > 0 ? "total" : size,
+    cell: isTotal ? "total" : size,
     small,
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
     stored: held !== null,
-    changed: held !== null && stored.get(id)?.changed === true,
-    ...addition(card, text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
+    changed,
+    ...addition(card, text, changed ? null : addedTo(recording, id), measure),
   };
+}
+
+/** What the sum under the rows of a leaf is. */
+export function totalWord({ stored, changed }: Pick<GradientLabel, "stored" | "changed">): string {
+  return changed ? ".grad now" : stored ? ".grad" : "this pass";
 }
 
 /** The gradient that passes between a lens and something outside. */

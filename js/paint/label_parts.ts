@@ -1,5 +1,5 @@
 import type { Place } from "../scene/scene";
-import type { GradientLabel } from "./gradients";
+import { type GradientLabel, totalWord } from "./gradients";
 import { type Part, part } from "./parts";
 
 /** A text on its ground. */
@@ -47,7 +47,7 @@ export function gradientParts(label: GradientLabel): Part[] {
   const left = x - width / 2 + 8;
   const sum = added === undefined && changed ? text : `= ${text}`;
   if (cell === "total") {
-    const what = changed ? ".grad now" : stored ? ".grad" : "this pass";
+    const what = totalWord(label);
     return [
       ground,
       small(added === undefined ? what : `${what} ${added}`, left, y + 4),
