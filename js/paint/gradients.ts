@@ -216,7 +216,8 @@ function cellLabel(
     // What arrived at a leaf is not what its `.grad` holds, unless that is known.
     stored: held !== null,
     changed,
-    ...addition(card, text, changed ? null : addedTo(recording, id), measure),
+    // Not to what is gone since, either.
+    ...addition(card, text, stored.get(id)?.changed ? null : addedTo(recording, id), measure),
   };
 }
 
