@@ -23,6 +23,8 @@ GraphWidget  # imported before the processes part
 
 
 def begin(rank, work, world, store):
+    # In a forked process torch makes its threads anew, and two that do so at once can stop it.
+    torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{store}",
