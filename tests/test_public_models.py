@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, library, nn
+from torch import Tensor, nn
+from torch.library import Library as Operators
 
 from gradwalk import GraphWidget, watch
 from gradwalk.forward.annotate import annotate
@@ -58,7 +59,7 @@ MORE_IN_TIMM = [
     *("eva02_tiny_patch14_224", "coat_lite_tiny"),
 ]
 
-STAND_INS: list[library.Library] = []  # what one defines lives as long as it does
+STAND_INS: list[Operators] = []  # what one defines lives as long as it does
 
 
 def imported(name: str) -> Any:
@@ -68,7 +69,7 @@ def imported(name: str) -> Any:
     is used here, so names do.
     """
     if torch.version.cuda is None and not STAND_INS:
-        STAND_INS.append(library.Library("torchvision", "FRAGMENT"))
+        STAND_INS.append(Operators("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):
             STAND_INS[0].define(f"{operator}(Tensor boxes, Tensor scores, float most) -> Tensor")
     return importlib.import_module(name)
