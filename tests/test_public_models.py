@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from collections.abc import Callable
@@ -9,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.library import Library as Operators
+from torch import Tensor, library, nn
 
 from gradwalk import GraphWidget, watch
 from gradwalk.forward.annotate import annotate
@@ -59,8 +59,6 @@ MORE_IN_TIMM = [
     *("eva02_tiny_patch14_224", "coat_lite_tiny"),
 ]
 
-STAND_INS: list[Operators] = []  # what one defines lives as long as it does
-
 
 def imported(name: str) -> Any:
     """Import one of them, both of which import torchvision.
@@ -68,11 +66,16 @@ def imported(name: str) -> Any:
     Its own operators do not load beside a torch without CUDA, and it does not without them. None
     is used here, so names do.
     """
-    if torch.version.cuda is None and not STAND_INS:
-        STAND_INS.append(Operators("torchvision", "FRAGMENT"))
-        for operator in ("nms", "qnms"):
-            STAND_INS[0].define(f"{operator}(Tensor boxes, Tensor scores, float most) -> Tensor")
+    if torch.version.cuda is None:
+        stand_ins()
     return importlib.import_module(name)
+
+
+@functools.cache
+def stand_ins() -> None:
+    for operator in ("nms", "qnms"):
+        taken = "(Tensor boxes, Tensor scores, float most) -> Tensor"
+        library.define(f"torchvision::{operator}", taken)
 
 
 def of_transformers(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
