@@ -11,7 +11,7 @@ from compiled_zoo import ZOO, compiled_loss
 from torch._dynamo.utils import counters
 from torch.fx import Interpreter
 
-from gradwalk import GraphWidget, capture, load, record, save
+from gradwalk import GraphWidget, capture, compare_numerics, load, record, save
 from gradwalk.graph.compiled import compiled_backward, program_arguments
 
 pytestmark = [
@@ -377,3 +377,19 @@ def test_the_panel_of_a_call_names_what_goes_in():
 
 def _fx(live):
     return [place.fx for place in live._opening.places.values()]
+
+
+def test_a_comparison_does_not_open_with_the_widget_that_it_was_made_of():
+    scale = torch.tensor(2.0)
+    losses = [compiled_loss("mlp", "aot_eager") * scale for _ in range(2)]
+    widgets = [GraphWidget(loss, names={"scale": scale}) for loss in losses]
+    for widget in widgets:
+        widget.backward()
+    subjects = list(compare_numerics(*widgets).widget._behind.subjects.values())
+    graph = subjects[0].model
+    details = [subjects[0].details(node["id"]) for node in graph["nodes"]]
+    assert any(each["kind"] == "constant" for each in details)
+    for widget in widgets:
+        widget.expand(widget._openable[0])
+    assert subjects[0].model == graph
+    assert [subjects[0].details(node["id"]) for node in graph["nodes"]] == details

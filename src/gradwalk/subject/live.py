@@ -256,6 +256,7 @@ class Live:
         """The same graph, followed by nobody yet, without the passes that were seen."""
         other = copy.copy(self)
         other.freed = set(self.freed)
+        other._opening = self._opening.afresh()
         other.recording = other._seen = other._observer = None
         other._run = None, None
         other._told_compiled = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -166,6 +167,12 @@ class Opening:
             return str(why)
         except Exception as error:  # whatever an operation or a backend may raise
             return could_not("the gradients inside", error)
+
+    def afresh(self) -> Opening:
+        """The same nodes open, to be opened and closed by somebody else."""
+        other = copy.copy(self)
+        other.inside, other._numbers = dict(self.inside), {}
+        return other
 
     def forget(self) -> None:
         """Let go of what was worked out."""
