@@ -495,6 +495,21 @@ def test_stages_and_their_replicas(as_rank, tmp_path, replicas, stages, same):
         assert {*kinds(widget)} <= ({"not reduced"} if replicas > 1 and not same else set())
 
 
+def test_each_stage_counts_its_own_parameters(as_rank, tmp_path):
+    pattern = pipeline(as_rank, tmp_path, 2, 3, same=True)
+    widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
+    found = {
+        tuple(sorted(widget.graph["nodes"][node]["label"] for node in f.nodes)): f.message
+        for f in widget.diagnose()
+        if f.kind == "same batch"
+    }
+    own = [{name for name in names if name.startswith("net")} for names in found]
+    for stage in range(3):
+        assert {f"net{stage}.0.weight", f"net{stage}.0.bias"} in own
+    for names, message in found.items():
+        assert f"for all {len(names)} parameters" in message
+
+
 def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
     pattern = pipeline(as_rank, tmp_path, 2, 2, skip=3)
     widget = load(pattern)

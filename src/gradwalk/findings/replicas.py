@@ -141,21 +141,27 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         return  # under tensor parallel ranks have the same batch
     groups: dict[tuple[object, ...], list[int]] = {}
     for rank in sorted({rank for leaf in ours for rank in leaf.on}):
-        locals_ = [local_of(leaf.on[rank]) if rank in leaf.on else None for leaf in ours]
+        locals_ = [_arrived(leaf, rank) for leaf in ours]
         if any(found is not None and found["norm"] not in (None, 0) for found in locals_):
             groups.setdefault(tuple(map(_fingerprint, locals_)), []).append(rank)
     for ranks in groups.values():
         if len(ranks) > 1:
+            theirs = [leaf for leaf in ours if _arrived(leaf, ranks[0]) is not None]
             yield Finding(
                 "same batch",
                 "warning",
-                nodes_of(ours),
+                nodes_of(theirs),
                 f"The local gradients of {in_words(ranks)} are the very same, as far as their "
-                f"statistics tell, for all {len(ours)} parameters: these ranks had the same batch, "
-                "so that averaging their gradients gains nothing. Give each rank its own part of "
-                "the data, as with DistributedSampler.",
+                f"statistics tell, for all {len(theirs)} parameters: most likely these "
+                "ranks had the same batch, so that averaging their gradients gains nothing. Give "
+                "each rank its own part of the data, as with DistributedSampler.",
                 {"ranks": len(ranks)},
             )
+
+
+def _arrived(leaf: LeafOverRanks, rank: int) -> StatisticsModel | None:
+    """The local gradient on a rank; None where there is none, or no such leaf."""
+    return local_of(leaf.on[rank]) if rank in leaf.on else None
 
 
 def _fingerprint(found: StatisticsModel | None) -> tuple[object, ...]:
