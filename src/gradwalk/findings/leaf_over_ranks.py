@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ..wire import JsonNumber
 from ..wire.ranks import RankLeafModel, StatisticsModel
 from .evidence import listed
 
@@ -129,10 +129,11 @@ def same(first: StatisticsModel, other: StatisticsModel) -> bool:
 
 
 def _numbers(found: StatisticsModel) -> tuple[float | None, ...]:
-    return tuple(_number(found[name]) for name in ("norm", "mean", "min", "max"))
+    return tuple(number_of(found[name]) for name in ("norm", "mean", "min", "max"))
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: JsonNumber | None) -> float | None:
+    """A number as it travels, as one to reckon with; None where it is not known."""
     try:
         return None if value is None else float(value)
     except ValueError:  # a complex one
@@ -141,7 +142,7 @@ def _number(value: Any) -> float | None:
 
 def norm_of(found: StatisticsModel | None) -> float | None:
     """The norm of a tensor, if it is known."""
-    return None if found is None else _number(found["norm"])
+    return None if found is None else number_of(found["norm"])
 
 
 def finite(number: float | None) -> float:

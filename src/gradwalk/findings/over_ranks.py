@@ -103,7 +103,7 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
     groups: dict[tuple[bool, tuple[int, ...], tuple[int, ...]], list[LeafOverRanks]] = {}
     for leaf in leaves:
         used = [r for r in recorded if r in leaf.on and leaf.on[r]["local"] is not None]
-        unused = [r for r in recorded if r in leaf.among and r not in used]
+        unused = sorted((leaf.among & {*recorded}) - {*used})
         if used and unused:
             is_there = all(r in leaf.on for r in unused)
             groups.setdefault((is_there, tuple(unused), tuple(used)), []).append(leaf)

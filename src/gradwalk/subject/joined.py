@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from ..wire import (
     EdgeModel,
     FindingModel,
     MemoryModel,
+    ModulesModel,
     NodeModel,
     RunModel,
     StateModel,
@@ -20,6 +21,7 @@ from ..wire import (
 from ..wire.renumber import renumbered
 from ..wire.saved_graph import SavedGraph, is_autograd
 from .joined_details import End, Part, details_of, tie_details
+from .model import modules_model
 from .stages import Tie
 
 _Each = TypeVar("_Each")
@@ -63,6 +65,9 @@ def joined(
         parts, lambda part: [_within(node, part) for node in part.saved["graph"]["nodes"]]
     )
     details = _gathered(parts, lambda part: details_of(part, ends))
+    came: dict[int, int] = {}
+    for end in ends:
+        came[end.root] = max(came.get(end.root, 0), end.step)
     dtypes = _gathered(parts, _dtypes)
     names = list(dict.fromkeys(name for name in dtypes if name is not None))
     places = {name: place for place, name in enumerate(names)}
@@ -111,7 +116,7 @@ def joined(
         "selected": None,
         "cursor": _cursor(parts),
         "state": _state(parts, ends),
-        "steps": [_step(step, part, ends) for part in parts for step in part.saved["steps"]],
+        "steps": [_step(step, part, came) for part in parts for step in part.saved["steps"]],
         "run": _run(parts, ends, sent),
         "details": details,
         "undetailed": None,
@@ -218,20 +223,14 @@ def _edges(parts: Sequence[Part], ends: Sequence[End]) -> tuple[list[EdgeModel],
     return [edge for edge, _ in found], [more for _, more in found]
 
 
-def _modules(parts: Sequence[Part]) -> Any:
+def _modules(parts: Sequence[Part]) -> ModulesModel:
     """The classes of the modules by box; that of the outermost module is its stage's."""
     classes: dict[str, str] = {}
     for part in parts:
         modules = part.saved["graph"]["modules"]
         for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
             classes[_boxed(namespace, part)] = modules["names"][place]
-    names = list(dict.fromkeys(classes.values()))
-    places = {name: place for place, name in enumerate(names)}
-    return {
-        "namespaces": list(classes),
-        "classes": [places[name] for name in classes.values()],
-        "names": names,
-    }
+    return modules_model(classes)
 
 
 def _memory(parts: Sequence[Part]) -> MemoryModel:
@@ -290,12 +289,13 @@ def _state(parts: Sequence[Part], ends: Sequence[End]) -> StateModel:
     }
 
 
-def _step(step: StepModel, part: Part, ends: Sequence[End]) -> StepModel:
-    ready = [end.step for end in ends if end.root == step["node"]]
+def _step(step: StepModel, part: Part, came: Mapping[int, int]) -> StepModel:
+    """A step at its place in the whole pass; ``came``: when gradients of other stages arrived."""
+    is_sent = step["ready"] == 0 and step["node"] in came
     return {
         **step,
         "step": part.before + step["step"],
-        "ready": max(ready) if ready and step["ready"] == 0 else part.before + step["ready"],
+        "ready": came[step["node"]] if is_sent else part.before + step["ready"],
     }
 
 

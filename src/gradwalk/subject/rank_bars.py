@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ..findings.leaf_over_ranks import in_words
-from ..wire import ElsewhereModel, JsonNumber, NodeRanksModel, RanksModel
+from ..findings.leaf_over_ranks import in_words, number_of
+from ..wire import ElsewhereModel, NodeRanksModel, RanksModel
 from ..wire.ranks import RankModel
 
 MOST_BARS = 16
@@ -93,14 +93,6 @@ def are_odd(norms: Sequence[float | None]) -> list[bool]:
     ]
 
 
-def norm_in(value: JsonNumber | None) -> float | None:
-    """A norm as it travels, as a number; None where it is not known."""
-    try:
-        return None if value is None else float(value)
-    except ValueError:  # a complex one
-        return None
-
-
 def _kind(norm: float | None) -> int:
     return 1 if norm is None else 0 if math.isfinite(norm) else 2
 
@@ -150,7 +142,7 @@ _BEYOND: Any = _Lacking()  # the rank does something else
 
 def _on(said: RankModel, nodes: int, pairs: Mapping[int, int] | None) -> list[Any]:
     """The norms on one rank, by node of the shown graph."""
-    norms = dict(enumerate(map(norm_in, said["norms"])))  # of a damaged file there are too few
+    norms = dict(enumerate(map(number_of, said["norms"])))  # of a damaged file there are too few
     if pairs is None:
         return [norms.get(node) for node in range(nodes)]
     return [norms.get(pairs[node]) if node in pairs else _LACKS for node in range(nodes)]

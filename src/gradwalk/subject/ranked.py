@@ -11,7 +11,7 @@ import torch
 
 from ..findings.finding import Finding
 from ..findings.judge import Limits
-from ..findings.leaf_over_ranks import LeafOverRanks, in_words, not_as_most, reduced_of
+from ..findings.leaf_over_ranks import LeafOverRanks, in_words, not_as_most, number_of, reduced_of
 from ..findings.over_ranks import about_leaf, findings_over_ranks
 from ..findings.replicas import are_replicas
 from ..graph.names import Names
@@ -21,7 +21,7 @@ from ..wire.ranks import RankLeafModel, RankModel, rank_in, summary_of
 from ..wire.saved_graph import SavedGraph, unpack
 from .joined import Stage, joined
 from .opened import Opened
-from .rank_bars import are_odd, norm_in, ranks_model
+from .rank_bars import are_odd, ranks_model
 from .stages import chain_of, received_by, stages_of, ties_among
 
 _MOST_ROWS = 64
@@ -145,7 +145,7 @@ class Ranked(Opened):
                     "odd": False,
                 }
             )
-        local = are_odd([norm_in(row["local"] and row["local"]["norm"]) for row in found])
+        local = are_odd([number_of(row["local"] and row["local"]["norm"]) for row in found])
         _, others = not_as_most(leaf, reduced_of)
         for row, is_odd in zip(found, local, strict=True):
             row["odd"] = is_odd or row["rank"] in others
