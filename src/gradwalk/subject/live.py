@@ -24,7 +24,6 @@ from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
 from ..forward.values import Drawn, drawn_values
 from ..graph.adjacency import predecessors
-from ..graph.compiled import is_compiled
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
@@ -149,10 +148,10 @@ class Live:
         )
         return within_transforms(model, self.captured.transforms)
 
-    @functools.cached_property
+    @property
     def openable(self) -> Sequence[int]:
         """The compiled nodes."""
-        return [i for i, node in enumerate(self.captured.nodes) if is_compiled(node)]
+        return self._opening.openable
 
     def expand(self, node: int) -> None:
         """Show what is inside of a compiled node.
@@ -413,20 +412,17 @@ class Live:
         return found
 
     def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
+        shown = self.recording
+        if shown is not None and cursor is not None:
+            _ = shown.models  # worked out once, not for every cursor that is asked about
+            shown = copy.copy(shown)
+            shown.cursor = cursor  # not by travelling, which would move every `.grad`
         place = self._opening.places.get(node)
-        if self.recording is None or cursor is None:
-            if place is not None:
-                summaries = looking.summaries.of
-                return inside_details(self._opening, node, place, self.recording, summaries)
-            return details(looking, node, self.recording, self._drawn_values)
-        _ = self.recording.models  # worked out once, not for every cursor that is asked about
-        elsewhere = copy.copy(self.recording)
-        elsewhere.cursor = cursor  # not by travelling, which would move every `.grad`
         if place is not None:
-            return inside_details(self._opening, node, place, elsewhere, looking.summaries.of)
-        found = details(looking, node, elsewhere, self._drawn_values)
-        if elsewhere.owned:
-            self._put_grad(looking, node, elsewhere, found)
+            return inside_details(self._opening, node, place, shown, looking.summaries.of)
+        found = details(looking, node, shown, self._drawn_values)
+        if shown is not None and cursor is not None and shown.owned:
+            self._put_grad(looking, node, shown, found)
         return found
 
     def _put_grad(

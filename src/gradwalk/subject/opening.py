@@ -41,6 +41,7 @@ class Opening:
 
     Attributes:
         captured: The graph as it is drawn now.
+        openable: The compiled nodes.
         inside: What is inside of the nodes that are open.
         places: What each node is that is inside of another.
     """
@@ -53,6 +54,7 @@ class Opening:
             max_bytes: Of large tensors inside of one node to keep.
         """
         self.captured = closed
+        self.openable = [i for i, node in enumerate(closed.nodes) if is_compiled(node)]
         self.inside: dict[int, Inside] = {}
         self._closed = closed
         self._max_bytes = max_bytes
@@ -67,7 +69,7 @@ class Opening:
         """
         if node in self.inside:
             return
-        if not (0 <= node < len(self._closed.nodes) and is_compiled(self._closed.nodes[node])):
+        if node not in self.openable:
             raise CannotOpenError(self._no_box(node))
         self.inside[node] = read_inside(self._closed, node)
         self._draw()
@@ -80,9 +82,7 @@ class Opening:
         """
         place = self.places.get(node)
         node = node if place is None else place.inside.node
-        if node not in self.inside and not (
-            0 <= node < len(self._closed.nodes) and is_compiled(self._closed.nodes[node])
-        ):
+        if node not in self.openable:
             raise CannotOpenError(self._no_box(node))
         if self.inside.pop(node, None) is not None:
             self._numbers.pop(node, None)
@@ -93,7 +93,7 @@ class Opening:
         if not 0 <= node < total:
             return f"There is no node {node}: this graph has nodes 0 to {total - 1}."
         op = self.captured.drawn.nodes[node]["op"]
-        found = [i for i, each in enumerate(self._closed.nodes) if is_compiled(each)]
+        found = self.openable
         return (
             f"Node {node} ({op}) has nothing inside that could be shown. Give a node that "
             "torch.compile made"
@@ -119,6 +119,8 @@ class Opening:
 
         In this order they stand behind the graph's own in what is drawn.
         """
+        if not self.places:
+            return  # most graphs: none of their edges is looked at
         for source, target, edge in self.captured.drawn.edges(data=True):
             if edge.get("kind") == "gradient" and target in self.places:
                 yield source, target, edge
@@ -192,7 +194,7 @@ def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str
     """
     captured = opening.captured
     drawn = captured.drawn
-    ids = [i for i, node in enumerate(captured.nodes) if is_compiled(node)]
+    ids = opening.openable
     own: dict[int, str] = {}
     for node in opening.inside:
         number = f" {ids.index(node) + 1}" if len(ids) > 1 else ""
