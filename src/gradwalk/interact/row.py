@@ -8,6 +8,8 @@ from typing import Any
 
 import ipywidgets
 
+from ..widget.answers import written
+
 LR = 0.05
 """The learning rate that stands in the box at first."""
 
@@ -76,4 +78,4 @@ class Row(ipywidgets.HBox):  # type: ignore[misc]
 def _short(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_short, value))}]"
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
+    return written(value)

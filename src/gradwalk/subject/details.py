@@ -47,7 +47,7 @@ from .extra_details import (
     undrawn_inputs,
     watched_details,
 )
-from .function import function_model, operation_count, operation_models
+from .function import function_model, operations_of
 from .looking import Looking
 from .value import value_model
 
@@ -105,6 +105,7 @@ def details(
     saved, saved_count = parts.build(
         "saved", lambda: _saved(captured, node_id, summarised), nothing
     )
+    operations, operation_count = operations_of(None if step is None else run, node_id)
     shares = None
     if run is not None:
         shares = parts.build(
@@ -159,8 +160,8 @@ def details(
         **watched,
         "constants": watched["constants"][:MOST_LISTED],
         "function": parts.build("function", lambda: function_model(node), None),
-        "operations": operation_models(run, node_id) if step is not None else [],
-        "operation_count": operation_count(run, node_id) if step is not None else 0,
+        "operations": operations,
+        "operation_count": operation_count,
         "explained": parts.build(
             "explained",
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),

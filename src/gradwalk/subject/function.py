@@ -42,16 +42,14 @@ def function_model(node: Node) -> FunctionModel | None:
     }
 
 
-def operation_models(run: Run | None, node: int) -> list[OperationModel]:
-    """What the backward of a custom Function ran, the first of it; none where it was not noted."""
+def operations_of(run: Run | None, node: int) -> tuple[list[OperationModel], int]:
+    """What the backward of a custom Function ran, the first of it, and how much that was.
+
+    None of it where it was not noted.
+    """
     found = None if run is None else run.operations.get(node)
+    if found is None:
+        return [], 0
     return [
-        {"called": each.called, "behind": each.behind, "gave": each.gave}
-        for each in (found.listed if found is not None else ())
-    ]
-
-
-def operation_count(run: Run | None, node: int) -> int:
-    """How many operations that were."""
-    found = None if run is None else run.operations.get(node)
-    return 0 if found is None else found.count
+        {"called": each.called, "behind": each.behind, "gave": each.gave} for each in found.listed
+    ], found.count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import traitlets
@@ -10,6 +9,7 @@ import traitlets
 from ..findings.finding import finding_models
 from ..graph.modes import grad_mode_kept
 from ..graph.names import Names
+from ..graph.whole_number import whole_number
 from ..reasons import why
 from ..subject.subject import Subject
 from ..wire import FindingModel
@@ -61,13 +61,8 @@ class RankingWidget(UpdatingWidget):
                 f"rank was given {value!r}, but this graph is not of the files of several ranks. "
                 "Load them, as in gradwalk.load('run-*.gw')."
             )
-        try:
-            rank = operator.index(value)
-        except TypeError:
-            raise TypeError(
-                f"rank was given {value!r}, of type {type(value).__name__}. Give it the number of "
-                f"a rank: {_listed(there)}."
-            ) from None
+        instead = f"Give it the number of a rank: {_listed(there)}."
+        rank = whole_number(value, "rank was given ", instead)
         if rank not in there:
             raise ValueError(f"rank was given {rank}, but there is: {_listed(there)}.")
         return rank

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from .. import notebook
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import names_among, read_names
+from ..graph.whole_number import whole_number
 from ..subject.model import dtypes_model
 from ..subject.read import read_subject
 from ..subject.shown import are_small
@@ -150,12 +150,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
     def _open_or_close(self, node: Any, how: Literal["expand", "collapse"]) -> None:
         self._refuse_closed()
         self._refuse_while_running(f"{how}()")
-        try:
-            node = operator.index(node)
-        except TypeError:
-            raise TypeError(
-                f"{how}() was given {node!r}, of type {type(node).__name__}. Give the id of a node."
-            ) from None
+        node = whole_number(node, f"{how}() was given ", "Give the id of a node.")
         subject = self._open()
         with self._lock, self._change():
             self._refresh(describe=False)
