@@ -510,6 +510,33 @@ def test_each_stage_counts_its_own_parameters(as_rank, tmp_path):
         assert f"for all {len(names)} parameters" in message
 
 
+def test_a_stage_that_sends_several_outputs_of_one_operation(as_rank, tmp_path):
+    torch.manual_seed(0)
+    first, last = nn.Linear(3, 6), nn.Linear(2, 2)
+    sent = first(batch(0)).chunk(3, dim=1)
+    taken = [each.detach().requires_grad_() for each in sent]
+    loss = (last(taken[0]) * taken[1] + taken[2].exp()).square().mean()
+    widgets = [GraphWidget(*sent, names={"net0": first}), GraphWidget(loss, names={"net1": last})]
+    loss.backward()
+    torch.autograd.backward(sent, [each.grad for each in taken])
+    for rank, widget in enumerate(widgets):
+        as_rank(rank, 2)
+        save(widget, tmp_path / f"run-{rank}.gw")
+    widget = load(str(tmp_path / "run-*.gw"))
+    (root,) = (n["id"] for n in widget.graph["nodes"] if n["op"] == "SplitBackward0")
+    widget.selected = root
+    shares = widget.details["contributions"]
+    assert widget.details["about"].count("was sent to rank 1") == 1
+    edges = [edge for edge in widget.graph["edges"] if edge["target"] == root]
+    assert len(edges) == len(sent)
+    assert {(share["consumer"], share["output_nr"]) for share in shares} == {
+        (edge["source"], edge["output_nr"]) for edge in edges
+    }
+    for share in shares:
+        widget.selected = share["consumer"]
+        assert widget.details["grad_output"][0]["values"] == share["grad"]["values"]
+
+
 def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
     pattern = pipeline(as_rank, tmp_path, 2, 2, skip=3)
     widget = load(pattern)

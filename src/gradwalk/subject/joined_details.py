@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +61,15 @@ def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]
     Returns:
         Copies, one for each of its nodes.
     """
-    begin = {end.root: end for end in ends}
+    begin: dict[int, dict[int, End]] = {}  # node -> which of its outputs -> where it was sent
+    for end in ends:
+        begin.setdefault(end.root, {})[end.tie.output_nr] = end
     found: list[list[StageModel] | None] = []
     for node, stages in zip(part.nodes, part.saved["details"], strict=True):
         if stages is None:
             found.append(None)
             continue
-        later = [_later(stage, part.before, begin.get(node)) for stage in stages]
+        later = [_later(stage, part.before, begin.get(node, {})) for stage in stages]
         fields = later[0]["fields"]
         if fields["state"] == "ready" and part.before:
             # Nothing had come from the stage after it before that one ran.
@@ -82,14 +84,14 @@ def details_of(part: Part, ends: Sequence[End]) -> list[list[StageModel] | None]
     return found
 
 
-def _later(stage: StageModel, before: int, end: End | None) -> StageModel:
+def _later(stage: StageModel, before: int, sent: Mapping[int, End]) -> StageModel:
     """What changes at a step of a stage, at its step of the whole."""
     fields = dict(stage["fields"])
     shares = fields.get("contributions")
     if shares is not None:
         fields["contributions"] = [
             {**share, "step": before + share["step"]}
-            if end is None or share["consumer"] is not None
+            if share["consumer"] is not None or (end := sent.get(share["output_nr"])) is None
             else {
                 **share,
                 "step": end.step,
@@ -116,6 +118,7 @@ def tie_details(
         nodes: Of the whole, as they are drawn.
         details: Of the whole, copies, which are changed.
     """
+    told = about_sent(end.tie.to_rank)  # once, however many of its outputs went there
     leaf, root, shape = details[end.leaf], details[end.root], nodes[end.root]["shape"]
     for stage in leaf or ():
         _put(stage["fields"], "about", lambda about: f"{about_received(end.tie.rank)} {about}")
@@ -137,7 +140,7 @@ def tie_details(
         )
         _put(stage["fields"], "input_count", lambda count: count + 1)
     for stage in root or ():
-        _put(stage["fields"], "about", lambda about: f"{about} {about_sent(end.tie.to_rank)}")
+        _put(stage["fields"], "about", lambda about: about if told in about else f"{about} {told}")
         _put(
             stage["fields"],
             "consumers",
