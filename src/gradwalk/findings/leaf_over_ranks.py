@@ -150,7 +150,7 @@ def finite(number: float | None) -> float:
     return number if number is not None and math.isfinite(number) else 0.0
 
 
-def is_odd(found: StatisticsModel | None) -> bool:
+def is_not_finite(found: StatisticsModel | None) -> bool:
     """Whether there are NaN or infinities in it."""
     return found is not None and bool(found["nan"] or found["inf"])
 

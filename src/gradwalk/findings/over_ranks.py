@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ..wire.ranks import RankModel
 from .evidence import counted, listed
 from .finding import Finding
-from .leaf_over_ranks import LeafOverRanks, finite, in_words, is_odd, nodes_of, norm_of
+from .leaf_over_ranks import LeafOverRanks, finite, in_words, is_not_finite, nodes_of, norm_of
 from .replicas import are_replicas, drifted, not_alike, not_reduced, same_batch
 
 MUCH_LARGER = 100.0
@@ -147,7 +147,7 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
     groups: dict[tuple[int, ...], list[LeafOverRanks]] = {}
     for leaf in leaves:
         known = [rank for rank, each in leaf.on.items() if each["local"] is not None]
-        odd = tuple(rank for rank in known if is_odd(leaf.on[rank]["local"]))
+        odd = tuple(rank for rank in known if is_not_finite(leaf.on[rank]["local"]))
         if odd and len(odd) < len(known):
             groups.setdefault(odd, []).append(leaf)
     for odd, group in groups.items():
