@@ -440,3 +440,36 @@ def test_a_sparse_gradient_is_compared_like_another():
     backward = doubled.backward
     doubled.backward = staticmethod(lambda ctx, grad: backward(ctx, grad).to_sparse())
     assert check(doubled.apply(torch.ones(3, requires_grad=True))).agrees
+
+
+@pytest.mark.parametrize("said", [math.inf, -math.inf, math.nan])
+def test_no_derivative_that_is_finite_is_infinite(said):
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return torch.full_like(grad, said)
+
+    found = check(Doubled.apply(torch.tensor([1.0, 2.0], requires_grad=True)))
+    assert not found.agrees
+    assert not math.isfinite(found.wrong[0].gradient)
+
+
+def test_of_a_derivative_that_is_infinite_no_finite_difference_tells():
+    class CubeRoot(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.sign() * x.abs().pow(1 / 3)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return grad / (3 * x.abs().pow(2 / 3))
+
+    found = check(CubeRoot.apply(torch.tensor([0.0, 1.0, -8.0], requires_grad=True)))
+    assert found.agrees, found
+    assert "of 1 more there is none that is finite" in str(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ipywidgets
 import pytest
 import torch
@@ -244,6 +246,63 @@ def test_zero_and_what_cancels_agree():
     made.close()
     made = interact(lambda w: w * 3 - w * 3 + 0 * w, w=(0.0, 2.0))
     assert made.check()["w"].agrees
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "sides"),
+    [(torch.relu, (0, 1)), (torch.abs, (-1, 1)), (torch.tanh, (1, 1))],  # the last has no kink
+)
+def test_at_a_kink_what_is_between_the_slopes_of_both_sides_agrees(function, sides):
+    class Given(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, slope):
+            ctx.slope = slope
+            return function(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return ctx.slope * grad, None
+
+    made = interact(function, x=(-1.0, 1.0))
+    made.controls["x"].value = 0.0
+    assert made.check()["x"].agrees
+    made.close()
+    low, high = sides
+    for slope, agrees in ((low, True), (high, True), (low - 0.1, False), (high + 0.1, False)):
+        made = interact(lambda x, slope=slope: Given.apply(x, slope), x=(-1.0, 1.0))
+        made.controls["x"].value = 0.0
+        assert made.check()["x"].agrees is agrees, slope
+        made.close()
+
+
+@pytest.mark.parametrize("said", [math.inf, -math.inf, math.nan])
+def test_no_gradient_agrees_that_is_not_finite_where_the_difference_is(said):
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return torch.full_like(grad, said)
+
+    made = interact(Doubled.apply, x=(0.0, 1.0))
+    assert not made.check()["x"].agrees
+    made.close()
+
+
+@pytest.mark.parametrize("function", [torch.sqrt, torch.log, lambda x: x.pow(-1)])
+def test_where_no_finite_difference_is_finite_nothing_is_said_of_the_gradient(function):
+    made = interact(lambda x, y: function(x) + 2 * y, x=(0.0, 1.0), y=(0.0, 1.0))
+    made.controls["x"].value = 0.0
+    is_there = [each.is_finite for each in made.check().values()]
+    assert is_there == ([False, True] if function(torch.tensor(0.0)) == 0 else [False, False])
+    assert all(math.isfinite(one["value"]) for one in made.graph._differences)
+    assert made._row._checked() == (
+        f"{sum(is_there)} gradients and finite differences agree; of {2 - sum(is_there)} more "
+        "there is none that is finite"
+    )
     made.close()
 
 

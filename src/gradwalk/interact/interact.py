@@ -209,11 +209,12 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
         The function is called four times for each number, and twice more to see that it gives the
         same each time, in double precision and with the random state of the call that is shown: it
-        must be able to compute in double precision, in which backward runs once, too.
+        must be able to compute in double precision, in which backward runs once, too. At a kink a
+        gradient between the slopes of both sides agrees.
 
         Returns:
-            Name of an argument -> a `Difference` with ``.gradient``, ``.difference`` and
-            ``.agrees``; of a tensor of several numbers a list of them.
+            Name of an argument -> a `Difference` with ``.gradient``, ``.difference``, ``.agrees``
+            and ``.is_finite``; of a tensor of several numbers a list of them.
 
         Raises:
             ValueError: The function returns no single number, failed in double precision, or does
@@ -264,7 +265,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 "agrees": pair.agrees,
             }
             for name, pair in found.items()
-            if name in leaves and isinstance(pair, Difference)
+            if name in leaves and isinstance(pair, Difference) and pair.is_finite
         ]
 
     def step(self, lr: float = LR, names: Iterable[str] | None = None) -> Step:

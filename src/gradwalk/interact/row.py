@@ -70,9 +70,12 @@ class Row(ipywidgets.HBox):  # type: ignore[misc]
             for found in self._check().values()
             for each in (found if isinstance(found, list) else [found])
         ]
-        wrong = sum(not pair.agrees for pair in pairs)
+        told = [pair for pair in pairs if pair.is_finite]
+        wrong = sum(not pair.agrees for pair in told)
         said = "agree" if not wrong else f"agree, but {wrong}"
-        return f"{len(pairs)} gradients and finite differences {said}"
+        untold = len(pairs) - len(told)
+        more = f"; of {untold} more there is none that is finite" if untold else ""
+        return f"{len(told)} gradients and finite differences {said}{more}"
 
 
 def _short(value: Any) -> str:

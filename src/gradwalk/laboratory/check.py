@@ -306,18 +306,19 @@ class _Checked:
         """
         value = self._arguments[i].detach().flatten()[entry].item()
         h = STEP * max(1.0, abs(value))
-        above, below = (self._values(self._moved(i, entry, step))[of.nr] for step in (h, -h))
-        here = of.given.detach()
-        sides = [float(of.weighted(b - a).sum()) / h for a, b in ((below, here), (here, above))]
-        said = float(grad.flatten()[entry])
+        here, said = of.given.detach(), float(grad.flatten()[entry])
+        below, above, sides = self._around(of, i, entry, h)
         # A NaN that is left out of the weights comes back in backward, as 0 * inf.
         is_told = math.isfinite(said) or bool(here.isfinite().all())
         if not (is_told and all(map(math.isfinite, (value, *sides)))):
             raise _NotFiniteError
-        size = float(of.weighted(here).abs().sum())
-        off = EXACT * max(abs(said), *map(abs, sides)) + rounding(size, h)
-        if min(sides) - off <= said <= max(sides) + off:
-            return None
+        if math.isfinite(said):
+            size = float(of.weighted(here).abs().sum())
+            off = EXACT * max(abs(said), *map(abs, sides)) + rounding(size, h)
+            if min(sides) - off <= said <= max(sides) + off:
+                return None
+        elif _steepest(self._around(of, i, entry, h / 1000)[2]) > 1.1 * _steepest(sides):
+            raise _NotFiniteError  # the nearer, the steeper: as of the cube root at 0
         column = ((above - below) / (2 * h)).flatten()
         rows = of.weights.flatten().nonzero().flatten()[:_MOST_ROWS].tolist()
         one, row = max(
@@ -333,6 +334,15 @@ class _Checked:
             self._names[i],
             _unravelled(entry, self._arguments[i].shape),
         )
+
+    def _around(
+        self, of: _Output, i: int, entry: int, h: float
+    ) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
+        """An output with a number moved down and up, and the weighted slopes of both sides."""
+        below, above = (self._values(self._moved(i, entry, step))[of.nr] for step in (-h, h))
+        here = of.given.detach()
+        sides = [float(of.weighted(b - a).sum()) / h for a, b in ((below, here), (here, above))]
+        return below, above, sides
 
     def _row(self, of: _Output, i: int, entry: int, row: int) -> float:
         only = torch.zeros_like(of.given)
@@ -397,6 +407,10 @@ def _place(word: str, nr: int, index: tuple[int, ...]) -> str:
 
 def _at(word: str, index: tuple[int, ...]) -> str:
     return f"{word}[{', '.join(map(str, index))}]" if index else word
+
+
+def _steepest(slopes: Sequence[float]) -> float:
+    return max(map(abs, slopes))
 
 
 def _how_far(gradient: float, difference: float) -> float:

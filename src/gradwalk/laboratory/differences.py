@@ -30,7 +30,8 @@ class Difference:
         gradient: What torch's backward gives.
         difference: (f(v + h) - f(v - h)) / 2h, in double precision.
         in_double: What backward gives in double precision, where it says nearly what it should.
-        uncertainty: How far off ``difference`` may be, by its own step and rounding.
+        uncertainty: How far off ``difference`` may be, by its own step and rounding; at a kink, as
+            that of relu at 0, it reaches the slopes of both sides.
     """
 
     gradient: float
@@ -39,16 +40,24 @@ class Difference:
     uncertainty: float
 
     @property
+    def is_finite(self) -> bool:
+        """Whether there is a difference that is finite; of the square root at 0 there is none."""
+        return math.isfinite(self.difference) and math.isfinite(self.uncertainty)
+
+    @property
     def agrees(self) -> bool:
-        """Whether backward gives the derivative.
+        """Whether backward gives the derivative; not where there is none to compare with.
 
         In double precision to six digits, however small it is, as far as the difference can tell;
         and in the function's own precision to four digits, of 1 where it is smaller.
         """
+        if not (self.is_finite and math.isfinite(self.in_double) and math.isfinite(self.gradient)):
+            return False
         size = max(abs(self.in_double), abs(self.difference))
         exact = abs(self.in_double - self.difference) <= EXACT * size + self.uncertainty
         size = max(1.0, abs(self.gradient), abs(self.difference))
-        return exact and abs(self.gradient - self.difference) <= _TOLERANCE * size
+        off = abs(self.gradient - self.difference)
+        return exact and off <= _TOLERANCE * size + self.uncertainty
 
 
 def differences(
@@ -126,7 +135,7 @@ def slope(
     total: Callable[[Mapping[str, float]], float],
     values: Mapping[str, float],
     name: str,
-    size: float,
+    here: float,
 ) -> tuple[float, float]:
     """The central difference of a function by one of its numbers, and how far off it may be.
 
@@ -134,46 +143,37 @@ def slope(
         total: The function.
         values: All its numbers.
         name: Which to change.
-        size: What it gives there.
+        here: What it gives there.
 
     Returns:
-        The difference; and its uncertainty: by its step, told by one twice as long, and by
-        rounding.
+        The difference; and its uncertainty: by its step, told by one twice as long, by rounding,
+        and by a kink.
+
+    Example::
+
+        >>> found, uncertainty = slope(lambda at: at["x"] ** 2, {"x": 3.0}, "x", 9.0)
+        >>> round(found, 6), uncertainty < 1e-6
+        (6.0, True)
+        >>> slope(lambda at: max(at["x"], 0.0), {"x": 0.0}, "x", 0.0)
+        (0.5, 0.5)
     """
-    found = central_difference(total, values, name)
-    wider = central_difference(total, values, name, 2 * STEP)
-    step = STEP * max(1.0, abs(values[name]))
-    return found, abs(wider - found) + rounding(size, step)
+    value = values[name]
+    step = STEP * max(1.0, abs(value))
+
+    def around(h: float) -> tuple[float, float]:
+        """The slope from one side to the other, and by how much both sides' own slopes differ."""
+        above, below = (total({**values, name: value + by}) for by in (h, -h))
+        return (above - below) / ((value + h) - (value - h)), (above - 2 * here + below) / h
+
+    (found, bend), (wider, wide_bend) = around(step), around(2 * step)
+    kink = abs(2 * bend - wide_bend)  # what a curve bends doubles with the step
+    noise = rounding(here, step)
+    return found, abs(wider - found) + noise + (kink / 2 if kink > 4 * noise else 0.0)
 
 
 def rounding(size: float, step: float) -> float:
     """How far off a difference over a step may be, where what is subtracted has some size."""
     return _ROUNDINGS * sys.float_info.epsilon * abs(size) / step
-
-
-def central_difference(
-    total: Callable[[Mapping[str, float]], float],
-    values: Mapping[str, float],
-    name: str,
-    step: float = STEP,
-) -> float:
-    """The central difference of a function by one of its numbers.
-
-    Args:
-        total: The function.
-        values: All its numbers.
-        name: Which to change.
-        step: How far, as `STEP`.
-
-    Example::
-
-        >>> round(central_difference(lambda at: at["x"] ** 2, {"x": 3.0}, "x"), 6)
-        6.0
-    """
-    value = values[name]
-    h = step * max(1.0, abs(value))
-    above, below = ({**values, name: value + by} for by in (h, -h))
-    return (total(above) - total(below)) / ((value + h) - (value - h))
 
 
 @contextmanager
