@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from gradwalk import GraphWidget, record
 from gradwalk.forward.watch import watch
+from gradwalk.graph.modes import random_numbers_kept
 
 
 class Dispatched(TorchDispatchMode):
@@ -110,3 +111,17 @@ OWN = {
 @pytest.mark.parametrize("run", OWN.values(), ids=OWN)
 def test_of_a_backward_of_its_own(mode, run):
     assert seen_of_backward(mode, run) == seen_of_backward(mode, plain)
+
+
+def test_the_generators_of_every_device_are_kept(monkeypatch):
+    asked = []
+
+    def fork(devices, device_type):
+        asked.append((device_type, list(devices)))
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(torch.random, "fork_rng", fork)
+    devices = ["cpu", "cuda:1", "cuda:0", "xpu:0", "meta"]
+    with random_numbers_kept(map(torch.device, devices)):
+        pass
+    assert asked == [("cuda", [0, 1]), ("xpu", [0])]

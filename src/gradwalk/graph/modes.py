@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
@@ -45,6 +45,23 @@ def grad_mode_kept(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 torch._C._set_grad_enabled(enabled)
 
     return wrapped
+
+
+@contextmanager
+def random_numbers_kept(devices: Iterable[torch.device]) -> Iterator[None]:
+    """Within it torch's generators may be drawn from; afterwards they are as they were.
+
+    Args:
+        devices: Where numbers may be drawn besides the CPU.
+    """
+    indices: dict[str, set[int]] = {"cuda": set()}  # the CPU's are kept with those of any kind
+    for each in devices:
+        if each.type not in ("cpu", "meta"):
+            indices.setdefault(each.type, set()).add(each.index or 0)
+    with ExitStack() as kept:
+        for kind, found in indices.items():
+            kept.enter_context(torch.random.fork_rng(sorted(found), device_type=kind))
+        yield
 
 
 def is_watched() -> bool:

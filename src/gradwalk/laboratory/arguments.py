@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.modes import random_numbers_kept
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import Saved, read_saved
 
@@ -65,6 +66,11 @@ def arguments_of(
     return [found[i] for i in places]
 
 
+def devices_of(arguments: Iterable[Any]) -> set[torch.device]:
+    """The devices of the tensors among some arguments."""
+    return {each.device for each in arguments if isinstance(each, torch.Tensor)}
+
+
 def _is_given_by(node: Node, value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.grad_fn is node
 
@@ -86,7 +92,7 @@ def _gives(
 ) -> bool:
     """Whether forward gives one of the tensors that are known to be its outputs."""
     apply: Callable[..., Any] = custom.apply
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with random_numbers_kept(devices_of(arguments)), torch.no_grad():
         try:
             given = apply(
                 *(each.clone() if isinstance(each, torch.Tensor) else each for each in arguments)

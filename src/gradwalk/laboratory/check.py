@@ -11,10 +11,10 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.recorded_pass import refuse_within_backward
-from ..graph.modes import grad_mode_kept, unseen
+from ..graph.modes import grad_mode_kept, random_numbers_kept, unseen
 from ..graph.nodes import custom_function, is_of_torch, op_name
 from ..graph.reading import first_line
-from .arguments import argument_names, arguments_of
+from .arguments import argument_names, arguments_of, devices_of
 from .differences import EXACT, STEP, in_double, rounding
 
 MOST_ENTRIES = 200
@@ -121,9 +121,8 @@ def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
     with unseen(), torch.inference_mode(False), torch.enable_grad():
         gave = node if isinstance(node, torch.Tensor) else None
         arguments = list(inputs) if inputs else arguments_of(behind, custom, gave)
-        state = torch.get_rng_state()
         with in_double():
-            return _Checked(behind, custom, arguments, state).check()
+            return _Checked(behind, custom, arguments).check()
 
 
 @dataclass(frozen=True)
@@ -151,15 +150,11 @@ class _Checked:
     """A Function with arguments in double precision."""
 
     def __init__(
-        self,
-        node: Any,
-        custom: type[torch.autograd.Function],
-        arguments: Sequence[Any],
-        state: torch.Tensor,
+        self, node: Any, custom: type[torch.autograd.Function], arguments: Sequence[Any]
     ) -> None:
         self.called = custom.__name__
         self._apply: Callable[..., Any] = custom.apply
-        self._state = state
+        self._devices = devices_of(arguments)
         needed = list(node.needs_input_grad)
         self._names = argument_names(custom, len(needed))
         if len(arguments) != len(needed):
@@ -189,7 +184,8 @@ class _Checked:
             weights = torch.randn(output.shape, generator=generator).to(output.device)
             weights = weights.where(output.detach().isfinite(), 0)  # of NaN there is no difference
             try:
-                grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
+                with random_numbers_kept(self._devices):
+                    grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
             except Exception as error:  # whatever somebody's backward raises
                 return Check(False, (), self._why_raised(error))
             if not all(_is_same(grads[i], again[i]) for i in leaves):
@@ -232,13 +228,13 @@ class _Checked:
 
     def _outputs(self, leaves: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """The outputs that a gradient can come from, by number."""
-        torch.set_rng_state(self._state)
         # Copies: forward may work in place, which no leaf allows.
         arguments = [
             leaves[i].clone() if i in leaves else each for i, each in enumerate(self._arguments)
         ]
         try:
-            given = self._apply(*arguments)
+            with random_numbers_kept(self._devices):  # the same each time
+                given = self._apply(*arguments)
         except Exception as error:
             raise ValueError(
                 f"{self.called} cannot be checked: in double precision its forward raised "
@@ -347,7 +343,8 @@ class _Checked:
     def _row(self, of: _Output, i: int, entry: int, row: int) -> float:
         only = torch.zeros_like(of.given)
         only.view(-1)[row] = 1
-        return float(self._vjp(of.given, of.leaves, only)[i].flatten()[entry])
+        with random_numbers_kept(self._devices):
+            return float(self._vjp(of.given, of.leaves, only)[i].flatten()[entry])
 
     def _moved(self, i: int, entry: int, step: float) -> dict[int, torch.Tensor]:
         moved = self._arguments[i].detach().clone().contiguous()

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ import torch
 from ..backward.recorded_pass import refuse_within_backward
 from ..graph.capture import Capture, Place
 from ..graph.engine import within_a_pass
-from ..graph.modes import unseen
+from ..graph.modes import random_numbers_kept, unseen
 from ..graph.nodes import (
     AccumulateGrad,
     custom_function,
@@ -163,7 +162,7 @@ class Replay:
             Exception: What it raises.
         """
         refuse_within_backward("Running nodes again")
-        with unseen(), _random_numbers_kept(self.captured):
+        with unseen(), random_numbers_kept(_devices(self.captured)):
             return within_a_pass(work)
 
     def _run(
@@ -377,19 +376,10 @@ def _wants_zeros(custom: type[torch.autograd.Function]) -> bool:
     return True
 
 
-@contextmanager
-def _random_numbers_kept(captured: Capture) -> Iterator[None]:
-    """Within it torch's generators may be drawn from; afterwards they are as they were."""
+def _devices(captured: Capture) -> set[torch.device]:
     devices = {
         output["device"]
         for _, data in captured.graph.nodes(data=True)
         for output in data["outputs"]
     }
-    others = [torch.device(each) for each in devices if each not in (None, "cpu", "meta")]
-    kinds = {each.type for each in others}
-    if len(kinds) > 1:  # a program on two kinds of accelerators
-        kinds, others = set(), []
-    with torch.random.fork_rng(
-        devices=[each.index or 0 for each in others], device_type=next(iter(kinds), "cuda")
-    ):
-        yield
+    return {torch.device(each) for each in devices if each is not None}
