@@ -95,7 +95,8 @@ def culprit(ranked: Sequence[NumericsRow]) -> list[str]:
         return []
     row = ranked[0]
     guess = ", by estimate" if row.is_estimate else ""
-    return [f"Most error arises at {called(row)}{guess}: {row.own_error:.2g} of its own."]
+    own = f"a relative error of {row.own_error:.2g} of its own"
+    return [f"Most error arises at {called(row)}{guess}: {own}."]
 
 
 def called(row: NumericsRow) -> str:
