@@ -14,6 +14,7 @@ import torch
 from torch.autograd.graph import Node
 
 from .nodes import custom_function
+from .sharded import ranks_of
 
 Way = Literal["to local", "from local", "redistribute"]
 
@@ -195,7 +196,7 @@ def reducing(node: Node) -> Reducing | None:
     group = getattr(node, "param_group", None)
     found = getattr(group, "fsdp_params", ())
     names = [each._param_fqn or each._module_info.param_name for each in found]
-    return Reducing(names, getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None))
+    return Reducing(names, ranks_of(group))
 
 
 def _placed(placements: Sequence[Any], mesh: Any) -> Placed:

@@ -64,7 +64,7 @@ def gathered_parameters(
     # One group up to torch 2.10; several, if they have meshes of their own, in later ones.
     groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
     for group in groups:
-        ranks = getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None)
+        ranks = ranks_of(group)
         for each in () if group is None else group.fsdp_params:
             gathered = getattr(each, "_unsharded_param", None)
             if gathered is None:  # no forward pass has run
@@ -80,3 +80,9 @@ def gathered_parameters(
             yield info.module, info.param_name, gathered, sharded
             for owner, name in zip(info.shared_modules, info.shared_param_names, strict=True):
                 yield owner, name, gathered, sharded
+
+
+def ranks_of(group: Any) -> int | None:
+    """Over how many ranks FSDP2 shares out a group of parameters; None where that is not told."""
+    found: int | None = getattr(getattr(group, "mesh_info", None), "shard_mesh_size", None)
+    return found

@@ -78,7 +78,8 @@ class Experiment:
             ValueError: ``gradient`` is missing or does not fit, or an input is not in the graph.
         """
         self.replay = Replay(captured)
-        self._recorded = None if gradient is not None or _has_hooks(captured) else recorded
+        is_told = recorded is not None and gradient is None and not _has_hooks(captured)
+        self._recorded = recorded if is_told else None
         if self._recorded is not None and self._recorded.seeds is not None:
             gradient = self._recorded.seeds
         given = starting_gradients(captured, gradient)

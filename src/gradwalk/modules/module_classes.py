@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..forward.annotate import Annotated
 from ..graph.names import Names
+from .paths import ancestors
 
 
 def classes_of_modules(
@@ -43,7 +44,7 @@ def classes_of_modules(
     if not inferred:
         spaces = (space for _, space in drawn.nodes(data="namespace"))
         known = _watched(captured, names)
-    used = {space for around in set(spaces) if around for space in _and_around(around)}
+    used = {space for inner in set(spaces) if inner for space in ancestors(inner, "/")} - {""}
     by_space = {path.replace(".", "/"): kind for path, kind in known.items()}
     return {space: by_space[space] for space in sorted(used) if space in by_space}
 
@@ -66,9 +67,3 @@ def _watched(captured: Annotated, names: Names) -> dict[str, str]:
             inner = {p[len(start) :]: k for p, k in names.classes.items() if p.startswith(start)}
             return {**inner, **ran}
     return ran
-
-
-def _and_around(space: str) -> list[str]:
-    """A namespace with those around it: "a", "a/b", "a/b/c"."""
-    parts = space.split("/")
-    return ["/".join(parts[: i + 1]) for i in range(len(parts))]

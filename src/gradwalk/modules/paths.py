@@ -1,4 +1,4 @@
-"""Dotted paths of modules."""
+"""Paths of modules, dotted; or namespaces, with slashes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ OUTSIDE = "()"
 """Stands for a path where there is none: outside of every module."""
 
 
-def ancestors(path: str) -> list[str]:
+def ancestors(path: str, by: str = ".") -> list[str]:
     """A path and the paths around it, innermost first, the root's at the end."""
     found = [path]
     while path:
-        path = path.rpartition(".")[0]
+        path = path.rpartition(by)[0]
         found.append(path)
     return found
 
@@ -22,19 +22,19 @@ def below(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
-def common_ancestor(paths: Iterable[str]) -> str:
+def common_ancestor(paths: Iterable[str], by: str = ".") -> str:
     """The innermost module around all of these; of one path, itself."""
     first, *others = dict.fromkeys(paths)
     if OUTSIDE in others or (first == OUTSIDE and others):
         return ""
-    around = first.split(".") if first else []
+    around = first.split(by) if first else []
     for path in others:
-        parts = path.split(".") if path else []
+        parts = path.split(by) if path else []
         same = 0
         while same < min(len(around), len(parts)) and around[same] == parts[same]:
             same += 1
         around = around[:same]
-    return ".".join(around)
+    return by.join(around)
 
 
 def innermost(paths: set[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ..forward.annotate import Annotated
 from ..forward.regions import Order, Region
 from ..graph.names import Names
+from .paths import ancestors, common_ancestor
 
 
 def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str]) -> list[Region]:
@@ -30,7 +31,7 @@ def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str])
     operations: dict[str, set[int]] = defaultdict(set)
     for node, space in inferred.items():
         if captured.graph.nodes[node]["kind"] == "op":
-            for around in _and_around(space):
+            for around in ancestors(space, "/"):
                 operations[around].add(node)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
     for number in reversed(range(len(regions))):  # the inner ones first
@@ -116,8 +117,8 @@ class _Tree:
         """The box of a region with these operations; they are moved into it where it is new."""
         if len(nodes) < 2:  # a box of one operation is not drawn
             return None
-        common = _common({self.space[i] for i in nodes})
-        alike = (p for p in reversed(_and_around(common)) if self._count[p] == len(nodes))
+        common = common_ancestor((self.space[i] for i in nodes), "/")
+        alike = (p for p in reversed(ancestors(common, "/")) if self._count[p] == len(nodes))
         own = next((path for path in alike if path and path not in taken), None)
         if own is not None:
             return own
@@ -140,20 +141,20 @@ class _Tree:
     def _put(self, node: int, space: str) -> None:
         self.space[node] = space
         self._at[space].add(node)
-        for each in _and_around(space):
+        for each in ancestors(space, "/"):
             self._count[each] += node in self._operations
             if each:
                 self._inner[each.rpartition("/")[0]].add(each)
 
     def _take(self, node: int) -> None:
         self._at[self.space[node]].discard(node)
-        for each in _and_around(self.space[node]):
+        for each in ancestors(self.space[node], "/"):
             self._count[each] -= node in self._operations
 
 
 def _modules(spaces: Iterable[str], boxes: Collection[str]) -> dict[str, str]:
     found = {}
-    for space in {each for path in spaces for each in _and_around(path)}:
+    for space in {each for path in spaces for each in ancestors(path, "/")}:
         path = ""
         plain = []
         for part in space.split("/"):
@@ -185,26 +186,4 @@ def _by_part(nodes: Iterable[int], spaces: Mapping[int, str], common: str) -> Co
         below = spaces[node].removeprefix(common).strip("/")
         if below:
             found["/".join(filter(None, (common, below.partition("/")[0])))] += 1
-    return found
-
-
-def _common(spaces: Iterable[str]) -> str:
-    first, *others = spaces
-    parts = first.split("/")
-    for space in others:
-        same = 0
-        for part, other in zip(parts, space.split("/"), strict=False):
-            if part != other:
-                break
-            same += 1
-        parts = parts[:same]
-    return "/".join(parts)
-
-
-def _and_around(space: str) -> list[str]:
-    """A namespace and those around it, the innermost first, "" at the end."""
-    found = [space]
-    while space:
-        space = space.rpartition("/")[0]
-        found.append(space)
     return found

@@ -22,6 +22,7 @@ from ..graph.compiled import (
     is_call,
     is_recomputed,
 )
+from ..modules.paths import common_ancestor
 from .fx_graph import Source, describe, operands
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _modules(
             # The tensor is used in all of these modules, so it is one of what is around them.
             around = [found[made] for made in taken.get(call, ()) if made in found]
             if around:
-                found[call] = _common(around)
+                found[call] = common_ancestor(around, "/")
         elif call not in found and is_forward:
             found[call] = ""
     return found, classes
@@ -195,14 +196,6 @@ def _stack(call: Node) -> list[tuple[tuple[str, ...], str]]:
         name = kind.__qualname__ if isinstance(kind, type) else str(kind)
         found.append((tuple(plain.split(".")[1:]), name.rpartition(".")[2]))
     return found
-
-
-def _common(paths: Sequence[str]) -> str:
-    parts = [path.split("/") for path in paths]
-    same = 0
-    while all(len(each) > same and each[same] == parts[0][same] for each in parts):
-        same += 1
-    return "/".join(parts[0][:same])
 
 
 def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
