@@ -142,7 +142,7 @@ export function differencePins(differences: readonly DifferenceModel[]): Pin[] {
       {
         class: agrees ? "gw-difference" : "gw-difference is-off",
         title: agrees
-          ? "The finite difference says the same as the gradient"
+          ? "The gradient agrees with the finite difference, as far as that can tell"
           : "The finite difference says something else than the gradient",
       },
       element("span", { "aria-hidden": "true" }, agrees ? "✓" : "≠"),
