@@ -46,6 +46,22 @@ class TestWhereErrorArises:
                 missed.append(program.__name__)
         assert len(missed) <= len(PLANTED) // 10, missed
 
+    @pytest.mark.parametrize(
+        "alone", [lambda x: x + 1, lambda x: x * 3, lambda x: x.exp(), lambda x: x.to(HALF)]
+    )
+    def test_it_is_an_estimate_where_one_run_has_something_before_the_node(self, alone):
+        x = torch.linspace(0.1, 1, 5, requires_grad=True)
+
+        def summed(x, between):
+            return between(x.sin()).to(SINGLE).sum()
+
+        for sides in ([torch.clone, alone], [alone, torch.clone]):
+            found = compare_numerics(*(summed(x, each) for each in sides), rtol=0, atol=0)
+            assert found.only_a + found.only_b
+            row = next(row for row in found.rows if row.op == "SumBackward0")
+            assert row.own_error
+            assert row.is_estimate
+
     def test_whichever_of_the_two_has_it(self):
         for program in PLANTED[:5]:
             loss, made = program(SINGLE, True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import networkx as nx
 
+from ..graph.adjacency import successors
 from ..matching.match import match
 from ..matching.sides import read_side
 from .known import Known
@@ -36,8 +37,9 @@ class Aligned:
         self.here, self.there, self.pairs = here, there, pairs
         order = read_side(here.subject.graph).order
         self.order = [node for node in order if node in pairs]
+        self._taken = set(pairs.values())
         self._here = _inputs(here.subject.graph, set(pairs))
-        self._there = _inputs(there.subject.graph, set(pairs.values()))
+        self._there = _inputs(there.subject.graph, self._taken)
 
     def turned(self) -> Aligned:
         """The same, seen from the other graph."""
@@ -45,9 +47,8 @@ class Aligned:
 
     def alone(self) -> tuple[list[int], list[int]]:
         """The nodes of each graph that have no partner, ascending."""
-        taken = set(self.pairs.values())
         here, there = self.here.subject.graph, self.there.subject.graph
-        return sorted(set(here) - self.pairs.keys()), sorted(set(there) - taken)
+        return sorted(set(here) - self.pairs.keys()), sorted(set(there) - self._taken)
 
     def inputs(self, node: int) -> dict[int, int]:
         """input_nr -> the node of ``here`` that gives it, where it is the same in both graphs.
@@ -62,8 +63,11 @@ class Aligned:
         }
 
     def is_aligned(self, node: int) -> bool:
-        """Whether all inputs of a node are the same in both graphs."""
-        return len(self.inputs(node)) == len(self._here[node])
+        """Whether all inputs of a node are the same in both graphs, and nothing was passed by."""
+        here = successors(self.here.subject.graph)[node]
+        there = successors(self.there.subject.graph)[self.pairs[node]]
+        is_direct = self.pairs.keys() >= here.keys() and self._taken >= there.keys()
+        return is_direct and len(self.inputs(node)) == len(self._here[node])
 
 
 def aligned(a: Known, b: Known) -> Aligned:

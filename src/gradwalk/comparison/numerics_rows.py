@@ -37,7 +37,8 @@ class NumericsRow:
             error without what the errors of its inputs make of it. None of a leaf, and where it is
             not known.
         is_estimate: Whether ``own_error`` was estimated from the errors around the node, because
-            the node could not run again or a value next to it is not known.
+            the node could not run again, a value next to it is not known, or one run alone has
+            something before it.
         tolerance: The relative and the absolute one that were asked for; else those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
         leaves: "value" or "gradient", whichever is out of tolerance first; None for neither.
