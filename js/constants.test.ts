@@ -1,22 +1,12 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel } from "./channel";
-import { fakeBrowser, nextFrame } from "./testing/browser";
+import { nextFrame, testPage } from "./testing/browser";
 import { MODELS } from "./testing/graphs";
 import { createView } from "./view";
 import type { GraphModel } from "./wire";
 
-let remove = () => {};
-
-beforeEach(() => {
-  fakeBrowser();
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 async function view(graph: GraphModel, constants: boolean) {
   const host = document.body.appendChild(document.createElement("div"));
@@ -33,7 +23,7 @@ async function view(graph: GraphModel, constants: boolean) {
     run: null,
     transport: { owned: false, note: null, blocked: null },
   });
-  remove = createView(host, channel as never);
+  page.remove = createView(host, channel as never);
   await nextFrame();
   const kinds = () =>
     [...host.querySelectorAll<SVGGElement>(".gw-node")].map((node) => node.dataset.kind);

@@ -1,27 +1,17 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { createComparison } from "./compare/view";
 import type { Direction } from "./layout/direction";
 import { edgeParts } from "./paint/edge_parts";
 import { firstView } from "./scene/views";
-import { fakeBrowser, nextFrame } from "./testing/browser";
+import { nextFrame, testPage } from "./testing/browser";
 import { compareTraits, graphOf, localComparison, passOf } from "./testing/panes";
 import { sceneOf } from "./testing/scenes";
 import { createView } from "./view";
 import type { DetailsModel, GraphModel } from "./wire";
 
-let remove = () => {};
-
-beforeEach(() => {
-  fakeBrowser();
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 /** aten.linear of an input and a parameter, and a buffer. */
 const program = (): GraphModel => ({
@@ -89,7 +79,7 @@ async function view(change: Partial<Traits> = {}) {
     transport: { owned: false, note: null, blocked: WHY },
     ...change,
   });
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const text = (selector: string) => host.querySelector(selector)?.textContent ?? "";
   return { host, channel, text, graph };
@@ -185,7 +175,7 @@ describe("a static graph", () => {
     expect(text("[data-section=grad]")).toContain(WHY);
     expect(text(".gw-forward")).toBe("linear = aten.linear.default(x)");
     expect(text(".gw-facts")).not.toMatch(/requires_grad|is_leaf/);
-    remove();
+    page.remove();
     const parameter = await view({ selected: 3, details: detailsOf(graph, 3) });
     expect(parameter.text(".gw-chips")).toContain("parameter");
   });
@@ -231,7 +221,7 @@ describe("a static graph beside a dynamic one", () => {
 
   async function comparison() {
     const host = document.body.appendChild(document.createElement("div"));
-    remove = createComparison(host, localComparison(traits()));
+    page.remove = createComparison(host, localComparison(traits()));
     await nextFrame();
     return host;
   }

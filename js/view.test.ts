@@ -1,25 +1,14 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { MODELS } from "./demo/models";
-import { fakeBrowser, nextFrame } from "./testing/browser";
+import { nextFrame, testPage } from "./testing/browser";
 import { withRanks } from "./testing/ranks";
 import { freshTraits } from "./testing/traits";
 import { createView } from "./view";
 
 const EVIL = "<img src=x onerror=alert(1)>";
-let browser: ReturnType<typeof fakeBrowser>;
-let remove = () => {};
-
-beforeEach(() => {
-  browser = fakeBrowser();
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 async function view(change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
@@ -30,7 +19,7 @@ async function view(change: Partial<Traits> = {}) {
       ...change,
     }),
   );
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
@@ -215,11 +204,11 @@ describe("taking it away", () => {
     }));
     const { host, channel, node, click } = await view();
     await click(node(1));
-    expect(browser.observers()).toBeGreaterThan(0);
+    expect(page.observers()).toBeGreaterThan(0);
     const on = vi.spyOn(channel, "on");
-    remove();
+    page.remove();
     expect(host.childNodes).toHaveLength(0);
-    expect(browser.observers()).toBe(0);
+    expect(page.observers()).toBe(0);
     channel.change("selected", 3);
     channel.change("graph", MODELS.LeNet());
     await nextFrame();

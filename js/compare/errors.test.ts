@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { describe, expect, it } from "vitest";
+import { nextFrame, testPage } from "../testing/browser";
 import { localComparison, MEMBERS, PANES } from "../testing/panes";
 import type { ErrorModel, ErrorsModel } from "../wire";
 import { errorLegend, errorText, readErrors } from "./errors";
@@ -53,15 +53,7 @@ describe("errors in words and colours", () => {
 });
 
 describe("the comparison of two runs", () => {
-  let remove = () => {};
-  beforeEach(() => {
-    fakeBrowser();
-  });
-  afterEach(() => {
-    remove();
-    document.body.replaceChildren();
-    vi.unstubAllGlobals();
-  });
+  const page = testPage();
 
   async function view(errors: ErrorsModel | null) {
     const host = document.body.appendChild(document.createElement("div"));
@@ -74,7 +66,7 @@ describe("the comparison of two runs", () => {
       table: { rows: [], total: 0 },
       errors,
     });
-    remove = createComparison(host, channel);
+    page.remove = createComparison(host, channel);
     await nextFrame();
     return { host, channel };
   }

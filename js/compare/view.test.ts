@@ -1,28 +1,17 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import widget from "../comparison";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
 
-let browser: ReturnType<typeof fakeBrowser>;
-let remove = () => {};
-
-beforeEach(() => {
-  browser = fakeBrowser();
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 async function view(change: Partial<CompareTraits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localComparison(change);
-  remove = createComparison(host, channel);
+  page.remove = createComparison(host, channel);
   await nextFrame();
   const one = <E extends Element = HTMLElement>(selector: string) =>
     host.querySelector<E>(selector) as E;
@@ -270,10 +259,10 @@ describe("a comparison as a widget", () => {
     const { el, end } = render(compareTraits());
     await nextFrame();
     expect(el.querySelectorAll(".gw-pane")).toHaveLength(3);
-    expect(browser.observers()).toBeGreaterThan(0);
+    expect(page.observers()).toBeGreaterThan(0);
     end();
     expect(el.childNodes).toHaveLength(0);
-    expect(browser.observers()).toBe(0);
+    expect(page.observers()).toBe(0);
   });
 
   it("keeps every key from the page", async () => {

@@ -1,25 +1,15 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { localChannel, type Traits } from "../channel";
 import { fakeDetails } from "../demo/fake_details";
 import { MODELS } from "../demo/models";
-import { fakeBrowser, nextFrame } from "../testing/browser";
+import { nextFrame, testPage } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
 import type { WhatIfModel } from "../wire";
 import { changeText, percentText, shareText } from "./words";
 
-let remove = () => {};
-
-beforeEach(() => {
-  fakeBrowser();
-});
-
-afterEach(() => {
-  remove();
-  document.body.replaceChildren();
-  vi.unstubAllGlobals();
-});
+const page = testPage();
 
 const EVIL = "<img src=x onerror=alert(1)>";
 
@@ -64,7 +54,7 @@ async function view(change: Partial<Traits> = {}, asks = true) {
       ...change,
     }),
   );
-  remove = createView(host, channel);
+  page.remove = createView(host, channel);
   await nextFrame();
   const all = (selector: string) => [...host.querySelectorAll<HTMLElement>(selector)];
   const one = (selector: string) => host.querySelector<HTMLElement>(selector) as HTMLElement;

@@ -1,4 +1,4 @@
-import { vi } from "vitest";
+import { afterEach, beforeEach, vi } from "vitest";
 
 /** Gives jsdom what it lacks: a size for every element and observers, which are counted. */
 export function fakeBrowser(width = 1000, height = 500): { observers: () => number } {
@@ -38,6 +38,28 @@ export function fakeBrowser(width = 1000, height = 500): { observers: () => numb
   Object.defineProperty(HTMLElement.prototype, "clientWidth", size(width));
   Object.defineProperty(HTMLElement.prototype, "clientHeight", size(height));
   return { observers: () => observing };
+}
+
+/** The page that the tests of a file draw on. */
+interface TestPage {
+  /** Takes away what the test has put there; the test sets it. */
+  remove: () => void;
+  observers: () => number;
+}
+
+/** Has every test of a file, or of a `describe`, begin with an empty page in such a browser. */
+export function testPage(): TestPage {
+  const page: TestPage = { remove: () => {}, observers: () => 0 };
+  beforeEach(() => {
+    page.observers = fakeBrowser().observers;
+  });
+  afterEach(() => {
+    page.remove();
+    page.remove = () => {};
+    document.body.replaceChildren();
+    vi.unstubAllGlobals();
+  });
+  return page;
 }
 
 /** After the next painted frame. */
