@@ -1,5 +1,5 @@
 import { colourKey } from "../bars/colour_controls";
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element, KEEP_KEYS, table } from "../dom/element";
 import { oneLine } from "../text/shorten";
 import type { ErrorSourceModel, ErrorsModel } from "../wire";
 import { errorLegend, errorText, readErrors } from "./errors";
@@ -10,32 +10,19 @@ interface ErrorTable {
   select(place: number | null): void;
 }
 
+const COLUMNS = ["operation", "where", "arises here", "error of its value", "of its gradient"];
+
 /** Where error arises, the most first; above it what there is to say of all, and what the colours say. */
 export function createErrorTable(select: (place: number) => void): ErrorTable {
   const said = element("p", "gw-about");
   const key = element("div", "gw-colour-key");
-  const body = element("tbody");
-  const head = ["operation", "where", "arises here", "error of its value", "of its gradient"];
-  const scroller = element(
-    "div",
-    {
-      class: "gw-table-scroller",
-      tabindex: 0,
-      role: "group",
-      "aria-label": "Where error arises",
-      ...KEEP_KEYS,
-    },
-    element(
-      "table",
-      "gw-table",
-      element(
-        "thead",
-        {},
-        element("tr", {}, ...head.map((text) => element("th", { scope: "col" }, text))),
-      ),
-      body,
-    ),
-  );
+  const scroller = element("div", {
+    class: "gw-table-scroller",
+    tabindex: 0,
+    role: "group",
+    "aria-label": "Where error arises",
+    ...KEEP_KEYS,
+  });
   const section = element(
     "section",
     { class: "gw-errors", hidden: true },
@@ -57,7 +44,8 @@ export function createErrorTable(select: (place: number) => void): ErrorTable {
       said.textContent = oneLine(errors.said);
       key.replaceChildren(...colourKey(errorLegend(readErrors(errors))));
       rows = errors.sources.map((source) => [source.place, rowOf(source, select)]);
-      body.replaceChildren(...rows.map(([, row]) => row));
+      const shown = rows.map(([, row]) => row);
+      scroller.replaceChildren(table(COLUMNS, shown, { class: "gw-table" }));
       scroller.hidden = rows.length === 0;
       mark();
     },

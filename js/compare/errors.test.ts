@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
+import { stepOn } from "../colours/scale";
 import { nextFrame, testPage } from "../testing/browser";
 import { localComparison, MEMBERS, PANES } from "../testing/panes";
 import type { ErrorModel, ErrorsModel } from "../wire";
@@ -44,6 +45,18 @@ describe("errors in words and colours", () => {
     ]);
   });
 
+  it("have almost one colour where they are about alike", () => {
+    const nodes = [
+      node(0, { value: 0.01 }),
+      node(1, { value: 0.0100001 }),
+      node(2, { grad: 0.009 }),
+    ];
+    const { scale } = readErrors({ ...ERRORS, nodes });
+    expect(scale && nodes.map(({ value, grad }) => stepOn(scale, Number(value ?? grad)))).toEqual([
+      8, 8, 8,
+    ]);
+  });
+
   it("have a scale over all that are finite, and a colour of its own for what is not", () => {
     const errors = readErrors(ERRORS);
     expect(errors.scale).toEqual({ least: 1e-7, most: 1e-2 });
@@ -75,7 +88,7 @@ describe("the comparison of two runs", () => {
     const { host } = await view(ERRORS);
     for (const pane of host.querySelectorAll(".gw-pane")) {
       const signs = [...pane.querySelectorAll(".gw-error-sign")];
-      expect(signs.map((sign) => sign.textContent).sort()).toEqual(["1.0e−7", "first 1.0e−2", "∞"]);
+      expect(signs.map((sign) => sign.textContent).sort()).toEqual(["1.0e−7", "first 1.0e−3", "∞"]);
       expect(pane.querySelectorAll(".gw-error-sign.is-out")).toHaveLength(2);
       expect(pane.querySelector('.gw-node[data-node="1"]')?.classList).toContain("is-c8");
       expect(pane.querySelectorAll(".is-c-alarm")).toHaveLength(1);
@@ -95,6 +108,7 @@ describe("the comparison of two runs", () => {
       "1.0e−3",
       "1.0e−2",
     ]);
+    expect(host.querySelector(".gw-legend")?.textContent).toContain("out of tolerance");
     row.querySelector("button")?.click();
     expect(channel.get("selected")).toBe(1);
     await nextFrame();
@@ -105,5 +119,6 @@ describe("the comparison of two runs", () => {
     const { host } = await view(null);
     expect((host.querySelector(".gw-errors") as HTMLElement).hidden).toBe(true);
     expect(host.querySelector(".gw-error-sign")).toBeNull();
+    expect(host.querySelector(".gw-legend")?.textContent).not.toContain("tolerance");
   });
 });

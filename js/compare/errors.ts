@@ -14,6 +14,9 @@ const CHARACTER = 5.4;
 const ENDS = 10;
 const HEIGHT = 14;
 
+/** The scale is at least so long: errors that are about alike look alike. */
+const LEAST_RANGE = 10;
+
 /** The errors of two graphs, by place, with the colours that they have. */
 export interface Errors {
   of: ReadonlyMap<number, ErrorModel>;
@@ -22,11 +25,11 @@ export interface Errors {
 }
 
 export function readErrors(model: ErrorsModel): Errors {
-  const known = model.nodes.map(largest).filter((error) => error !== null);
+  const scale = logScale(model.nodes.map(largest).filter((error) => error !== null));
   return {
     of: new Map(model.nodes.map((node) => [node.place, node])),
     first: model.first,
-    scale: logScale(known),
+    scale: scale && { ...scale, least: Math.min(scale.least, scale.most / LEAST_RANGE) },
   };
 }
 
@@ -54,6 +57,12 @@ export function errorTint(errors: Errors, pane: Pane, scene: Scene): Marks["tint
   };
 }
 
+/** Of the two errors the one that is out of tolerance, else the larger. */
+function outOf(model: ErrorModel): JsonNumber | null {
+  const { leaves, value, grad } = model;
+  return leaves === "value" ? value : leaves === "gradient" ? grad : largest(model);
+}
+
 function colourOf(model: ErrorModel | undefined, scale: LogScale | null): string {
   const error = model ? largest(model) : null;
   if (error === Number.POSITIVE_INFINITY) return NOT_FINITE;
@@ -78,12 +87,12 @@ export function errorLegend({ scale, of }: Errors): ColourLegend {
   return {
     title: "relative error, of value or gradient",
     isNamed: true,
-    ticks: logTicks(scale),
+    ticks: logTicks(scale, errorText),
     entries: isInfinite ? [{ name: NOT_FINITE, text: "infinite" }] : [],
   };
 }
 
-/** The errors as signs at the top left of the nodes of a pane; the first that is out of tolerance says so. */
+/** The errors as signs at the top left of the nodes of a pane; the first that is out of tolerance says so, and how far. */
 export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement[] {
   const signs: SVGElement[] = [];
   for (const node of scene.nodes) {
@@ -97,8 +106,7 @@ export function errorSigns(errors: Errors, pane: Pane, scene: Scene): SVGElement
 }
 
 function sign(node: SceneNode, model: ErrorModel, isFirst: boolean): SVGElement {
-  const error = errorText(largest(model) as number);
-  const words = isFirst ? `first ${error}` : error;
+  const words = isFirst ? `first ${errorText(outOf(model))}` : errorText(largest(model));
   const width = CHARACTER * words.length + ENDS;
   const left = node.x - node.shape.width / 2 - 6;
   const y = node.y - node.shape.height / 2 - node.shape.outline - 3;

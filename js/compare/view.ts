@@ -234,7 +234,10 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     const passes = channel.get("passes");
     const ran = passes.some((pass) => pass.state.runs > 0);
     shell.legend.replaceChildren(
-      ...compareEntries(united.members.some((of) => of.includes(null))),
+      ...compareEntries(
+        united.members.some((of) => of.includes(null)),
+        channel.get("errors") !== null,
+      ),
       ...legendEntries({
         isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
         stubs: united.panes.some(({ graph }) =>
@@ -312,7 +315,12 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     },
     cleanup,
   );
-  cleanup.add(whenResized([root, grid.element], arrange));
+  cleanup.add(
+    whenResized([root, grid.element], () => {
+      arrange();
+      toolbar.tighten();
+    }),
+  );
 
   shell.followFull(() => {
     arrange();
