@@ -371,7 +371,7 @@ export function createView(
   function showLegend(): void {
     const shown = shownNow();
     if (!shown || !drawable) return;
-    const nodes = drawable.autograd.nodes.length;
+    const { nodes } = drawable.size;
     shell.legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
   }
 

@@ -6,6 +6,7 @@ import type { SceneNode } from "../scene/scene";
 import { isWork, shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { graphOf } from "../testing/panes";
+import { Drawable } from "../view/drawable";
 import type { GraphModel } from "../wire";
 import { Opening } from "./opening";
 import type { Press } from "./press";
@@ -81,6 +82,16 @@ describe("what is opened", () => {
       expect(shown.nodes.filter(isWork).map(({ id }) => id)).toEqual([0, 1, 3]);
       expect(shown.nodes).toHaveLength(constants ? 5 : 4);
     }
+  });
+
+  it("counts no call as a node of autograd's", () => {
+    const { words, label, size } = new Drawable(opened(), false);
+    expect(words.slice(1)).toEqual(["3 nodes and 1 call", "3 nodes, 2 edges"]);
+    expect(label).toContain("graph of 3 nodes, 2 edges, 1 leaf");
+    expect([size, new Drawable(closed(), false).size]).toEqual(
+      Array(2).fill({ nodes: 3, edges: 2 }),
+    );
+    expect(new Drawable(closed(), false).words[1]).toBe("3 nodes");
   });
 
   it("opens the new boxes, and no others", () => {

@@ -1,7 +1,7 @@
 import { button, element, KEEP_KEYS } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { groupTitle } from "../scene/box_words";
-import { graphName, isAutograd, leafCount } from "../scene/shown_graph";
+import { autogradSize, graphName, isAutograd, leafCount } from "../scene/shown_graph";
 import type { Progress } from "../steps/recording";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
@@ -317,11 +317,7 @@ function heading(
 }
 
 function graphSummary(graph: GraphModel): HTMLElement {
-  const nodes = graph.nodes.filter(isAutograd).length;
-  const edges = graph.edges.filter(
-    ({ source, target, kind }) =>
-      kind === "gradient" && isAutograd(graph.nodes[source]) && isAutograd(graph.nodes[target]),
-  ).length;
+  const { nodes, edges } = autogradSize(graph);
   return element(
     "div",
     "gw-summary",

@@ -32,6 +32,13 @@ export function leafCount(graph: GraphModel): string {
   return graph.static ? counted(leaves, "input") : counted(leaves, "leaf", "leaves");
 }
 
+/** How many nodes and edges of autograd's there are: calls inside of compiled code are none. */
+export function autogradSize({ nodes, edges }: GraphModel): { nodes: number; edges: number } {
+  const isGradient = ({ source, target, kind }: GraphModel["edges"][number]) =>
+    kind === "gradient" && isAutograd(nodes[source]) && isAutograd(nodes[target]);
+  return { nodes: nodes.filter(isAutograd).length, edges: edges.filter(isGradient).length };
+}
+
 /** Whether there are constants or cuts. */
 export function hasConstants({ nodes }: GraphModel): boolean {
   return nodes.some((node) => !isAlwaysDrawn(node));

@@ -2,7 +2,7 @@ import { bestDirection } from "../fold/first_scene";
 import { asDirection, type Direction } from "../layout/direction";
 import { MOST_CARDS } from "../scene/card";
 import { outputNames } from "../scene/node_words";
-import { graphName, leafCount, shownGraph } from "../scene/shown_graph";
+import { autogradSize, graphName, leafCount, shownGraph } from "../scene/shown_graph";
 import type { Room } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
@@ -10,8 +10,10 @@ import type { DirectionChoice, GraphModel } from "../wire";
 
 /** What can be drawn of a graph. */
 export class Drawable {
-  /** Its autograd nodes alone. */
+  /** Without constants and cuts: its autograd nodes, and the calls inside of those that are open. */
   readonly autograd: GraphModel;
+  /** How many nodes and edges are autograd's. */
+  readonly size: { nodes: number; edges: number };
   private readonly whole: GraphModel;
 
   constructor(
@@ -20,6 +22,7 @@ export class Drawable {
     private readonly torchNames: boolean,
   ) {
     this.autograd = shownGraph(graph, false, torchNames);
+    this.size = autogradSize(graph);
     this.whole = shownGraph(graph, true, torchNames);
   }
 
@@ -43,11 +46,13 @@ export class Drawable {
     return asDirection(asked, () => bestDirection(this.whole, room, measure));
   }
 
-  /** "f(x)", "12 nodes", "12 nodes, 13 edges". */
+  /** "f(x)", "12 nodes", "12 nodes, 13 edges"; where compiled code is open "12 nodes and 3 calls". */
   get words(): [names: string, nodes: string, size: string] {
-    const { nodes, edges } = this.autograd;
-    const count = counted(nodes.length, "node");
-    return [outputNames(this.graph), count, `${count}, ${counted(edges.length, "edge")}`];
+    const { nodes, edges } = this.size;
+    const count = counted(nodes, "node");
+    const calls = this.autograd.nodes.length - nodes;
+    const drawn = calls > 0 ? `${count} and ${counted(calls, "call")}` : count;
+    return [outputNames(this.graph), drawn, `${count}, ${counted(edges, "edge")}`];
   }
 
   /** What a screen reader says of the picture. */
