@@ -230,7 +230,7 @@ export function createView(
     redraw();
     showSelected();
   });
-  const corner = new Corner(drawing, viewBar.key, playback.key);
+  const corner = new Corner(drawing, [viewBar.key, playback.key]);
   drawing.element.append(progress.element, corner.element, bar.notes);
   shell.fill(
     host,
@@ -401,7 +401,7 @@ export function createView(
     const ranks = drawable?.graph.ranks ?? null;
     rankChoice.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
     viewBar.update();
-    toolbar.tighten();
+    if (ranks) toolbar.tighten();
     showDetails();
   });
 

@@ -8,13 +8,15 @@ export class Corner {
 
   constructor(
     private readonly drawing: Drawing,
-    ...keys: HTMLElement[]
+    private readonly keys: readonly HTMLElement[],
   ) {
     this.element = element("div", "gw-corner", ...keys);
   }
 
   /** Moves to the corner where least is drawn now. */
   place(): void {
+    // To ask for a size, the page lays out all that has changed: only where a key is shown.
+    if (this.keys.every((key) => key.hidden || key.childElementCount === 0)) return;
     const { scene, sight } = this.drawing;
     const { offsetWidth: width, offsetHeight: height, classList } = this.element;
     if (!scene || width === 0 || sight.stage.width === 0) return;

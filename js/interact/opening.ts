@@ -37,7 +37,7 @@ export class Opening {
 
   private close(graph: GraphModel, path: string): boolean {
     const node = this.openable.find(
-      (id) => isOpened(graph, id) && graph.nodes[id].namespace === path,
+      (id) => graph.nodes[id]?.namespace === path && isOpened(graph, id),
     );
     if (node === undefined) return false;
     this.channel.send({ kind: "collapse", node });
