@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 BROWSER_TESTS = Path(__file__).parent / "e2e"
 
@@ -38,3 +39,17 @@ def little_to_look_through() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def as_rank(monkeypatch):
+    """Says that this process is a rank; called with it and the number of ranks."""
+    for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def become(rank, world=2):
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: world)
+
+    return become

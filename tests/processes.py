@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fresh import START, fresh
 
 RANKS = (
@@ -64,6 +65,67 @@ def batch(rank):
     return torch.randn(5, 4, generator=torch.Generator().manual_seed(rank))
 """
 )
+
+COMPARED = """
+def own(tensor):
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def trained(make, rank, backward, passes=2):
+    # Two steps of an optimizer; the weights and gradients that each leaves, and the module.
+    net = make()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    seen = []
+    for number in range(passes):
+        optimizer.zero_grad()
+        backward(net, rank, number)
+        seen += [own(p.grad).clone() for p in net.parameters() if p.grad is not None]
+        optimizer.step()
+        seen += [own(p).detach().clone() for p in net.parameters()]
+    return net, seen
+
+
+def plainly(net, rank, number):
+    net(batch(rank + 10 * number)).square().mean().backward()
+
+
+def looked_at(net, rank, number, by_widget=False):
+    with watch():
+        loss = net(batch(rank + 10 * number)).square().mean()
+    widget = GraphWidget(loss)
+    look(widget)
+    widget.backward() if by_widget else loss.backward()
+    found = {d["name"]: d for d in look(widget) if d["kind"] == "leaf"}
+    names = {"net." + name for name, _ in net.named_parameters()}
+    assert found.keys() == names, (found.keys(), names)
+    assert [f for f in widget.diagnose() if f.severity != "info"] == [], widget.diagnose()
+    for name, parameter in net.named_parameters():
+        gradwalk.explain_grad(parameter, loss)
+        grad, shown = own(parameter.grad), found["net." + name]["grad"]
+        assert shown["shape"] == [*grad.shape]
+        assert not grad.numel() or torch.equal(torch.tensor(shown["values"]), grad), name
+    return found
+
+
+def is_same(make, rank):
+    _, expected = trained(make, rank, plainly)
+    for by_widget in (False, True):
+        _, seen = trained(make, rank, lambda *of: looked_at(*of, by_widget))
+        assert len(seen) == len(expected) and all(map(torch.equal, seen, expected))
+
+
+def mean_of_locals(found, names, world):
+    # What arrived at each leaf, averaged over the ranks.
+    means = {}
+    for name in names:
+        means[name] = torch.tensor(found["net." + name]["grad_output"][0]["values"])
+        dist.all_reduce(means[name])
+        means[name] /= world
+    return means
+"""
+
+WORLDS = pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
+"""Two processes in every run of the tests; four where all of them run."""
 
 
 def together(code: str) -> str:

@@ -1,7 +1,7 @@
 """The files of several ranks as one: laid side by side, judged, and refused where they do not fit.
 
 Here the ranks are one process that says that it is each of them in turn; `test_ranks.py` has real
-ones.
+ones, `test_pipelines.py` the stages of pipelines.
 """
 
 from __future__ import annotations
@@ -13,105 +13,12 @@ import sys
 
 import pytest
 import torch
+from played_ranks import Branch, as_ddp, batch, changed, kinds, only, row, run
 from torch import nn
 
 import gradwalk
-from gradwalk import GraphWidget, load, save, watch
+from gradwalk import GraphWidget, load, save
 from gradwalk.wire.ranks import rank_in, with_rank
-
-
-class Branch(nn.Module):
-    """One layer of two is used, as the rank has it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(3, 4)
-        self.second = nn.Linear(4, 4)
-
-    def forward(self, x, is_second):
-        h = self.first(x).tanh()
-        if is_second:
-            h = self.second(h)
-        return h.square().mean()
-
-
-@pytest.fixture
-def as_rank(monkeypatch):
-    """Says that this process is a rank; called with it and the number of ranks."""
-    for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-
-    def become(rank, world=2):
-        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-        monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
-        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: world)
-
-    return become
-
-
-def batch(rank):
-    return torch.randn(5, 3, generator=torch.Generator().manual_seed(rank))
-
-
-def run(
-    as_rank, folder, world=2, *, second=None, change=None, times=None, reduce=True, source=True
-):
-    """Every rank runs backward, reduces by hand if it is to, and saves; gives the pattern.
-
-    Args:
-        as_rank: The fixture.
-        folder: Where to save.
-        world: How many ranks.
-        second: The ranks whose branch takes the second layer; None for all.
-        change: Called with a rank, its model and its batch before it runs; may give another batch.
-        times: Rank -> what its loss is multiplied with.
-        reduce: Whether ``.grad`` becomes the mean of the local ones.
-        source: As for `gradwalk.save`.
-    """
-    ranks = []
-    for rank in range(world):
-        torch.manual_seed(0)
-        model = Branch()
-        x = batch(rank)
-        if change is not None:
-            changed = change(rank, model, x)
-            x = x if changed is None else changed
-        with watch():
-            loss = model(x, second is None or rank in second) * (times or {}).get(rank, 1)
-        widget = GraphWidget(loss, names={"model": model})
-        loss.backward()
-        _ = widget.run  # as a notebook does, or the next cell
-        ranks.append((model, widget))
-    if reduce:
-        for same in zip(*(model.parameters() for model, _ in ranks), strict=True):
-            grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in same]
-            mean = torch.stack(grads).mean(0)
-            for parameter in same:
-                parameter.grad = mean.clone()
-    for rank, (_, widget) in enumerate(ranks):
-        as_rank(rank, world)
-        save(widget, folder / f"run-{rank}.gw", source=source)
-    return str(folder / "run-*.gw")
-
-
-def changed(said, **change):
-    return {**said, **change}
-
-
-def row(widget, name):
-    node = next(n["id"] for n in widget.graph["nodes"] if n["name"] == name)
-    widget.selected = node
-    return widget.details["ranks"]
-
-
-def kinds(widget):
-    return [f.kind for f in widget.diagnose() if not f.message.startswith("Rank ")]
-
-
-def only(widget, kind):
-    (found,) = [f for f in widget.diagnose() if f.kind == kind]
-    assert found.message.endswith(".")
-    return found
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -360,7 +267,7 @@ def test_a_leaf_is_explained_by_its_name(as_rank, tmp_path):
 def test_the_branch_that_left_a_parameter_out(as_rank, tmp_path):
     found = only(load(run(as_rank, tmp_path, second=[0])), "unused on a rank")
     assert re.search(
-        r"as when `if is_second:` at \S*test_files_of_ranks.py:(\d+), under which that line stands,"
+        r"as when `if is_second:` at \S*played_ranks.py:(\d+), under which that line stands,"
         r" goes the other way",
         found.message,
     )
@@ -385,17 +292,6 @@ def test_the_branch_that_left_a_parameter_out(as_rank, tmp_path):
 )
 def test_branches_of_lines(program, branches):
     assert gradwalk.forward.branches.branches_in(program) == branches
-
-
-def as_ddp(pattern, folder, change):
-    """The files again, as if DistributedDataParallel had been there, changed."""
-    for path in folder.glob("run-*.gw"):
-        data = path.read_bytes()
-        said = rank_in(data, "")
-        graph = data[: data.index(with_rank(b"", said))]
-        leaves = [{**leaf, "parallel": "DDP", **change(said, leaf)} for leaf in said["leaves"]]
-        path.write_bytes(with_rank(graph, changed(said, leaves=leaves)))
-    return load(pattern)
 
 
 def test_ranks_that_had_the_same_batch(as_rank, tmp_path):
@@ -426,198 +322,3 @@ def test_the_rank_that_is_not_as_most_is_named(as_rank, tmp_path, world):
     )
     assert f"It is the same on ranks {rest}, and not on rank 2." in found.message
     assert "model.second.weight at " in found.message
-
-
-def pipeline(
-    as_rank, folder, replicas=1, stages=2, *, same=False, skip=None, recorded=True, keep=False
-):
-    """Stages of a model, each rank's run as torch.distributed.pipelining runs it; the pattern.
-
-    Args:
-        as_rank: The fixture.
-        folder: Where to save.
-        replicas: How many pipelines run side by side; rank = stage * replicas + replica.
-        stages: How many stages each has, of one layer and a tanh.
-        same: Whether all replicas have the same batch.
-        skip: A rank whose stage leaves its bias out.
-        recorded: Whether there are backward passes.
-        keep: Whether they keep what was saved for backward.
-    """
-    world = replicas * stages
-    for replica in range(replicas):
-        x = batch(0 if same else replica)
-        modules, ends = [], []
-        for stage in range(stages):
-            torch.manual_seed(stage)
-            layer = nn.Linear(3, 3, bias=stage * replicas + replica != skip)
-            modules.append(nn.Sequential(layer, nn.Tanh()))
-            taken = x if not ends else ends[-1][1].detach().requires_grad_()
-            made = modules[-1](taken)
-            ends.append((taken, made.square().mean() if stage == stages - 1 else made))
-        widgets = []
-        for (_, made), net in zip(ends, modules, strict=True):
-            widgets.append(GraphWidget(made, names={f"net{len(widgets)}": net}))
-        gradient = None
-        for (taken, made), widget in zip(reversed(ends), reversed(widgets), strict=True):
-            if recorded:
-                made.backward(gradient, retain_graph=keep)
-                _ = widget.run
-                gradient = taken.grad
-        for stage, widget in enumerate(widgets):
-            rank = stage * replicas + replica
-            as_rank(rank, world)
-            save(widget, folder / f"run-{rank}.gw")
-    return str(folder / "run-*.gw")
-
-
-@pytest.mark.parametrize(("replicas", "stages"), [(1, 2), (1, 5), (2, 2), (3, 3)])
-@pytest.mark.parametrize("same", [False, True])
-def test_stages_and_their_replicas(as_rank, tmp_path, replicas, stages, same):
-    pattern = pipeline(as_rank, tmp_path, replicas, stages, same=same)
-    for shown in range(replicas * stages):
-        widget = load(pattern, rank=shown)
-        boxes = {node["namespace"].split("/")[0] for node in widget.graph["nodes"]}
-        assert len(boxes) == stages
-        own = f"stage {shown // replicas} on rank {shown}"
-        if not same:  # else it does not matter whose stages are shown
-            assert boxes == {
-                f"stage {stage} on rank {stage * replicas + shown % replicas}"
-                for stage in range(stages)
-            }
-        assert own in boxes
-        for stage in range(stages):
-            rows = row(widget, f"net{stage}.0.weight")
-            assert [each["rank"] for each in rows] == [
-                stage * replicas + replica for replica in range(replicas)
-            ]
-            assert all(each["local"]["norm"] > 0 for each in rows)
-            assert "has no such node" not in widget.details["about"]
-        assert {*kinds(widget)} <= ({"not reduced"} if replicas > 1 and not same else set())
-
-
-def test_each_stage_counts_its_own_parameters(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, 2, 3, same=True)
-    widget = as_ddp(pattern, tmp_path, lambda said, leaf: {})
-    found = {
-        tuple(sorted(widget.graph["nodes"][node]["label"] for node in f.nodes)): f.message
-        for f in widget.diagnose()
-        if f.kind == "same batch"
-    }
-    own = [{name for name in names if name.startswith("net")} for names in found]
-    for stage in range(3):
-        assert {f"net{stage}.0.weight", f"net{stage}.0.bias"} in own
-    for names, message in found.items():
-        assert f"for all {len(names)} parameters" in message
-
-
-def test_a_stage_that_sends_several_outputs_of_one_operation(as_rank, tmp_path):
-    torch.manual_seed(0)
-    first, last = nn.Linear(3, 6), nn.Linear(2, 2)
-    sent = first(batch(0)).chunk(3, dim=1)
-    taken = [each.detach().requires_grad_() for each in sent]
-    loss = (last(taken[0]) * taken[1] + taken[2].exp()).square().mean()
-    widgets = [GraphWidget(*sent, names={"net0": first}), GraphWidget(loss, names={"net1": last})]
-    loss.backward()
-    torch.autograd.backward(sent, [each.grad for each in taken])
-    for rank, widget in enumerate(widgets):
-        as_rank(rank, 2)
-        save(widget, tmp_path / f"run-{rank}.gw")
-    widget = load(str(tmp_path / "run-*.gw"))
-    (root,) = (n["id"] for n in widget.graph["nodes"] if n["op"] == "SplitBackward0")
-    widget.selected = root
-    shares = widget.details["contributions"]
-    assert widget.details["about"].count("was sent to rank 1") == 1
-    edges = [edge for edge in widget.graph["edges"] if edge["target"] == root]
-    assert len(edges) == len(sent)
-    assert {(share["consumer"], share["output_nr"]) for share in shares} == {
-        (edge["source"], edge["output_nr"]) for edge in edges
-    }
-    for share in shares:
-        widget.selected = share["consumer"]
-        assert widget.details["grad_output"][0]["values"] == share["grad"]["values"]
-
-
-def test_a_stage_of_one_replica_that_lacks_a_parameter(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, 2, 2, skip=3)
-    widget = load(pattern)
-    found = only(widget, "unused on a rank")
-    assert "net1.0.bias got no gradient on rank 3, and did on rank 2" in found.message
-    assert [each["local"] is None for each in row(widget, "net1.0.bias")] == [False, True]
-    assert "The graph of rank 3 has no such node." in widget.details["about"]
-    other = load(pattern, rank=1)
-    assert "net1.0.bias got no gradient on rank 3" in only(other, "unused on a rank").message
-
-
-def test_stages_that_cannot_be_tied_are_told(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, recorded=False)
-    with pytest.warns(UserWarning, match="rank") as told:
-        widget = load(pattern)
-    text = " ".join(str(each.message) for each in told)
-    assert "The graph of rank 1 has no parameter in common with the one that is shown" in text
-    assert kinds(widget) == ["ranks", "ranks"]
-    assert any("load it with rank=1" in f.message for f in widget.diagnose())
-    names = {node["name"] for node in widget.graph["nodes"]}
-    assert "net0.0.weight" in names
-    assert "net1.0.weight" not in names
-    for node in widget.graph["nodes"]:
-        widget.selected = node["id"]
-        assert "has no such node" not in widget.details["about"]
-
-
-def test_a_stage_that_is_missing_is_told(as_rank, tmp_path):
-    pattern = pipeline(as_rank, tmp_path, 1, 3)
-    (tmp_path / "run-1.gw").unlink()
-    with pytest.warns(UserWarning, match="rank") as told:
-        widget = load(pattern)
-    assert "There is no file of rank 1" in str(told[0].message)
-    assert "The graph of rank 2 has no parameter in common" in str(told[1].message)
-    assert "net0.0.weight" in {node["name"] for node in widget.graph["nodes"]}
-    assert kinds(widget) == ["ranks", "ranks"]
-
-
-def test_findings_of_stages_point_at_the_nodes_of_the_whole(as_rank, tmp_path):
-    widget = load(pipeline(as_rank, tmp_path, 1, 3, keep=True))
-    nodes = widget.graph["nodes"]
-    assert any(f.nodes for f in widget.diagnose())
-    for found in widget.diagnose():
-        rank = found.message.split(":")[0].lower()
-        for node in found.nodes:
-            assert nodes[node]["namespace"].split("/")[0].endswith(f"on {rank}")
-        for number in re.findall(r"\(node (\d+)\)", found.message):
-            assert nodes[int(number)]["namespace"].split("/")[0].endswith(f"on {rank}")
-        assert sorted(map(int, filter(str.isdigit, found.numbers))) == sorted(
-            found.nodes if found.kind == "memory" else []
-        )
-
-
-def test_a_long_pipeline_of_large_stages(as_rank, tmp_path):
-    """Every rank is looked at a few times, and not once for each other one."""
-    pattern = pipeline(as_rank, tmp_path, 8, 8)
-    widget = load(pattern)
-    assert len({node["namespace"].split("/")[0] for node in widget.graph["nodes"]}) == 8
-    assert len(row(widget, "net3.0.weight")) == 8
-
-
-def test_stages_that_lead_in_a_circle_are_not_tied():
-    """Two stages on each of two ranks: what one sends the other comes back."""
-
-    def told(norm):
-        few = dict.fromkeys(("few", "note"))
-        numbers = dict.fromkeys(("min", "max", "mean", "norm"), norm)
-        return {"shape": [2], "dtype": "f", "numel": 2, **numbers, **few}
-
-    def says(rank, arrived, sent):
-        leaves = [{"name": None, "node": 9, "local": told(arrived)}]
-        return {
-            "rank": rank,
-            "leaves": leaves,
-            "outputs": [{"node": 0, "output_nr": 0, "grad": told(sent)}],
-        }
-
-    found = gradwalk.subject.stages.ties_among([says(0, 1.0, 2.0), says(1, 2.0, 3.0)])
-    assert [(tie.rank, tie.to_rank, tie.leaf) for tie in found] == [(0, 1, 9)]
-    assert gradwalk.subject.stages.chain_of(0, found) == [1, 0]
-    circle = [says(0, 1.0, 2.0), says(1, 2.0, 1.0)]
-    assert gradwalk.subject.stages.ties_among(circle) == []
-    itself = [says(0, 1.0, 1.0), says(1, 2.0, 3.0)]
-    assert gradwalk.subject.stages.ties_among(itself) == []

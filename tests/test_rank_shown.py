@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from test_files_of_ranks import Branch, as_rank, batch, row, run  # noqa: F401  a fixture among them
+from played_ranks import Branch, batch, row, run
 
 from gradwalk import GraphWidget, load, save
 from gradwalk.findings import leaf_over_ranks
@@ -36,7 +36,7 @@ def ids(widget):
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
-def test_each_rank_is_shown_with_its_own_numbers(as_rank, tmp_path, world):  # noqa: F811
+def test_each_rank_is_shown_with_its_own_numbers(as_rank, tmp_path, world):
     widget = load(run(as_rank, tmp_path, world))
     assert widget.rank == 0
     assert widget._ranks == [*range(world)]
@@ -58,7 +58,7 @@ def seeded():
     return Branch()
 
 
-def test_equal_graphs_move_nothing_and_the_cursor_stays(as_rank, tmp_path):  # noqa: F811
+def test_equal_graphs_move_nothing_and_the_cursor_stays(as_rank, tmp_path):
     widget = load(run(as_rank, tmp_path, 3))
     end = len(widget.steps)
     widget.cursor = 2
@@ -75,7 +75,7 @@ def test_equal_graphs_move_nothing_and_the_cursor_stays(as_rank, tmp_path):  # n
     assert widget.cursor == len(widget.steps) == end
 
 
-def test_bars_are_the_norms_that_torch_has(as_rank, tmp_path):  # noqa: F811
+def test_bars_are_the_norms_that_torch_has(as_rank, tmp_path):
     world = 5
     widget = load(run(as_rank, tmp_path, world))
     ranks = widget.graph["ranks"]
@@ -100,7 +100,7 @@ def test_bars_are_the_norms_that_torch_has(as_rank, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("world", [16, 17, 64])
-def test_many_ranks_share_bars(as_rank, tmp_path, world):  # noqa: F811
+def test_many_ranks_share_bars(as_rank, tmp_path, world):
     widget = load(run(as_rank, tmp_path, world))
     ranks = widget.graph["ranks"]
     assert len(ranks["first"]) <= MOST_BARS
@@ -115,7 +115,7 @@ def test_many_ranks_share_bars(as_rank, tmp_path, world):  # noqa: F811
         assert strip["least"] == pytest.approx([min(each) for each in shared], rel=1e-3)
 
 
-def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):  # noqa: F811
+def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):
     pattern = run(as_rank, tmp_path, 4, second=[0, 2])
     widget = load(pattern)
     found = strips(widget)
@@ -139,7 +139,7 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):  # noqa: F811
     assert {*more["names"]} == {"model.second.weight", "model.second.bias"}
 
 
-def test_nan_and_a_missing_gradient_have_marks_of_their_own(as_rank, tmp_path):  # noqa: F811
+def test_nan_and_a_missing_gradient_have_marks_of_their_own(as_rank, tmp_path):
     def spoil(rank, model, x):
         if rank == 2:
             return x * math.nan
@@ -167,7 +167,7 @@ def test_the_rule_of_the_odd_one():
     assert are_odd([math.inf, 1.0, 2.0]) == [True, False, False]
 
 
-def test_what_is_no_rank_is_refused(as_rank, tmp_path, monkeypatch):  # noqa: F811
+def test_what_is_no_rank_is_refused(as_rank, tmp_path, monkeypatch):
     pattern = run(as_rank, tmp_path, 2)
     widget = load(pattern)
     for wrong, error in ((2, ValueError), (None, TypeError), ("one", TypeError)):
@@ -190,7 +190,7 @@ def test_what_is_no_rank_is_refused(as_rank, tmp_path, monkeypatch):  # noqa: F8
     assert (widget.rank, widget._ranks, widget.graph["ranks"]) == (None, [], None)
 
 
-def test_a_damaged_file_of_another_rank_leaves_the_picture(as_rank, tmp_path):  # noqa: F811
+def test_a_damaged_file_of_another_rank_leaves_the_picture(as_rank, tmp_path):
     pattern = run(as_rank, tmp_path, 2)
     file = tmp_path / "run-1.gw"
     data = bytearray(file.read_bytes())
@@ -230,7 +230,7 @@ def test_ranks_that_all_differ_are_not_compared_with_each_other(world, monkeypat
         assert len(most) == world - 1
 
 
-def test_a_page_of_many_ranks_keeps_the_table_of_a_leaf_short(as_rank, tmp_path):  # noqa: F811
+def test_a_page_of_many_ranks_keeps_the_table_of_a_leaf_short(as_rank, tmp_path):
     widget = load(run(as_rank, tmp_path, 70, times={66: 1e6}))
     assert len(row(widget, "model.first.bias")) == 70
     again = load(save(widget, tmp_path / "all.gw"))
