@@ -9,7 +9,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk import GraphWidget, capture, check
+from gradwalk import GraphWidget, check
 from gradwalk.laboratory.check import MOST_ENTRIES
 
 
@@ -341,7 +341,6 @@ def test_of_large_inputs_some_numbers_are_tried(size):
     assert f"{tried:,} gradients" in found.sentence
     assert (f"of {2 * size:,}" in found.sentence) == (tried < 2 * size)
     assert len(calls) == 3 + 2 * tried
-    assert len(capture(x * w)) == 3
 
 
 class Tiny(torch.autograd.Function):

@@ -341,13 +341,12 @@ def test_a_rank_that_dies_leaves_the_others_their_files(tmp_path, how):
         f"folder, how = {str(tmp_path)!r}, {how!r}\n"
         + """
 import os
-import time
 from pathlib import Path
 
 def work(rank, store):
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=2,
-        timeout=timedelta(seconds=20),
+        timeout=timedelta(minutes=10),
     )
     net = DistributedDataParallel(mlp())
     with watch():
@@ -365,12 +364,9 @@ def work(rank, store):
         failed = error  # torch's own, because the other rank is gone
     else:
         raise AssertionError("the other rank answered")
-    start = time.monotonic()
-    look(widget)
+    look(widget)  # waiting for the other rank would take longer than the test waits below
     widget.diagnose()
     save(widget, folder + "/run-0.gw")
-    # Nothing here waits for the other rank, which would take until torch gives up.
-    assert time.monotonic() - start < 15
     Path(folder, "said").write_text(str(failed))
     os._exit(0)  # leaving in order would wait for the other rank
 
