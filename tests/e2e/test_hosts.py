@@ -20,7 +20,7 @@ from hosts import (
     voila_host,
     vscode_host,
 )
-from lab import Lab
+from lab import Lab, eventually
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from gradwalk import GraphWidget
@@ -254,11 +254,13 @@ def test_it_can_be_read_at_the_hosts_own_width(host: Host) -> None:
         if close.is_visible():  # the panel is beside the picture
             close.click()
         press(widget, "Fit the graph")
-        host.page.wait_for_timeout(500)  # for a picture that is made for this width
-        room = widget.evaluate(ROOM)
-        assert room["width"] > 500
-        assert room["out"] == []
-        assert [text for text in room["texts"] if not text["fits"] or text["height"] < 9] == []
+        eventually(lambda widget=widget: can_be_read(widget.evaluate(ROOM)))
+
+
+def can_be_read(room: dict[str, Any]) -> bool:
+    """Whether there is room for everything, once the picture is made for this width."""
+    texts = all(text["fits"] and text["height"] >= 9 for text in room["texts"])
+    return room["width"] > 500 and room["out"] == [] and texts
 
 
 def test_two_graphs_are_compared(host: Host) -> None:
