@@ -14,6 +14,7 @@ import { GradientLayer } from "./gradients";
 import { highlighted, withoutHighlights } from "./highlights";
 import { Inks } from "./ink";
 import { FAR, mapScale, type PainterKind, painterFor } from "./level_of_detail";
+import { NAME_SCALE } from "./map_names";
 import type { Marks } from "./marks";
 import type { Minimap } from "./minimap";
 import { SvgPainter } from "./painter";
@@ -80,6 +81,7 @@ export class Painting {
   move({ k, x, y }: View): void {
     this.layer.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
     this.layer.style.setProperty("--gw-unscale", String(1 / k));
+    this.layer.style.setProperty("--gw-name-scale", String(NAME_SCALE / k));
     this.beacons.place({ k, x, y }, k < FAR);
   }
 
