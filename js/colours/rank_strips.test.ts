@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { firstFolding, toDepth } from "../fold/folding";
+import { firstFolding, toDepth, wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
+import { headsIn } from "../paint/frame_layer";
 import { NO_MARKS } from "../paint/marks";
 import { nodeParts } from "../paint/node_parts";
 import type { Part } from "../paint/parts";
@@ -110,6 +111,42 @@ describe("strips over ranks", () => {
       const root = Math.sqrt(group?.leaves.length ?? 0);
       expect(ranks?.get(index)?.words).toContain(`${Number((3 * root).toPrecision(3))}`);
       expect(ranks?.get(index)?.bars.map(({ most }) => most)).toEqual([0.75, 1]);
+    }
+  });
+
+  it("has which ranks lack an open box in its head, once, where that is the same of all in it", () => {
+    const net = residualNet(["identity", "gate"]);
+    const missing = withRanks(net, [1, 2], { only: "not on rank 1" });
+    const { ranks } = missing;
+    const nodes = ranks?.nodes.map((strip, i) => (i > 0 ? strip : { ...strip, only: null })) ?? [];
+    const some = { ...missing, ranks: ranks && { ...ranks, nodes } };
+    for (const given of [missing, some]) {
+      const grouped = groupedGraph(given);
+      const plan = foldedPlan(grouped, wholeFolding(grouped.tree));
+      const scene = makeScene(given, plan, "left", estimate);
+      const { frames, nodes, signs } = scene;
+      const heads = frames.filter(({ facts }) => facts[0]?.text.startsWith("not on rank 1"));
+      const lacking = nodes.filter(({ only }) => only !== undefined);
+      expect(lacking.some(({ isTold }) => isTold)).toBe(true);
+      for (const node of lacking) {
+        const around = heads.filter(
+          ({ left, right, top, bottom }) =>
+            node.x > left && node.x < right && node.y > top && node.y < bottom,
+        );
+        expect(around).toHaveLength(node.isTold ? 1 : 0);
+        expect(classes(nodeParts(node)).includes("gw-only-tag")).toBe(
+          !node.isTold && !node.shape.sign,
+        );
+        expect(classes(nodeParts(node))).toContain("gw-only-ground");
+      }
+      // From afar, where a head says little else.
+      const all = { left: 0, top: 0, right: scene.width, bottom: scene.height };
+      const titles = headsIn(scene, all, 0.6).filter(({ says }) => says !== undefined);
+      expect(titles.length).toBeGreaterThan(0);
+      for (const { title } of titles) expect(title).toContain(" · not on rank 1");
+      expect(signs?.length).toBe(
+        lacking.filter(({ isTold, shape }) => !isTold && !shape.sign).length,
+      );
     }
   });
 

@@ -87,9 +87,11 @@ function titled(scene: Scene, frames: readonly SceneFrame[], scale: number): Sce
     const room = frame.right - frame.left;
     const isSmall = room * scale < LEAST_TITLE.width;
     if (isSmall || (frame.bottom - frame.top) * scale < LEAST_TITLE.height) return [];
-    // What else a head says is too small there, but for how many blocks a strip has.
+    // What else a head says is too small there, but for how many blocks a strip has, and which ranks lack them all.
     const count = frame.facts.find(({ text }) => text.startsWith("×"));
-    const words = count ? `${frame.title} ${count.text}` : frame.title;
+    const name = count ? `${frame.title} ${count.text}` : frame.title;
+    const whole = frame.says === undefined ? name : `${name} · ${frame.says}`;
+    const words = titleRoom(whole, scale) > room ? name : whole;
     const title = shortenMiddle(words, room, (text) => titleRoom(text, scale));
     const place = headBox({ ...frame, title }, scale);
     if (taken.some((other) => overlap(other, place)) || covers(place)) return [];

@@ -78,7 +78,7 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   }
   if (isClosed) parts.push(openSign(width, height));
   // Beside a sign in a circle there is no room; its ground shows it.
-  if (node.only !== undefined && !shape.sign) parts.push(onlyPart(node, node.only));
+  if (node.only !== undefined && !node.isTold && !shape.sign) parts.push(onlyPart(node, node.only));
   return node.quiet || node.bar || node.gate ? parts : [...parts, ...badges(node)];
 }
 

@@ -13,6 +13,9 @@ export interface SceneFrame extends Box {
   depth: number;
   /** What else is written in its head, from the frame's upper left corner on, as far as there is room. */
   facts: readonly Text[];
+  /** Which ranks of a run have all in it, where its head says so; and whether that or the head of one around it does. */
+  says?: string;
+  isTold?: boolean;
   /** Whether it cannot be closed by itself. */
   isFixed?: boolean;
   /** What a frame has that is a lens. */

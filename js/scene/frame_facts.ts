@@ -6,6 +6,7 @@ import { AGAIN, regionOf, regionWords } from "./checkpoints";
 import type { Text } from "./node_shape";
 import { parametersIn, sizeOf } from "./parameters";
 import type { Plan } from "./plan";
+import { onlyIn } from "./rank_strip";
 
 /** What is known of an open group besides its name. */
 interface Facts {
@@ -15,10 +16,13 @@ interface Facts {
   numbers: number;
   /** That it runs forward again in backward. */
   again: string | null;
+  /** Which ranks of a run have it, where not all have. */
+  only: string | null;
 }
 
 /** Per open group of a plan, what is known of it. Linear in the nodes that lie in boxes, and in edges times their depth. */
-export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Plan): Facts[] {
+export function factsOf(graph: GraphModel, plan: Plan): Facts[] {
+  const { nodes, edges, frames, nodeOf } = plan;
   const placeOf = (id: number) => nodeOf?.[id] ?? id;
   const numbers = frames.map(() => 0);
   const given = frames.map(() => new Set<number>());
@@ -50,6 +54,7 @@ export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Pla
   for (const { node } of graph.roots) {
     if (placeOf(node) >= 0) give(node, nodes[placeOf(node)].frame, -1);
   }
+  const only = onlyIn(graph, plan);
   return frames.map((_, f) => {
     const [made] = given[f];
     const isOne = given[f].size === 1 && made >= 0;
@@ -58,6 +63,7 @@ export function factsOf(graph: GraphModel, { nodes, edges, frames, nodeOf }: Pla
       shape: isOne ? graph.nodes[made].shape : null,
       numbers: numbers[f],
       again: region && regionWords(region),
+      only: only[f],
     };
   });
 }
@@ -71,20 +77,20 @@ const BASELINE = 17.5;
 
 /** As much of the facts as fits beside a title, at the right; none where there is no room. */
 export function fittedFacts(
-  { shape, numbers, again }: Facts,
+  { shape, numbers, again, only }: Facts,
   title: number,
   width: number,
   measure: Measure,
 ): Text[] {
   const count = numbers > 0 ? [`${shortCount(numbers)} params`] : [];
-  const first = again === null ? [] : [again];
+  const first = [only, again].filter((words) => words !== null);
   const all = shape ? [...first, formatShape(shape), ...count] : [...first, ...count];
   const room = width - GROWN * title - GAP;
   const fitting = [
     all,
     [...first, ...count],
-    again === null ? count : first,
-    first.map(() => AGAIN),
+    first.length > 0 ? first : count,
+    first.map((words) => (words === again ? AGAIN : words)),
   ]
     .map((facts) => facts.join(" · "))
     .find((text) => text !== "" && measure(text, "cell") <= room);

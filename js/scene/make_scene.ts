@@ -97,8 +97,10 @@ export function makeScene(
   placed.owner.forEach((owner, index) => {
     const { id, group, strip, gate, frame, said, also } = nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
-    const only = onlyOn(graph, membersOfPlan(nodes[owner]));
-    const place = { x, y, rank: placed.rank[index], shape: shapes[owner], ...(only && { only }) };
+    const only = onlyOn(graph, nodes[owner]);
+    const isTold = frames[frame]?.isTold;
+    const lack = only ? { only, ...(isTold && { isTold }) } : {};
+    const place = { x, y, rank: placed.rank[index], shape: shapes[owner], ...lack };
     first[index] = sceneNodes.length;
     if (strip) {
       const depth = frame < 0 ? 0 : frames[frame].depth + 1;
@@ -225,7 +227,7 @@ export function shapesOf(
     if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
     const about = group ? group.leaves : [id];
     words.hasStrip = !isSign && about.some((one) => over.has(one));
-    const only = isSign ? null : onlyOn(graph, membersOfPlan(node));
+    const only = isSign ? null : onlyOn(graph, node);
     const wide = roomForRanks(graph, words.hasStrip, only);
     const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(
@@ -240,15 +242,10 @@ export function shapesOf(
   });
 }
 
-/** The graph's nodes that a node of the plan stands for. */
-function membersOfPlan({ id, group, gate, also = [] }: Plan["nodes"][number]): readonly number[] {
-  return gate ? [] : (group?.members ?? [id, ...also]);
-}
-
 /** Where the signs are that say which ranks have a node. */
 function tagsOf(nodes: readonly SceneNode[]): Place[] {
-  return nodes.flatMap(({ x, y, shape, only }) => {
-    if (only === undefined || shape.sign) return [];
+  return nodes.flatMap(({ x, y, shape, only, isTold }) => {
+    if (only === undefined || isTold || shape.sign) return [];
     const tag = onlyTag(shape, only);
     return [{ ...tag, x: x + tag.x, y: y + tag.y }];
   });
@@ -299,15 +296,24 @@ function sceneFrames(
   const at = turn(direction, height);
   const depth: number[] = [];
   const facts = plan.frames.length > 0 ? factsOf(graph, plan) : [];
+  const told: boolean[] = [];
   return plan.frames.map(({ path, parent }, i) => {
     depth.push(parent < 0 ? 0 : depth[parent] + 1);
     const [ax, ay] = at(boxes.left[i], boxes.top[i]);
     const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
     const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
+    const isAround = told[parent] === true;
+    const only = isAround ? null : facts[i].only;
+    const own = { ...facts[i], only };
+    const words = fittedFacts(own, titleWidth(graph, path, measure), right - left, measure);
+    const says = only !== null && words.some(({ text }) => text.startsWith(only)) ? only : null;
+    told.push(isAround || says !== null);
     return {
       path,
       title: fittedTitle(graph, path, right - left, measure),
-      facts: fittedFacts(facts[i], titleWidth(graph, path, measure), right - left, measure),
+      facts: words,
+      ...(says !== null && { says }),
+      ...(told[i] && { isTold: true }),
       depth: depth[i],
       left,
       right,

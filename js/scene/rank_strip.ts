@@ -1,5 +1,6 @@
 import type { GraphModel, NodeRanksModel } from "../wire";
 import type { Cell, NodeShape } from "./node_shape";
+import type { Plan, PlanNode } from "./plan";
 
 /** Height of a strip over ranks in a node, px, and how far it stays off the node's sides. */
 const ROOM = 30;
@@ -76,19 +77,42 @@ export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: 
 }
 
 /** Which ranks have a drawn node, where not all have all of it. */
-export function onlyOn(graph: Pick<GraphModel, "ranks">, members: readonly number[]) {
+export function onlyOn(graph: Pick<GraphModel, "ranks">, node: PlanNode): string | null {
   if (!graph.ranks) return null;
   const over = overRanks(graph);
-  const said = new Set(members.map((id) => over.get(id)?.only ?? null));
+  const said = new Set(membersOf(node).map((id) => over.get(id)?.only ?? null));
   const [first] = said;
   return said.size > 1 ? "not the same on all ranks" : (first ?? null);
 }
 
-/** Where the sign with these words is, at the lower right corner of a node, from its centre. */
+/** Per open box of a plan, which ranks have it, where that is the same of all in it and not of all ranks. */
+export function onlyIn(
+  graph: Pick<GraphModel, "ranks">,
+  { nodes, frames }: Pick<Plan, "nodes" | "frames">,
+): (string | null)[] {
+  const said = frames.map(() => new Set<string | null>());
+  if (!graph.ranks) return said.map(() => null);
+  const over = overRanks(graph);
+  for (const node of nodes) {
+    // Of what is none of autograd's nothing is known.
+    if (node.frame >= 0 && membersOf(node).some((id) => over.has(id)))
+      said[node.frame].add(onlyOn(graph, node));
+  }
+  for (let f = frames.length - 1; f >= 0; f--)
+    for (const words of said[f]) said[frames[f].parent]?.add(words);
+  return said.map((all) => (all.size === 1 ? [...all][0] : null));
+}
+
+/** The graph's nodes that a node of the plan stands for. */
+function membersOf({ id, group, gate, also = [] }: PlanNode): readonly number[] {
+  return gate ? [] : (group?.members ?? [id, ...also]);
+}
+
+/** Where the sign with these words is, at the lower left corner of a node, from its centre: badges are at the right. */
 export function onlyTag({ width, height, outline }: NodeShape, words: string) {
   const wide = tagWidth(words);
   return {
-    x: (width - wide) / 2 + TAG_OUT,
+    x: (wide - width) / 2 - TAG_OUT,
     y: height / 2 + outline + 6,
     width: wide,
     height: TAG.height,

@@ -54,6 +54,8 @@ export interface SceneNode {
   gate?: Gate;
   /** Which ranks of a run have it, where not all have: "only on rank 0". */
   only?: string;
+  /** Whether the head of an open box around it says so. */
+  isTold?: boolean;
 }
 
 /** A bar of a strip: it is filled as far as its gradient is large beside those of the others. */
