@@ -36,6 +36,8 @@ def test_one_picture_with_the_gradients_of_every_rank(as_rank, tmp_path, world):
         assert torch.allclose(local[rank], model.first.bias.grad)
         reduced = torch.tensor(found[rank]["reduced"]["values"])
         assert torch.allclose(reduced, torch.stack(local).mean(0))
+        difference = torch.tensor(found[rank]["difference"]["values"])
+        assert torch.equal(difference, local[rank] - reduced)
         weight = row(widget, "model.second.weight")[rank]
         assert weight["local"]["norm"] == pytest.approx(model.second.weight.grad.norm().item())
         shown = load(pattern, rank=rank)

@@ -149,6 +149,10 @@ def work(rank):
                 assert leaf["reduced"]["norm"] == grad.double().norm().item()
                 assert abs(leaf["local"]["norm"] - mine.grad.norm()) < 1e-6
                 assert leaf["local"]["shape"] == [*mine.shape]
+                part = mine.grad if name == "DDP" else (*mine.grad.chunk(2), mine.grad[:0])[rank]
+                expected = (part - grad).double()
+                for said_of, of in (("norm", expected.norm()), ("max", expected.max())):
+                    assert abs(leaf["difference"][said_of] - of) < 1e-6, (name, key)
                 if mine.ndim == 1:
                     mean = torch.tensor(leaf["local"]["few"])
                     dist.all_reduce(mean)

@@ -208,6 +208,7 @@ with LocalTensorMode(4) as mode:
                 assert torch.allclose(local, alone[rank][i], atol=1e-7), name
                 wanted = means[i] if is_reduced else alone[rank][i]
                 assert torch.allclose(reduced, wanted, atol=1e-7), name
+                assert torch.equal(torch.tensor(each["difference"]["values"]), local - reduced)
             assert "Of the 4 ranks simulated here this is rank 0's." in found["value"]["note"]
     widget.diagnose()
     assert widget.run["norms"]

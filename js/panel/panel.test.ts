@@ -57,8 +57,16 @@ describe("Panel", () => {
     const details: DetailsModel = {
       ...fakeDetails(graph, 3, NOT_RUN),
       ranks: [
-        { rank: 0, local, reduced, bucket: 0, ready: 1, odd: false },
-        { rank: 2, local: null, reduced: null, bucket: null, ready: null, odd: true },
+        { rank: 0, local, reduced, difference: null, bucket: 0, ready: 1, odd: false },
+        {
+          rank: 2,
+          local: null,
+          reduced: null,
+          difference: null,
+          bucket: null,
+          ready: null,
+          odd: true,
+        },
       ],
     };
     panel.update(graph, 3, details);
@@ -66,8 +74,8 @@ describe("Panel", () => {
     const cells = rows.map((row) => [...row.children].map((cell) => cell.textContent));
     expect(cells).toEqual([
       // What is not as on most ranks comes first.
-      ["2\u25c6", "none", "none"],
-      ["0", expect.stringContaining("2.5"), "[1, 0.5]"],
+      ["2\u25c6", "none", "none", "–", "–"],
+      ["0", expect.stringContaining("2.5"), "[1, 0.5]", "1", "2"],
     ]);
     panel.update(graph, 3, { ...details, ranks: [] });
     expect(panel.element.querySelector('[data-section="ranks"]')).toBeNull();

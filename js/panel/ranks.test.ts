@@ -14,6 +14,7 @@ const summary = (norm: number | string): TensorSummary => ({
 function rows(count: number): RankGradModel[] {
   return Array.from({ length: count }, (_, rank) => ({
     ...{ rank, bucket: null, ready: null, odd: rank === 41 || rank === count - 1 },
+    difference: null,
     local: rank === 41 ? null : summary(rank === count - 1 ? "nan" : 1 + (rank % 7)),
     reduced: summary(2),
   }));
@@ -47,6 +48,26 @@ describe("the table of ranks", () => {
     expect(section.querySelector("[aria-sort=descending]")?.textContent).toBe("local");
     sort("rank");
     expect(numbers().slice(0, 3)).toEqual([41, 63, 0]);
+  });
+
+  it("has columns for what is known: the difference, the bucket and when it was ready", () => {
+    expect(table(rows(3)).section.querySelectorAll("th")).toHaveLength(3);
+    const known = rows(3).map((row, i) => ({
+      ...row,
+      ...{ difference: i === 0 ? null : summary(i), bucket: 0, ready: 2 - i },
+    }));
+    const { section, numbers, sort } = table(known);
+    const heads = [...section.querySelectorAll("th")].map(({ textContent }) => textContent);
+    expect(heads).toEqual(["rank", "local", "reduced", "difference", "bucket", "ready"]);
+    const [last, first] = section.querySelectorAll("tbody tr"); // the last rank is not as most
+    expect([...first.children].slice(3).map((cell) => cell.textContent)).toEqual(["–", "1", "3"]);
+    expect(last.children[3].textContent).toContain("2");
+    sort("ready");
+    expect(numbers()).toEqual([2, 1, 0]);
+    expect(section.querySelector("[aria-sort=ascending]")?.textContent).toBe("ready");
+    sort("difference");
+    expect(numbers()).toEqual([2, 1, 0]);
+    sort("rank");
   });
 
   it.each([1, 64, 1000])("has at most 64 rows of %i, and says of how many", (count) => {

@@ -7,8 +7,16 @@ import { type Opened, section } from "./sections";
 const MOST_ROWS = 64;
 
 /** What the table is sorted by; ranks that are not as most are come first. */
-type Column = "rank" | "local" | "reduced";
-const COLUMNS: readonly Column[] = ["rank", "local", "reduced"];
+type Column = "rank" | "local" | "reduced" | "difference" | "bucket" | "ready";
+/** Of the last three those are shown that something is known of. */
+const COLUMNS: Record<Column, string> = {
+  rank: "Sort by rank",
+  local: "What arrived at the leaf there: the gradient of that rank alone",
+  reduced: "Its .grad after the pass; under FSDP2 that rank's part of it",
+  difference: "local less reduced, number by number",
+  bucket: "In which bucket DistributedDataParallel reduced it, by its log",
+  ready: "Which of the gradients it was, in the order in which they were ready, by that log",
+};
 let sortedBy: Column = "rank";
 
 const ODD =
@@ -32,9 +40,13 @@ export function ranksSection(
   const count = Math.max(ranks.length, at.ranks?.count ?? 0);
   const most = Math.max(...ranks.map(({ local }) => finiteNorm(local)));
   const body = element("tbody");
-  const heads = COLUMNS.map((column) => {
+  const names = Object.keys(COLUMNS) as Column[];
+  const columns = names.filter(
+    (column, i) => i < 3 || ranks.some((row) => row[column] !== null && row[column] !== undefined),
+  );
+  const heads = columns.map((column) => {
     const sort = button(
-      { class: "gw-sort", label: `Sort by ${column}`, title: `Sort by ${column}`, text: column },
+      { class: "gw-sort", label: `Sort by ${column}`, title: COLUMNS[column], text: column },
       () => {
         sortedBy = column;
         fill();
@@ -45,10 +57,10 @@ export function ranksSection(
   });
   const fill = () => {
     const rows = sorted(ranks).slice(0, MOST_ROWS);
-    body.replaceChildren(...rows.map((row) => rankRow(row, most, at)));
+    body.replaceChildren(...rows.map((row) => rankRow(row, columns, most, at)));
     heads.forEach((head, i) => {
-      const order = COLUMNS[i] === "rank" ? "ascending" : "descending";
-      head.ariaSort = COLUMNS[i] === sortedBy ? order : "none";
+      const order = isNumber(columns[i]) ? "ascending" : "descending";
+      head.ariaSort = columns[i] === sortedBy ? order : "none";
     });
   };
   fill();
@@ -71,11 +83,18 @@ export function ranksSection(
   );
 }
 
+/** Whether a column has a number of its own rather than a gradient. */
+function isNumber(column: Column): column is "rank" | "bucket" | "ready" {
+  return column === "rank" || column === "bucket" || column === "ready";
+}
+
 function rankRow(
-  { rank, local, reduced, odd }: RankGradModel,
+  row: RankGradModel,
+  columns: readonly Column[],
   most: number,
   { shown, show }: ShownRank,
 ): HTMLElement {
+  const { rank, local, odd } = row;
   const number = String(rank);
   const own = amount(local, "none");
   const share = most > 0 ? finiteNorm(local) / most : 0;
@@ -97,7 +116,11 @@ function rankRow(
         element("span", { class: "gw-odd", role: "img", "aria-label": "not as most" }, "\u25c6"),
     ),
     own,
-    amount(reduced, "none"),
+    ...columns.slice(2).map((column) => {
+      if (!isNumber(column)) return amount(row[column], column === "reduced" ? "none" : "–");
+      const place = row[column];
+      return element("td", {}, place === null ? "–" : String(place + 1));
+    }),
   );
 }
 
@@ -109,11 +132,13 @@ function sorted(rows: readonly RankGradModel[]): RankGradModel[] {
     return Number.isFinite(norm) ? norm : Number.POSITIVE_INFINITY;
   };
   const by = sortedBy;
+  const key = (row: RankGradModel) =>
+    isNumber(by) ? (row[by] ?? Number.POSITIVE_INFINITY) : -height(row[by]);
   return [...rows].sort((a, b) => {
     const apart = Number(b.odd) - Number(a.odd);
-    if (apart !== 0 || by === "rank") return apart || a.rank - b.rank;
-    const [one, other] = [height(a[by]), height(b[by])];
-    return one === other ? a.rank - b.rank : other - one;
+    if (apart !== 0) return apart;
+    const [one, other] = [key(a), key(b)];
+    return one === other ? a.rank - b.rank : one - other;
   });
 }
 

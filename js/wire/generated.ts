@@ -585,6 +585,11 @@ export interface RankGradModel {
   local: TensorSummary | null;
   /** Its `.grad`; under FSDP2 that rank's part of it. */
   reduced: TensorSummary | null;
+  /**
+   * `local` less `reduced`, number by number; under FSDP2 of that part. null where the rank did not
+   * have both, with their values, when it saved.
+   */
+  difference: TensorSummary | null;
   /** In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells. */
   bucket: Count | null;
   /** Which of its gradients it was, from 0, in the order in which they were there. */

@@ -45,6 +45,22 @@ class Sharded:
         part = None if grad is None else own_part(grad)
         return grad if part is None else part
 
+    def part_of(self, whole: torch.Tensor) -> torch.Tensor | None:
+        """Of a tensor of the full shape the part that this process holds of the parameter.
+
+        None where that is not told: the parameter is gone, or is in parts in more than one way.
+        """
+        parameter: Any = self.parameter()
+        placements: Any = getattr(parameter, "placements", ())
+        if len(placements) != 1:
+            return None
+        placed, mesh = placements[0], parameter.device_mesh
+        if not placed.is_shard() or tuple(whole.shape) != self.full:
+            return None
+        parts = whole.chunk(mesh.size(), placed.dim)
+        place = mesh.get_local_rank()
+        return parts[place] if place < len(parts) else whole.narrow(placed.dim, 0, 0)
+
 
 def gathered_parameters(
     module: nn.Module,

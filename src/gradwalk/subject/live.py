@@ -451,7 +451,15 @@ class Live:
         if not is_one_of_several():
             return None
         looking, end = self.looking(), len(self.steps)
-        return rank_model(self.captured, lambda node: looking(node, end), self._shared, self.run)
+        run = None if self.recording is None else self.recording.run
+        with unseen(), torch.no_grad():
+            return rank_model(
+                self.captured,
+                lambda node: looking(node, end),
+                self._shared,
+                self.run,
+                lambda node: self._shared.difference(node, run),
+            )
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""

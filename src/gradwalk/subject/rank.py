@@ -35,6 +35,7 @@ def rank_model(
     details: Callable[[int], DetailsModel],
     shared: SharedLeaves,
     run: RunModel | None,
+    difference: Callable[[int], TensorSummary | None],
 ) -> RankModel:
     """What this process has to say beside its graph. It asks no other process.
 
@@ -43,6 +44,7 @@ def rank_model(
         details: Those of a node when the pass is over.
         shared: What torch does with its leaves.
         run: What flowed in the pass; None before any.
+        difference: Of a leaf what arrived at it less its ``.grad``.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
@@ -66,6 +68,7 @@ def rank_model(
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(came[0]) if came else None,
                 "reduced": statistics_of(found["grad"]),
+                "difference": statistics_of(difference(node)),
             }
         )
     return {

@@ -140,6 +140,7 @@ class Ranked(Opened):
                     "rank": said["rank"],
                     "local": None if on is None else summary_of(on["local"]),
                     "reduced": None if on is None else summary_of(on["reduced"]),
+                    "difference": None if on is None else summary_of(on["difference"]),
                     "bucket": None if on is None else on["bucket"],
                     "ready": None if on is None else on["ready"],
                     "odd": False,

@@ -15,12 +15,12 @@ from ..forward.annotate import Annotated
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.placements import ranks_with_the_same
-from ..graph.reading import simulated_parts
+from ..graph.reading import own_part, simulated_parts, why_unreadable
 from ..graph.replicated import Bucket, buckets_of
 from ..graph.sharded import Sharded
-from ..graph.summary import Summarise
+from ..graph.summary import Summarise, summarise
 from ..reasons.rank_words import about_bucket
-from ..wire import DetailsModel, RankGradModel
+from ..wire import DetailsModel, RankGradModel, TensorSummary
 from .extra_details import put_sharded
 
 Parallel = Literal["DDP", "FSDP2"]
@@ -68,6 +68,24 @@ class SharedLeaves:
         held = self._leaf(node) if sharded is None else sharded.parameter()
         return None if held is None else ranks_with_the_same(held)
 
+    def difference(self, node: int, run: Run | None) -> TensorSummary | None:
+        """What arrived at a leaf less its ``.grad``, of this process alone.
+
+        Args:
+            node: The leaf.
+            run: The pass that is shown.
+
+        Returns:
+            None where not both are at hand, or where they are of different shapes.
+        """
+        leaf, came = self._leaf(node), _arrived(node, run)
+        if leaf is None or came is None:
+            return None
+        sharded = self._sharded.get(node)
+        if sharded is not None:
+            return _less(sharded.part_of(came), sharded.grad)
+        return _less(_own(came), None if leaf.grad is None else _own(leaf.grad))
+
     def put(
         self,
         found: DetailsModel,
@@ -99,8 +117,7 @@ class SharedLeaves:
         leaf = self._leaf(node)
         if leaf is None or not simulated_parts(leaf):
             return []
-        kept = None if run is None or not found["grad_output"] else run.steps[node].grad_outputs[0]
-        came = None if kept is None else kept.tensor
+        came = _arrived(node, run) if found["grad_output"] else None
         local = {} if came is None else simulated_parts(came)
         reduced = {} if leaf.grad is None else simulated_parts(leaf.grad)
         return [
@@ -108,6 +125,7 @@ class SharedLeaves:
                 "rank": rank,
                 "local": summarised(local[rank]) if rank in local else None,
                 "reduced": summarised(reduced[rank]) if rank in reduced else None,
+                "difference": _less(local.get(rank), reduced.get(rank)),
                 "bucket": None,
                 "ready": None,
                 "odd": False,
@@ -117,3 +135,28 @@ class SharedLeaves:
 
     def _leaf(self, node: int) -> torch.Tensor | None:
         return leaf_tensor(self._captured.nodes[node]) if node < len(self._captured.nodes) else None
+
+
+def _arrived(node: int, run: Run | None) -> torch.Tensor | None:
+    """The gradient that came to a leaf in a pass, while its values are known."""
+    step = None if run is None else run.steps.get(node)
+    kept = step.grad_outputs[0] if step is not None and step.grad_outputs else None
+    return None if kept is None else kept.tensor
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    part = own_part(tensor)
+    return tensor if part is None else part
+
+
+def _less(came: torch.Tensor | None, reduced: torch.Tensor | None) -> TensorSummary | None:
+    """One plain tensor less another of its shape; None of what cannot be read."""
+    if came is None or reduced is None or came.shape != reduced.shape:
+        return None
+    for each in (came, reduced):
+        if each.layout is not torch.strided or why_unreadable(each) is not None:
+            return None
+    try:
+        return summarise(came.detach().to(reduced.device, reduced.dtype) - reduced.detach())
+    except Exception:  # a class of the user's may refuse anything
+        return None

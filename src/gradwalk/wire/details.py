@@ -215,6 +215,9 @@ class RankGradModel(TypedDict):
     """What arrived at the leaf there: the gradient of that rank alone."""
     reduced: TensorSummary | None
     """Its ``.grad``; under FSDP2 that rank's part of it."""
+    difference: TensorSummary | None
+    """``local`` less ``reduced``, number by number; under FSDP2 of that part. None where the rank
+    did not have both, with their values, when it saved."""
     bucket: Count | None
     """In which bucket of DistributedDataParallel it was reduced, from 0, as far as its log tells.
     """

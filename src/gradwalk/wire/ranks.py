@@ -9,7 +9,7 @@ from .columns import decode, encode
 from .details import SourceModel, TensorSummary
 from .values import Count, JsonNumber
 
-RANK_VERSION = 2
+RANK_VERSION = 3
 
 _END = b"gwrank1\n"
 _LENGTH = 8  # bytes of the number before it
@@ -61,6 +61,9 @@ class RankLeafModel(TypedDict):
     """What arrived at it in the pass that is shown: the gradient of this rank alone."""
     reduced: StatisticsModel | None
     """Its ``.grad``; under FSDP2 this rank's part of it."""
+    difference: StatisticsModel | None
+    """``local`` less ``reduced``, number by number; under FSDP2 of that part. None where the rank
+    did not have both, with their values, when it saved."""
 
 
 class RankOutputModel(TypedDict):
