@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { localChannel, type Traits } from "./channel";
 import { Builder } from "./demo/build_graph";
-import { fakeBrowser } from "./testing/browser";
+import { eventually, fakeBrowser } from "./testing/browser";
 import { freshTraits } from "./testing/traits";
 import { type FakeWorker, fakeWorker } from "./testing/worker";
 import { createView } from "./view";
@@ -11,9 +11,6 @@ import type { StartWorker } from "./worker/scene_maker";
 
 /** So many blocks of three nodes each are more than is drawn at once, when they are open. */
 const BLOCKS = 520;
-
-// Thousands of nodes are laid out here.
-vi.setConfig({ testTimeout: 30_000 });
 
 let remove = () => {};
 beforeEach(() => {
@@ -82,11 +79,11 @@ const later = (ms: number) => new Promise((done) => setTimeout(done, ms));
 describe("a picture of many nodes", () => {
   it("leaves the one before it alone until it is there", async () => {
     const { openTo, boxes, workers } = withWorker();
-    await vi.waitFor(() => expect(workers).toHaveLength(1));
+    await eventually(() => expect(workers).toHaveLength(1));
     expect(boxes()).toBe(1);
     openTo("all");
     expect(boxes()).toBe(1);
-    await vi.waitFor(() => expect(boxes()).toBe(0), 20_000);
+    await eventually(() => expect(boxes()).toBe(0));
   });
 
   it("says after half a second what it waits for, and is cancelled by a button", async () => {
@@ -126,7 +123,7 @@ describe("a picture of many nodes", () => {
     const { channel, openTo, one, press, boxes, workers } = withWorker();
     await later(20);
     openTo("all");
-    await vi.waitFor(() => expect(boxes()).toBe(0), 20_000);
+    await eventually(() => expect(boxes()).toBe(0));
     workers[0].hold();
     channel.set("direction", "right");
     await later(600);
@@ -146,10 +143,7 @@ describe("a picture of many nodes", () => {
     channel.set("selected", INNER);
     expect(host.querySelector(`[data-node="${INNER}"]`)).toBeNull();
     workers[0].go();
-    await vi.waitFor(
-      () => expect(host.querySelector(`[data-node="${INNER}"]`)).not.toBeNull(),
-      20_000,
-    );
+    await eventually(() => expect(host.querySelector(`[data-node="${INNER}"]`)).not.toBeNull());
   });
 
   it("is overtaken by a small one that is asked for later", async () => {
@@ -187,7 +181,7 @@ describe("a picture of many nodes", () => {
     expect(isWorking()).toBe(true);
     expect(words()).toBe("Laying out 1,562 nodes…");
     expect(one<HTMLButtonElement>(".gw-progress button").hidden).toBe(true);
-    await vi.waitFor(() => expect(boxes()).toBe(0), 20_000);
+    await eventually(() => expect(boxes()).toBe(0));
     expect(isWorking()).toBe(false);
   });
 });
@@ -215,7 +209,7 @@ describe("a first picture of many nodes", () => {
     expect(document.activeElement).toBe(one(".gw-progress button"));
     expect(host.querySelector(".gw-node")).toBeNull();
     press("Draw it");
-    await vi.waitFor(() => expect(host.querySelector(".gw-node")).not.toBeNull(), 20_000);
+    await eventually(() => expect(host.querySelector(".gw-node")).not.toBeNull());
     expect(isWorking()).toBe(false);
   });
 });

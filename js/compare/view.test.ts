@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
 import widget from "../comparison";
-import { nextFrame, testPage } from "../testing/browser";
+import { eventually, nextFrame, testPage } from "../testing/browser";
 import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
@@ -126,7 +126,7 @@ describe("the comparison", () => {
     });
     await click(one('[aria-label="Save picture"]'));
     await click(one("[role=menuitem]"));
-    await vi.waitFor(() => expect(files).not.toEqual([]));
+    await eventually(() => expect(files).not.toEqual([]));
     expect(files).toEqual([expect.stringMatching(/clone.*\.svg$/)]);
   });
 

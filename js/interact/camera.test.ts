@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { svgElement } from "../dom/element";
-import { fakeBrowser } from "../testing/browser";
+import { eventually, fakeBrowser } from "../testing/browser";
 import { Camera } from "./camera";
 
 beforeEach(() => {
@@ -32,7 +32,7 @@ it("aims at where it is going, also before it has got there", async () => {
   camera.go(end);
   expect(camera.aim).toEqual(end);
   expect(camera.view).toEqual({ k: 1, x: 0, y: 0 });
-  await vi.waitFor(() => expect(camera.view).toEqual(end));
+  await eventually(() => expect(camera.view).toEqual(end));
   expect(camera.aim).toBe(camera.view);
 });
 
@@ -40,7 +40,7 @@ it("turns back when it is sent elsewhere on its way", async () => {
   const camera = standing();
   camera.go({ k: 1, x: 0, y: -3000 });
   camera.go({ k: 1, x: 0, y: -10 });
-  await vi.waitFor(() => expect(camera.view).toEqual({ k: 1, x: 0, y: -10 }));
+  await eventually(() => expect(camera.view).toEqual({ k: 1, x: 0, y: -10 }));
 });
 
 it("zooms in where a finger taps twice, as where a mouse clicks twice", async () => {
@@ -57,7 +57,7 @@ it("zooms in where a finger taps twice, as where a mouse clicks twice", async ()
         svg.dispatchEvent(event);
       }
     }
-    await vi.waitFor(() => expect(camera.view.k, kind).toBe(2));
+    await eventually(() => expect(camera.view.k, kind).toBe(2));
     expect(camera.view.x, kind).toBeCloseTo(-100);
     expect(camera.view.y, kind).toBeCloseTo(-50);
     camera.destroy();

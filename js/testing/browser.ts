@@ -62,7 +62,15 @@ export function testPage(): TestPage {
   return page;
 }
 
-/** After the next painted frame. */
-export function nextFrame(): Promise<void> {
-  return new Promise((done) => setTimeout(done, 5));
+/** So many frames, each asked for in the one before, are painted at most before a test looks again. */
+const FRAMES = 5;
+
+/** After the next painted frames. Timers, as the frames are here: they come in order, however late the machine is. */
+export async function nextFrame(): Promise<void> {
+  for (let frame = 0; frame < FRAMES; frame++) await new Promise((done) => setTimeout(done, 0));
+}
+
+/** Waits until something holds. A time limit only ends a test that would never end. */
+export function eventually(holds: () => void): Promise<void> {
+  return vi.waitFor(holds, 120_000);
 }
