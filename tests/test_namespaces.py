@@ -11,6 +11,7 @@ import torch
 from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
+from winding import Asked, Gated, Scales, Sharers, Splitting, Stages, Twins
 
 from gradwalk import GraphWidget
 from gradwalk.forward.annotations import annotation_of
@@ -110,97 +111,16 @@ def test_a_parameter_of_two_modules_is_taken_by_the_one_that_runs():
     assert inferred_for(captured, net).items() >= watched.items()
 
 
-class Sharing(nn.Module):
-    """A layer that takes its position from a module that others have, too."""
-
-    def __init__(self, position: nn.Module) -> None:
-        super().__init__()
-        self.position, self.norm, self.up = position, nn.LayerNorm(4), nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + torch.relu(self.up(self.norm(self.position(x))))
-
-
-class Position(nn.Module):
-    """Operations around a parameter of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mix = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + torch.sin(self.mix(x * 2))
-
-
-class Sharers(nn.Module):
-    """Layers that share a module, which stands at the top as well and does not run there."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.position = Position()
-        self.layers = nn.ModuleList(Sharing(self.position) for _ in range(layers))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-class Twins(nn.Module):
-    """One module under several names, called by each in turn."""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.count, shared = layers, nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
-        for i in range(layers):
-            setattr(self, f"norm{i}", nn.LayerNorm(4))
-            setattr(self, f"mlp{i}", shared)
-
-    def forward(self, x: Tensor) -> Tensor:
-        a, b = self.norm0(x), self.norm1(x)
-        return self.mlp0(a) + self.mlp1(b)
-
-
-class Asked(nn.Module):
-    """Uses what is in a module itself, and asks for an attribute by its name."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.project, self.bias = nn.Linear(4, 4, bias=False), nn.Parameter(torch.ones(4))
-        self.after = nn.Linear(4, 4)
-        self.doubled = True
-
-    def forward(self, x: Tensor) -> Tensor:
-        half = getattr(self, "doubled", False)
-        x = F.linear(x, weight=self.project.weight, bias=self.bias)
-        x = self.after(torch.sigmoid(x))
-        return x * 2 if half else torch.cat([x], dim=-1)
-
-
-class Splitting(nn.Module):
-    """A method of its own returns early, and forward goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.several, self.inner, self.out = True, nn.Linear(4, 12), nn.Linear(4, 4)
-
-    def split(self, x: Tensor) -> tuple[Tensor, ...]:
-        if not self.several:
-            return (x,)
-        if x.dim() == 2:
-            x = x.view(-1, 3, 4)
-            return x[:, 0], x[:, 1], x[:, [2]].squeeze(1)
-        return tuple(x.unbind())
-
-    def forward(self, x: Tensor) -> Tensor:
-        a, b, c = self.split(self.inner(x))
-        return self.out(torch.exp(a.t().contiguous().t()) * b + c)
-
-
 @pytest.mark.parametrize(
     "made",
-    [lambda: Sharers(2), lambda: Sharers(5), lambda: Twins(2), Asked, Splitting],
-    ids=["sharers", "more sharers", "twins", "asked", "splitting"],
+    [
+        *(lambda: Sharers(2), lambda: Sharers(5), lambda: Twins(2), Asked, Splitting),
+        *(Scales, lambda: Scales(alone=True), Gated, Stages),
+    ],
+    ids=[
+        *("sharers", "more sharers", "twins", "asked", "splitting"),
+        *("scales", "scales alone", "gated", "stages"),
+    ],
 )
 @pytest.mark.parametrize("times", [1, 3])
 def test_modules_that_several_share_and_code_that_takes_turns(made, times):

@@ -29,6 +29,7 @@ OPERATORS = {
 }  # fmt: skip
 _COMPARISONS = {ast.Is: "==", ast.Eq: "==", ast.IsNot: "!=", ast.NotEq: "!=", ast.Gt: ">"}
 _ASKING = ("isinstance", "hasattr", "len", "print", "getattr", "range", "enumerate", "zip")
+_ASSERTING = ("_assert", "_check")
 _ITEMS = ("items", "values", "children", "_modules")
 UNREADABLE = (OSError, TypeError, SyntaxError, RecursionError, ValueError, AttributeError)
 """What reading a function raises where Python does not have its text."""
@@ -107,6 +108,21 @@ class Expressions:
                 self.known.pop(each.id, None)
                 if refs:
                     self.known[each.id] = refs
+
+    def _bind_items(self, target: ast.expr, taken: ast.expr) -> None:
+        """What a loop's variables name; of ``zip`` and ``enumerate`` each its own."""
+        called = taken.func if isinstance(taken, ast.Call) else None
+        given = taken.args if isinstance(taken, ast.Call) else []
+        variables = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+        if isinstance(called, ast.Name) and called.id == "enumerate" and given:
+            given = [ast.Constant(0), given[0]]
+        elif not isinstance(called, ast.Name) or called.id != "zip":
+            variables = []
+        if not variables or len(variables) != len(given):
+            self._bind(target, self._items(taken))
+            return
+        for variable, each in zip(variables, given, strict=True):
+            self._bind_items(variable, each)
 
     @contextlib.contextmanager
     def _loop(self) -> Iterator[None]:
@@ -220,8 +236,8 @@ class Expressions:
 
     def _comprehension(self, node: Any) -> None:
         for each in node.generators:
-            self._visit(each.iter)
-            self._bind(each.target, self._items(each.iter))
+            self._visit_unnamed([each.iter])
+            self._bind_items(each.target, each.iter)
         with self._loop():
             for each in node.generators:
                 for test in each.ifs:
@@ -254,6 +270,8 @@ class Expressions:
     def on_call(self, node: ast.Call) -> None:
         called = node.func
         values = [*node.args, *(each.value for each in node.keywords)]
+        if _name_of(called) in _ASSERTING:  # as of the statement
+            return
         if isinstance(called, ast.Name) and called.id in _ASKING:
             self._visit_unnamed(values)
             return
@@ -318,7 +336,7 @@ class Expressions:
             self._add("+" if found is sum else name, given=given)
         elif isinstance(found, type) or (found is not None and vars(builtins).get(name) is found):
             return
-        elif isinstance(inner, types.FunctionType) and not inner.__module__.startswith("torch."):
+        elif isinstance(inner, types.FunctionType) and not _is_torchs(inner):
             self._inline(found, None, values, given)
         else:
             self._add(name + ending, given=given)
@@ -356,6 +374,14 @@ def _any_of(refs: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return refs and tuple(
         ref if ref.endswith("*") else f"{ref}.*".removeprefix(".") for ref in refs
     )
+
+
+def _name_of(node: ast.AST) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def _is_torchs(function: types.FunctionType) -> bool:
+    return function.__module__.partition(".")[0] == "torch"
 
 
 def _is_super(node: ast.AST) -> bool:

@@ -119,10 +119,9 @@ class _Function(Expressions):
                 self._store(each)
 
     def on_for(self, node: ast.For) -> None:
-        refs = self._items(node.iter)
-        self._visit(node.iter)
+        self._visit_unnamed([node.iter])  # to go through modules runs none
         with self._loop():
-            self._bind(node.target, refs)
+            self._bind_items(node.target, node.iter)
             self._block(node.body)
         self._block(node.orelse)
 

@@ -152,14 +152,16 @@ class CodeWalk:
             assert inner is not None
             names, begin, end = act.names, order[now_in] + 1, order[inner]
             passed = names[begin:end] if begin <= end else (*names[begin:], *names[:end])
+            if begin <= end and not inside:  # one call of them all
+                return self._inside(passed)
             return [
-                *self._piece(path, at + 1, last),
+                *self._piece(path, at + 1, last, ran=()),
                 *self._inside(passed),
-                *self._piece(path, first, place - 1),
+                *self._piece(path, first, place - 1, ran=()),
             ]
         return [
-            *self._piece(path, at, last, after=frame.inner),
-            *self._piece(path, first, place, before=inner),
+            *self._piece(path, at, last, after=frame.inner, ran=(at,)),
+            *self._piece(path, first, place, before=inner, ran=(place,)),
         ]
 
     def _piece(
@@ -167,16 +169,29 @@ class CodeWalk:
         path: str,
         first: int,
         last: int,
+        *,
         after: str | None = None,
         before: str | None = None,
+        ran: Sequence[int] | None = None,
     ) -> list[Deed]:
-        """What a module does from one place to another, with what runs in it unseen."""
+        """What a module does from one place to another, with what runs in it unseen.
+
+        Args:
+            path: The module.
+            first: The one place.
+            last: The other.
+            after: What the first calls last.
+            before: What the last calls at the end.
+            ran: Which places are known to run; both by default, and neither where a loop begins or
+                ends.
+        """
         acts = self._code.acts(path)
         if acts is None:
             return [Deed(ANYTHING, path)]
-        ends = [acts[i] for i in (first, last) if 0 <= i < len(acts)]
-        sides = {arm.number: arm.side for act in ends for arm in act.arms}
-        left = {arm.number for act in ends[:1] if first >= 0 for arm in act.arms if arm.leaves}
+        ran = (first, last) if ran is None else ran
+        sides = {a.number: a.side for i in ran if 0 <= i < len(acts) for a in acts[i].arms}
+        begun = acts[first].arms if first in ran and 0 <= first < len(acts) else ()
+        left = {arm.number for arm in begun if arm.leaves}
         deeds = []
         for i in range(max(first, 0), min(last + 1, len(acts))):
             act = acts[i]

@@ -1,0 +1,160 @@
+"""Small nets whose code goes to modules in ways that are hard to follow without running it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Sharing(nn.Module):
+    """A layer that takes its position from a module that others have, too."""
+
+    def __init__(self, position: nn.Module) -> None:
+        super().__init__()
+        self.position, self.norm, self.up = position, nn.LayerNorm(4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.relu(self.up(self.norm(self.position(x))))
+
+
+class Position(nn.Module):
+    """Operations around a parameter of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.sin(self.mix(x * 2))
+
+
+class Sharers(nn.Module):
+    """Layers that share a module, which stands at the top as well and does not run there."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.position = Position()
+        self.layers = nn.ModuleList(Sharing(self.position) for _ in range(layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Twins(nn.Module):
+    """One module under several names, called by each in turn."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.count, shared = layers, nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        for i in range(layers):
+            setattr(self, f"norm{i}", nn.LayerNorm(4))
+            setattr(self, f"mlp{i}", shared)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.norm0(x), self.norm1(x)
+        return self.mlp0(a) + self.mlp1(b)
+
+
+class Asked(nn.Module):
+    """Uses what is in a module itself, and asks for an attribute by its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.bias = nn.Linear(4, 4, bias=False), nn.Parameter(torch.ones(4))
+        self.after = nn.Linear(4, 4)
+        self.doubled = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        half = getattr(self, "doubled", False)
+        x = F.linear(x, weight=self.project.weight, bias=self.bias)
+        x = self.after(torch.sigmoid(x))
+        return x * 2 if half else torch.cat([x], dim=-1)
+
+
+class Splitting(nn.Module):
+    """A method of its own returns early, and forward goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.several, self.inner, self.out = True, nn.Linear(4, 12), nn.Linear(4, 4)
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        if not self.several:
+            return (x,)
+        if x.dim() == 2:
+            x = x.view(-1, 3, 4)
+            return x[:, 0], x[:, 1], x[:, [2]].squeeze(1)
+        return tuple(x.unbind())
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b, c = self.split(self.inner(x))
+        return self.out(torch.exp(a.t().contiguous().t()) * b + c)
+
+
+class Scales(nn.Module):
+    """Goes round a loop through two lists at once, and in it through one module all the time."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        super().__init__()
+        self.alone, self.act = alone, nn.Tanh()
+        self.mixes = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+        self.norms = nn.ModuleList(nn.LayerNorm(4) for _ in range(4))
+        self.out = nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = torch.split(self.act(x), 1)
+        done: list[Tensor] = []
+        y = parts[0]
+        for i, (mix, norm) in enumerate(zip(self.mixes, self.norms, strict=True)):
+            y = parts[i % len(parts)] if i == 0 or self.alone else y + parts[i % len(parts)]
+            y = self.act(norm(mix(y)))
+            done.append(y)
+        return x + self.out(torch.cat(done, dim=1))
+
+
+class Gated(nn.Module):
+    """The same in a comprehension, over names and modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = nn.ModuleDict({name: nn.Linear(4, 4) for name in "ab"})
+        self.values = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.act, self.out = nn.Sigmoid(), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = zip(self.gates.values(), self.values, strict=True)
+        return self.out(sum(self.act(gate(x)) * value(x) for gate, value in pairs))
+
+
+class Tokens(nn.Module):
+    """Reads its input's sizes, and is sure of them, before it begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, size: tuple[int, int]) -> Tensor:
+        h, w = size
+        torch._assert(x.shape[0] == 1 + h * w, "sizes")
+        first, others = x[:1], x[1:]
+        return x + torch.cat([first, self.mix(others) + others])
+
+
+class Stages(nn.Module):
+    """Goes through two lists of modules one after the other; in between it does what they do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.early = nn.ModuleList(Tokens() for _ in range(3))
+        self.late = nn.ModuleList(Tokens() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for stage in self.early:
+            x = stage(x, size=(1, 2))
+        x = torch.cat([x[:1], x[1:].exp()])
+        for stage in self.late:
+            x = stage(x, size=(2, 1))
+        return torch.cat([x[:1], x[1:].sin()])
