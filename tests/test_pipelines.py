@@ -347,20 +347,69 @@ def test_eight_replicas_of_eight_stages(as_rank, tmp_path):
     assert len(row(widget, "net3.0.weight")) == 8
 
 
+def beside(as_rank, folder, sent, arrived, **how):
+    """Two ranks that are no stages: what one's output is given, and what the other's leaf gets."""
+    for rank in range(2):
+        net, taken = nn.Linear(sent.numel(), sent.numel()), torch.randn(sent.numel())
+        if rank == 1:
+            taken.requires_grad_()
+        made = net(taken) if rank == 0 else (taken * arrived).sum()
+        widget = GraphWidget(made, names={f"net{rank}": net}, **how)
+        made.backward(sent if rank == 0 else None)
+        _ = widget.run
+        as_rank(rank, 2)
+        save(widget, folder / f"run-{rank}.gw")
+    return str(folder / "run-*.gw")
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrived"),
+    [
+        ([1.0, 1, 1, 1], [1.0, 1, 1, 1]),
+        ([0.5] * 40, [0.5] * 40),
+        ([0.0] * 4, [0.0] * 4),
+        ([1.0, 0, 1, 0], [1.0, 1, 0, 0]),
+        ([3.0, -1, 2], [2.0, -1, 3]),
+        ([3.0, -1, 2], [3.0, -1, 2 + 1e-5]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The graph of rank")
+def test_gradients_that_only_look_alike_tie_nothing(as_rank, tmp_path, sent, arrived):
+    widget = load(beside(as_rank, tmp_path, torch.tensor(sent), torch.tensor(arrived)))
+    assert {node["namespace"] for node in widget.graph["nodes"]}.isdisjoint({"stage 0 on rank 0"})
+    for node in widget.graph["nodes"]:
+        widget.selected = node["id"]
+        assert "sent" not in widget.details["about"]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.filterwarnings("ignore:Gradients")
+def test_a_tie_by_statistics_alone_is_said_to_be_likely(as_rank, tmp_path, is_kept):
+    sent = torch.randn(100)
+    widget = load(beside(as_rank, tmp_path, sent, sent, max_bytes=10**6 if is_kept else 0))
+    abouts = []
+    for node in widget.graph["nodes"]:
+        widget.selected = node["id"]
+        abouts.append(widget.details["about"])
+    told = [about for about in abouts if "sent to rank 1" in about or "rank 0 sent" in about]
+    assert len(told) == 2
+    assert all(("likely rather than certain" in about) is not is_kept for about in told)
+
+
 def test_stages_that_lead_in_a_circle_are_not_tied():
     """Two stages on each of two ranks: what one sends the other comes back."""
 
     def told(norm):
         few = dict.fromkeys(("few", "note"))
-        numbers = dict.fromkeys(("min", "max", "mean", "norm"), norm)
+        numbers = {**dict.fromkeys(("max", "mean", "norm"), norm), "min": -norm}
         return {"shape": [2], "dtype": "f", "numel": 2, **numbers, **few}
 
     def says(rank, arrived, sent):
-        leaves = [{"name": None, "node": 9, "local": told(arrived)}]
+        leaves = [{"name": None, "node": 9, "local": told(arrived), "order": None}]
         return {
             "rank": rank,
             "leaves": leaves,
-            "outputs": [{"node": 0, "output_nr": 0, "grad": told(sent)}],
+            "outputs": [{"node": 0, "output_nr": 0, "grad": told(sent), "order": None}],
         }
 
     found = gradwalk.subject.stages.ties_among([says(0, 1.0, 2.0), says(1, 2.0, 3.0)])

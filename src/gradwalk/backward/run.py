@@ -99,6 +99,13 @@ class Run:
             self._read()
         return self._steps
 
+    def arrived(self, node: int, output_nr: int = 0) -> torch.Tensor | None:
+        """The gradient that came to an output of a node, while its values are known."""
+        step = self.steps.get(node)
+        came = [] if step is None else step.grad_outputs
+        kept = came[output_nr] if output_nr < len(came) else None
+        return None if kept is None else kept.tensor
+
     @property
     def numbers(self) -> dict[int, int]:
         """Each node that ran, and the number of its step, from 1."""

@@ -84,19 +84,29 @@ def sent_by(rank: int) -> str:
     return f"from rank {rank}"
 
 
-def about_received(rank: int) -> str:
+def about_received(rank: int, is_likely: bool) -> str:
     """What a leaf is that a stage was handed by the one before."""
     return (
         f"The output of the stage before, which rank {rank} sent. The gradient that arrives here "
-        f"is sent to rank {rank}, and backward starts from it there."
+        f"is sent to rank {rank}, and backward starts from it there.{_so_far(is_likely)}"
     )
 
 
-def about_sent(rank: int) -> str:
+def about_sent(rank: int, is_likely: bool) -> str:
     """What becomes of the output of a stage."""
+    same = "" if is_likely else ": both hold the same numbers"
     return (
         f"Its output was sent to rank {rank}, the next stage of the pipeline, and the gradient "
-        "that arrives here came from there: both hold the same numbers."
+        f"that arrives here came from there{same}.{_so_far(is_likely)}"
+    )
+
+
+def _so_far(is_likely: bool) -> str:
+    if not is_likely:
+        return ""
+    return (
+        " This is likely rather than certain: of these gradients statistics were kept, not the "
+        "values, and the statistics are the same."
     )
 
 

@@ -118,10 +118,12 @@ def tie_details(
         nodes: Of the whole, as they are drawn.
         details: Of the whole, copies, which are changed.
     """
-    told = about_sent(end.tie.to_rank)  # once, however many of its outputs went there
+    # Once, however many of its outputs went there.
+    told = about_sent(end.tie.to_rank, end.tie.is_likely)
     leaf, root, shape = details[end.leaf], details[end.root], nodes[end.root]["shape"]
+    received = about_received(end.tie.rank, end.tie.is_likely)
     for stage in leaf or ():
-        _put(stage["fields"], "about", lambda about: f"{about_received(end.tie.rank)} {about}")
+        _put(stage["fields"], "about", lambda about: f"{received} {about}")
         _put(stage["fields"], "kind", lambda _: "op")
         _put(
             stage["fields"],

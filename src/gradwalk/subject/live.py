@@ -458,7 +458,7 @@ class Live:
                 lambda node: looking(node, end),
                 self._shared,
                 self.run,
-                lambda node: self._shared.difference(node, run),
+                run,
             )
 
     def changes(self, node: int) -> list[int]:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..backward.run import Run
 from ..forward.annotate import Annotated
 from ..forward.branches import Branches
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import predecessors
+from ..graph.reading import PART, is_plain, own_part
+from ..graph.summary import json_number
 from ..wire import DetailsModel, JsonNumber, RunModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model
@@ -22,6 +25,9 @@ from .shared_leaves import SharedLeaves
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+_GOLDEN = (math.sqrt(5) + 1) / 2
 
 
 def is_one_of_several() -> bool:
@@ -35,7 +41,7 @@ def rank_model(
     details: Callable[[int], DetailsModel],
     shared: SharedLeaves,
     run: RunModel | None,
-    difference: Callable[[int], TensorSummary | None],
+    kept: Run | None,
 ) -> RankModel:
     """What this process has to say beside its graph. It asks no other process.
 
@@ -44,7 +50,7 @@ def rank_model(
         details: Those of a node when the pass is over.
         shared: What torch does with its leaves.
         run: What flowed in the pass; None before any.
-        difference: Of a leaf what arrived at it less its ``.grad``.
+        kept: The same with its tensors, as far as they were kept.
     """
     graph = captured.graph
     leaves: list[RankLeafModel] = []
@@ -54,6 +60,7 @@ def rank_model(
             continue
         found = details(node)
         line = _used_at(captured, node)
+        is_named = data["name"] is not None
         came, bucket = found["grad_output"], bucket_of(node)
         leaves.append(
             {
@@ -67,8 +74,9 @@ def rank_model(
                 "copies": shared.copies(node),
                 "value": statistics_of(found["value"]),
                 "local": statistics_of(came[0]) if came else None,
+                "order": None if is_named or kept is None else order_of(kept.arrived(node)),
                 "reduced": statistics_of(found["grad"]),
-                "difference": statistics_of(difference(node)),
+                "difference": statistics_of(shared.difference(node, kept)),
             }
         )
     return {
@@ -82,11 +90,49 @@ def rank_model(
         "recorded": run is not None,
         "leaves": leaves,
         "outputs": [
-            {"node": node, "output_nr": nr, "grad": statistics_of(_arrived(details(node), nr))}
+            {
+                "node": node,
+                "output_nr": nr,
+                "grad": statistics_of(_arrived(details(node), nr)),
+                "order": None if kept is None else order_of(kept.arrived(node, nr)),
+            }
             for node, nr in dict.fromkeys(graph.graph["roots"])
         ],
         "norms": arrived_norms(graph, run, leaves),
     }
+
+
+def order_of(tensor: torch.Tensor | None) -> JsonNumber | None:
+    """A number that tells apart tensors of the same statistics whose numbers stand elsewhere.
+
+    Args:
+        tensor: Any tensor.
+
+    Returns:
+        The sum of its first numbers, each times the fraction of its place times the golden ratio;
+        None of what cannot be read.
+
+    Example::
+
+        >>> order_of(torch.tensor([1.0, 0.0, 0.0])), order_of(torch.tensor([0.0, 1.0, 0.0]))
+        (0.0, 0.6180339887498949)
+    """
+    if tensor is None:
+        return None
+    part = own_part(tensor)
+    found = (tensor if part is None else part).detach()
+    if not is_plain(found):
+        return None
+    while found.numel() > PART:  # the first along the outermost dimension, on every rank the same
+        dim = next(dim for dim, size in enumerate(found.shape) if size > 1)
+        found = found.narrow(dim, 0, (found.shape[dim] + 1) // 2)
+    try:
+        numbers = torch.view_as_real(found) if found.is_complex() else found
+        flat = numbers.double().flatten()
+        places = torch.arange(flat.numel(), dtype=torch.float64, device=flat.device)
+        return json_number((flat * (places * _GOLDEN % 1)).sum().item())
+    except Exception:  # a device may know no double precision
+        return None
 
 
 def _arrived(found: DetailsModel, output_nr: int) -> TensorSummary | None:

@@ -78,7 +78,7 @@ class SharedLeaves:
         Returns:
             None where not both are at hand, or where they are of different shapes.
         """
-        leaf, came = self._leaf(node), _arrived(node, run)
+        leaf, came = self._leaf(node), None if run is None else run.arrived(node)
         if leaf is None or came is None:
             return None
         sharded = self._sharded.get(node)
@@ -117,7 +117,7 @@ class SharedLeaves:
         leaf = self._leaf(node)
         if leaf is None or not simulated_parts(leaf):
             return []
-        came = _arrived(node, run) if found["grad_output"] else None
+        came = run.arrived(node) if run is not None and found["grad_output"] else None
         local = {} if came is None else simulated_parts(came)
         reduced = {} if leaf.grad is None else simulated_parts(leaf.grad)
         return [
@@ -135,13 +135,6 @@ class SharedLeaves:
 
     def _leaf(self, node: int) -> torch.Tensor | None:
         return leaf_tensor(self._captured.nodes[node]) if node < len(self._captured.nodes) else None
-
-
-def _arrived(node: int, run: Run | None) -> torch.Tensor | None:
-    """The gradient that came to a leaf in a pass, while its values are known."""
-    step = None if run is None else run.steps.get(node)
-    kept = step.grad_outputs[0] if step is not None and step.grad_outputs else None
-    return None if kept is None else kept.tensor
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..wire.ranks import RankModel, StatisticsModel
+from ..wire import JsonNumber
+from ..wire.ranks import RankLeafModel, RankModel, StatisticsModel
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Tie:
         output_nr: Which of its outputs it is.
         to_rank: Who was handed it.
         leaf: The leaf that it became there.
+        is_likely: Whether not all of their gradients was compared: statistics alone were kept.
     """
 
     rank: int
@@ -32,6 +34,7 @@ class Tie:
     output_nr: int
     to_rank: int
     leaf: int
+    is_likely: bool = False
 
 
 _ALIKE = 1e-9
@@ -42,7 +45,8 @@ def ties_among(ranks: Sequence[RankModel]) -> list[Tie]:
     """The ends of stages that belong together.
 
     Each output and each leaf is tied once: where ranks had the same batch it does not matter which
-    of them is taken. One number alone is too little to tell, and so is a gradient of zeros.
+    of them is taken. One number alone is too little to tell, and so is a gradient that is the same
+    everywhere, such as the ones that a sum sends back.
 
     Args:
         ranks: What the ranks say.
@@ -51,15 +55,15 @@ def ties_among(ranks: Sequence[RankModel]) -> list[Tie]:
         Ties that lead in no circle; none where ranks are no stages, or where they were not saved
         after the backward of one micro-batch.
     """
-    leaves: dict[tuple[object, ...], list[tuple[float, int, int, StatisticsModel]]]
+    leaves: dict[tuple[object, ...], list[tuple[float, int, RankLeafModel, StatisticsModel]]]
     leaves = defaultdict(list)
     for said in ranks:
         for leaf in said["leaves"]:
             local = leaf["local"]
             if leaf["name"] is None and local is not None and (norm := _telling_norm(local)):
-                leaves[_kind(local)].append((norm, said["rank"], leaf["node"], local))
+                leaves[_kind(local)].append((norm, said["rank"], leaf, local))
     for near in leaves.values():
-        near.sort(key=lambda each: each[:3])
+        near.sort(key=lambda each: (each[0], each[1], each[2]["node"]))
     found = []
     for said in ranks:
         for output in said["outputs"]:
@@ -71,11 +75,14 @@ def ties_among(ranks: Sequence[RankModel]) -> list[Tie]:
             start = bisect_left(near, norm * (1 - _ALIKE), key=lambda each: each[0])
             end = bisect_right(near, norm * (1 + _ALIKE), key=lambda each: each[0])
             for i in range(start, end):
-                _, rank, node, local = near[i]
-                if rank != said["rank"] and _is_alike(sent, local, norm):
-                    found.append(Tie(said["rank"], output["node"], output["output_nr"], rank, node))
-                    del near[i]
-                    break
+                _, rank, leaf, local = near[i]
+                orders = output["order"], leaf["order"]
+                if rank == said["rank"] or not _is_alike(sent, local, orders, norm):
+                    continue
+                place = output["node"], output["output_nr"]
+                found.append(Tie(said["rank"], *place, rank, leaf["node"], None in orders))
+                del near[i]
+                break
     return found if _depths(found) is not None else []
 
 
@@ -169,12 +176,21 @@ def _telling_norm(found: StatisticsModel) -> float | None:
     norm = found["norm"]
     if not isinstance(norm, (int, float)) or norm == 0 or found["numel"] < 2:
         return None
+    if found["min"] is not None and found["min"] == found["max"]:
+        return None
     return float(norm)
 
 
-def _is_alike(one: StatisticsModel, other: StatisticsModel, norm: float) -> bool:
+def _is_alike(
+    one: StatisticsModel,
+    other: StatisticsModel,
+    orders: tuple[JsonNumber | None, JsonNumber | None],
+    norm: float,
+) -> bool:
     """Whether two hold the same numbers, whatever order they were added up in."""
-    pairs = ((one["min"], other["min"]), (one["max"], other["max"]), (one["mean"], other["mean"]))
+    pairs = [(one["min"], other["min"]), (one["max"], other["max"]), (one["mean"], other["mean"])]
+    if None not in orders:
+        pairs.append(orders)
     return all(
         a == b
         or (

@@ -59,6 +59,9 @@ class RankLeafModel(TypedDict):
     value: StatisticsModel | None
     local: StatisticsModel | None
     """What arrived at it in the pass that is shown: the gradient of this rank alone."""
+    order: JsonNumber | None
+    """Of an unnamed leaf a number that tells that from another of the same statistics; None where
+    its values were not kept."""
     reduced: StatisticsModel | None
     """Its ``.grad``; under FSDP2 this rank's part of it."""
     difference: StatisticsModel | None
@@ -74,6 +77,8 @@ class RankOutputModel(TypedDict):
     grad: StatisticsModel | None
     """The gradient that arrived at it in the pass that is shown: in a stage of a pipeline what the
     next stage sent."""
+    order: JsonNumber | None
+    """As of a leaf."""
 
 
 class RankModel(TypedDict):
