@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lab import Lab, Watched, open_notebook, output_text, run_cell
+import time
+
+from lab import PATIENCE_S, Lab, Watched, open_notebook, output_text, run_cell
 from playwright.sync_api import Locator, Page, expect
 
 EXAMPLE = """\
@@ -51,12 +53,14 @@ def at_step(page: Page, text: str, nth: int = 0) -> None:
 
 def prints(page: Page, index: int, wanted: str) -> None:
     """Run a cell until it prints something: what was clicked may still be on its way to Python."""
-    for _ in range(20):
+    until = time.monotonic() + PATIENCE_S
+    while True:
         run_cell(page, index)
-        if output_text(page, index).strip() == wanted:
-            return
+        said = output_text(page, index).strip()
+        if said == wanted or time.monotonic() > until:
+            break
         page.wait_for_timeout(100)
-    assert output_text(page, index).strip() == wanted
+    assert said == wanted
 
 
 def gradients(page: Page, nth: int = 0) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 from lab import (
+    PATIENCE_MS,
     VIEWPORT,
     Lab,
     Watched,
@@ -17,7 +18,7 @@ from playwright.sync_api import Browser, expect
 
 FAILED = pytest.StashKey[bool]()
 
-expect.set_options(timeout=20_000)  # the machine may have other things to do
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,8 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ from urllib.parse import urlsplit
 
 import anywidget
 import nbformat
-from lab import Lab, free_port, run_all, take_picture, wait_for_kernel
+from lab import PATIENCE_MS, Lab, free_port, run_all, take_picture, wait_for_kernel, wait_until_up
 from lab import set_theme as set_lab_theme
 from playwright.sync_api import Browser, Page, expect
 
@@ -153,8 +151,7 @@ def offline_page(browser: Browser, known: tuple[str, ...] = (), **options: Any) 
 
     context.route("**/*", only_local)
     page = context.new_page()
-    page.set_default_timeout(15_000)
-    page.set_default_navigation_timeout(90_000)  # Voila runs the notebook before it answers
+    page.set_default_timeout(PATIENCE_MS)  # Voila runs the notebook before it answers
     page.on("pageerror", lambda error: wrong.append(f"uncaught: {error.stack}"))
     page.on("console", lambda m: wrong.append(f"console: {m.text}") if m.type == "error" else None)
     try:
@@ -175,7 +172,7 @@ def notebook(browser: Browser, lab: Lab, name: str) -> Iterator[Page]:
     """A notebook of the served folder, open in Notebook 7, with a kernel that is ready."""
     with offline_page(browser, NOTEBOOK_KNOWN) as page:
         page.goto(f"{lab.url}/notebooks/{name}?token={lab.token}")
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
         wait_for_kernel(page)
         yield page
     lab.stop_kernels()
@@ -233,7 +230,7 @@ def marimo_server(folder: Path, mode: str, source: str = MARIMO) -> Iterator[str
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_until_up(f"{url}/health", server, log)
+            wait_until_up(f"{url}/health", server, log)
             yield url
         finally:
             server.terminate()
@@ -241,16 +238,6 @@ def marimo_server(folder: Path, mode: str, source: str = MARIMO) -> Iterator[str
                 server.wait(20)
             except subprocess.TimeoutExpired:
                 server.kill()
-
-
-def _wait_until_up(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(240):
-        if server.poll() is not None:
-            break
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=2):
-            return
-        time.sleep(0.25)
-    raise RuntimeError(f"The server did not start:\n{log.read_text()[-3000:]}")
 
 
 @contextlib.contextmanager
@@ -290,7 +277,7 @@ tar -xzf "$(npm pack --silent @vscode/jupyter-ipywidgets8@1.0.9)" --strip-compon
             lambda route: route.fulfill(path=folder / urlsplit(route.request.url).path[8:]),
         )
         page.goto(f"{at}page.html?token={lab.token}")
-        page.wait_for_function("window.isReady", timeout=60_000)
+        page.wait_for_function("window.isReady")
         yield page
     lab.stop_kernels()
 
@@ -376,7 +363,7 @@ def run_commands(folder: Path, text: str) -> None:
 
 def expect_drawn(page: Page) -> None:
     """Wait until both widgets are there, without a fault."""
-    expect(page.locator(".gradwalk")).to_have_count(2, timeout=60_000)
-    expect(page.locator(".gradwalk .gw-node").first).to_be_visible(timeout=60_000)
-    expect(page.locator(".gradwalk .gw-panes .gw-node").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".gradwalk")).to_have_count(2)
+    expect(page.locator(".gradwalk .gw-node").first).to_be_visible()
+    expect(page.locator(".gradwalk .gw-panes .gw-node").first).to_be_visible()
     expect(page.locator(".gw-fault")).to_have_count(0)

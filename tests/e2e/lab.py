@@ -28,6 +28,10 @@ WIDGET = ".gradwalk"
 
 VIEWPORT: Any = {"width": 1280, "height": 1000}
 
+# The machine may have other things to do: a limit only ends what would never end.
+PATIENCE_S = 90
+PATIENCE_MS = 1000 * PATIENCE_S
+
 Settings = Mapping[str, Mapping[str, Any]]
 
 # No news, no tours, no pop-ups.
@@ -45,6 +49,9 @@ FORGET = """\
 __import__("ipywidgets").Widget.close_all()
 get_ipython().reset(new_session=False)
 __import__("gc").collect()"""
+
+
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")  # of a traceback
 
 
 @dataclass
@@ -98,6 +105,7 @@ class Watched:
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
         self.page.on("request", self._on_request)
@@ -161,7 +169,7 @@ def running_lab(folder: Path, settings: Settings | None = None) -> Iterator[Lab]
     )
     lab = Lab(f"http://127.0.0.1:{port}", folder, token)
     try:
-        _wait_until_up(lab, server, private / "server.log")
+        wait_until_up(f"{lab.url}/api/status?token={lab.token}", server, private / "server.log")
         yield lab
     finally:
         server.terminate()
@@ -172,16 +180,14 @@ def running_lab(folder: Path, settings: Settings | None = None) -> Iterator[Lab]
         log.close()
 
 
-def _wait_until_up(lab: Lab, server: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(240):
-        if server.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(f"{lab.url}/api/status?token={lab.token}", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.25)
-    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+def wait_until_up(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server answers; what it has written says why it does not."""
+    until = time.monotonic() + PATIENCE_S
+    while server.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=PATIENCE_S):
+            return
+        time.sleep(0.25)
+    raise RuntimeError(f"The server did not start:\n{log.read_text()[-3000:]}")
 
 
 @contextlib.contextmanager
@@ -213,7 +219,7 @@ def open_notebook(lab: Lab, page: Page, name: str) -> None:
         _replace_cells(page, nbformat.read(lab.folder / name, as_version=4).cells)
     else:
         page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset")
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=90_000)
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
         wait_for_kernel(page)
     if page.locator("body[data-jp-theme-light='true']").count() == 0:
         set_theme(page, "JupyterLab Light")
@@ -227,8 +233,7 @@ def wait_for_kernel(page: Page) -> None:
           const kernel = context?.session?.kernel;
           return context?.isReady && kernel?.connectionStatus === 'connected'
             && kernel.status === 'idle';
-        }""",
-        timeout=90_000,
+        }"""
     )
 
 
@@ -241,14 +246,14 @@ def clear_notebook(page: Page) -> None:
     """Take every cell away and make the kernel forget what they did."""
     _replace_cells(page, [])
     error = page.evaluate(
-        """async (code) => {
+        """async ([code, patience]) => {
           const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
-          const late = new Promise((done) => setTimeout(done, 20_000, 'the kernel is busy'));
+          const late = new Promise((done) => setTimeout(done, patience, 'the kernel is busy'));
           const asked = kernel.requestExecute({ code, store_history: false }).done;
           const answer = await Promise.race([asked, late]);
           return answer === 'the kernel is busy' ? answer : answer.content.evalue;
         }""",
-        FORGET,
+        [FORGET, PATIENCE_MS],
     )
     if error:
         raise RuntimeError(f"The kernel could not be used again: {error}")
@@ -272,9 +277,9 @@ def _replace_cells(page: Page, cells: list[dict[str, Any]]) -> None:
 
 def eventually(true: Callable[[], bool]) -> None:
     """Wait until something holds, at most as long as an expectation would."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while not true():
-        assert time.monotonic() < until, "this did not happen within 20 s"
+        assert time.monotonic() < until, f"this did not happen within {PATIENCE_S} s"
         time.sleep(0.05)
 
 
@@ -302,7 +307,7 @@ def take_picture(page: Page) -> Path | None:
         file for nth in itertools.count(1) if not (file := folder / f"{name}-{nth}.png").exists()
     )
     with contextlib.suppress(PlaywrightError):  # a page that has crashed has no picture
-        page.screenshot(path=file, timeout=10_000)
+        page.screenshot(path=file)
         return file
     return None
 
@@ -315,7 +320,7 @@ def run_command(page: Page, command: str, arguments: dict[str, Any] | None = Non
     )
 
 
-def wait_until_idle(page: Page, timeout: float = 120_000) -> None:
+def wait_until_idle(page: Page) -> None:
     """Wait until every cell has run."""
     page.wait_for_function(
         """() => {
@@ -327,7 +332,7 @@ def wait_until_idle(page: Page, timeout: float = 120_000) -> None:
             && code.every((cell) => cell.executionCount !== null
                && cell.executionState !== 'running');
         }""",
-        timeout=timeout,
+        timeout=2 * PATIENCE_MS,
     )
 
 
@@ -352,12 +357,12 @@ def run_cell(page: Page, index: int) -> None:
     page.wait_for_function(
         """([index, before]) => {
           const panel = window.jupyterapp.shell.currentWidget;
-          const count = panel.content.model.cells.get(index).executionCount;
-          return count !== null && count !== before
+          const { executionCount, executionState } = panel.content.model.cells.get(index);
+          return executionCount !== null && executionCount !== before
+            && executionState !== 'running'
             && panel.sessionContext.session.kernel.status === 'idle';
         }""",
         arg=[index, before],
-        timeout=60_000,
     )
 
 
@@ -369,8 +374,17 @@ def _count(page: Page, index: int) -> Any:
 
 
 def output_text(page: Page, index: int) -> str:
-    """What a cell printed."""
-    return str(page.locator(".jp-Notebook-cell").nth(index).locator(".jp-OutputArea").inner_text())
+    """What a cell printed, gave or failed with, as text; it need not be on the page yet."""
+    text = page.evaluate(
+        """(index) => {
+          const { outputs } = window.jupyterapp.shell.currentWidget.content.model.cells.get(index);
+          return [...Array(outputs.length).keys()].map((i) => outputs.get(i).toJSON())
+            .flatMap(({ text, traceback, data }) =>
+              text ?? traceback?.join('\\n') ?? data?.['text/plain'] ?? []).join('');
+        }""",
+        index,
+    )
+    return _COLOURS.sub("", text)
 
 
 def open_view_tools(page: Page) -> None:

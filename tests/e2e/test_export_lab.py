@@ -69,10 +69,10 @@ def shown(lab: Lab, page: Page, name: str, cell: str) -> None:
     page.locator(WIDGET).scroll_into_view_if_needed()
 
 
-def saved(page: Page, kind: str, timeout: float = 30_000) -> tuple[str, bytes]:
+def saved(page: Page, kind: str) -> tuple[str, bytes]:
     """The name and the contents of the file that the menu gives."""
     page.get_by_role("button", name="Save picture").click()
-    with page.expect_download(timeout=timeout) as download:
+    with page.expect_download() as download:
         page.get_by_role("menuitem", name=kind, exact=True).click()
     content = Path(download.value.path()).read_bytes()
     return download.value.suggested_filename, content
@@ -174,8 +174,8 @@ def test_ten_thousand_nodes_are_all_saved(watched: Watched, lab: Lab) -> None:
     shown(lab, page, "large.ipynb", LARGE)
     counts = page.locator(f"{WIDGET} .gw-counts").inner_text()
     assert counts == "10,003 nodes"
-    page.wait_for_selector(f"{WIDGET} .gw-canvas[data-painter]", timeout=60_000)
-    _, content = saved(page, "SVG", timeout=120_000)
+    page.wait_for_selector(f"{WIDGET} .gw-canvas[data-painter]")
+    _, content = saved(page, "SVG")
     root = ET.fromstring(content)
     titles = ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
     assert titles.count("TanhBackward0") == titles.count("SinBackward0") == 2500

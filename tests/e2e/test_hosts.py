@@ -93,7 +93,7 @@ def test_a_click_reaches_the_panel_and_python(host: Host) -> None:
     node(graph(host), "AddBackward0").click()
     knows(host, "selected 2,")
     details = "requires_grad" if host.answers else "Still waiting for Python"
-    expect(graph(host).locator(".gw-panel")).to_contain_text(details, timeout=10_000)
+    expect(graph(host).locator(".gw-panel")).to_contain_text(details)
     node(graph(host), "PowBackward0").click()
 
 
@@ -115,10 +115,26 @@ DEEP_FOCUS = """() => {
 }"""
 
 
+# Until what a click has scrolled and changed is where, and as, it stays.
+AT_REST = """async (root) => {
+  const places = () => JSON.stringify([root.getBoundingClientRect(),
+    ...Array.from(root.querySelectorAll('.gw-layer'), (each) => each.getAttribute('transform'))]);
+  for (let before = places(), alike = 0; alike < 20; ) {
+    await new Promise(requestAnimationFrame);
+    const now = places();
+    alike = now === before ? alike + 1 : 0;
+    before = now;
+  }
+  const ending = root.getAnimations({ subtree: true })
+    .filter(({ effect }) => effect.getComputedTiming().endTime !== Infinity);
+  await Promise.allSettled(ending.map(({ finished }) => finished));
+}"""
+
+
 def test_keys_stay_in_the_graph(host: Host) -> None:
     page, cells = host.page, host.cells()
     node(graph(host), "PowBackward0").click()
-    page.wait_for_timeout(500)  # until what the click scrolled and changed has come to rest
+    graph(host).evaluate(AT_REST)
     at = graph(host).bounding_box()
     for key in ("ArrowDown", "ArrowUp", "d", "d", "a", "b", "x", "f", "Enter", "Escape"):
         page.keyboard.press(key)
@@ -214,7 +230,7 @@ def looks(page: Page) -> Any:
     expect(page.locator(".gradwalk").first.locator(".gw-title")).to_have_text("PowBackward0")
     page.keyboard.press("Tab")
     page.mouse.move(1, 1)
-    page.wait_for_timeout(500)
+    page.locator(".gradwalk").first.evaluate(AT_REST)
     return page.locator(".gradwalk").first.evaluate(LOOKS)
 
 

@@ -85,7 +85,7 @@ def test_a_notebook_that_runs_again_keeps_one_graph(browser: Browser, fresh_lab:
     )
     with notebook(browser, fresh_lab, name) as page:
         run_all(page)
-        expect(page.get_by_text("alive [True]")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("alive [True]")).to_be_visible()
         cells = page.locator(".jp-Notebook-cell")
         for alive in ("alive [False, True, True]", "alive [False, True, False, True]"):
             for nth in (1, 2):
@@ -109,7 +109,7 @@ def test_a_marimo_cell_that_runs_again_keeps_one_graph(
         for run in range(3):
             alive = [*[False] * run, True]
             told = page.get_by_text(f"run {run} of GraphWidget: alive {alive}")
-            expect(told).to_be_visible(timeout=60_000)
+            expect(told).to_be_visible()
             expect(page.locator(".gradwalk")).to_have_count(1)
             expect(page.locator(".gw-node").first).to_be_visible()
             page.get_by_role("button", name="Run it again").click()
@@ -142,7 +142,7 @@ def test_axe_finds_nothing_in_a_notebook(browser: Browser, fresh_lab: Lab) -> No
     with notebook(browser, fresh_lab, fresh_lab.write("axe.ipynb", *cells)) as page:
         run_all(page)
         page.locator(".jp-Notebook-cell").last.scroll_into_view_if_needed()
-        expect(page.locator(".gradwalk .gw-node").last).to_be_visible(timeout=60_000)
+        expect(page.locator(".gradwalk .gw-node").last).to_be_visible()
         expect(page.locator(".gradwalk")).to_have_count(3)
         page.locator(".gradwalk").last.locator("[data-kind=leaf]").click()
         expect(page.locator(".gradwalk").last.locator(".gw-title")).to_have_text("AccumulateGrad")

@@ -39,7 +39,7 @@ def saved(browser: Browser, fresh_lab: Lab) -> Path:
     file = fresh_lab.folder / name
     with notebook(browser, fresh_lab, name) as page:
         run_all(page)
-        expect(page.locator(".gw-node").first).to_be_visible(timeout=60_000)
+        expect(page.locator(".gw-node").first).to_be_visible()
         save(page)
     assert "widgets" in json.loads(file.read_text(encoding="utf-8"))["metadata"]
     return file
@@ -52,7 +52,7 @@ def test_it_is_shown_again_without_running(
     with offline_page(browser, NOTEBOOK_KNOWN) as page:
         page.goto(f"{fresh_lab.url}/{place}/{saved.name}?token={fresh_lab.token}")
         drawn = page.locator(".gradwalk .gw-node")
-        expect(drawn.first).to_be_visible(timeout=60_000)
+        expect(drawn.first).to_be_visible()
         drawn.filter(has_text="PowBackward0").click()
         expect(page.locator(".gw-title")).to_have_text("PowBackward0")
         page.get_by_role("button", name="One step", exact=True).click()

@@ -201,8 +201,7 @@ def _settle(page: Page) -> None:
             if (busy() || view() !== before) return false;
           }
           return true;
-        }""",
-        timeout=90_000,
+        }"""
     )
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from lab import Lab, Watched, open_notebook, output_text, run_cell, set_theme
+from lab import (
+    Lab,
+    Watched,
+    open_notebook,
+    output_text,
+    run_cell,
+    set_theme,
+    wait_until_at_rest,
+)
 from playwright.sync_api import Page, expect
 
 PROGRAM = """\
@@ -56,6 +64,7 @@ def test_a_static_graph_is_drawn_and_explains_itself(watched: Watched, lab: Lab)
     run_cell(page, 1)
     assert "relu = aten.relu.default(batch_norm)" in output_text(page, 1)
     # Data flows down: what goes in is above what comes out.
+    wait_until_at_rest(page)
     boxes = [
         widget.locator(".gw-node").filter(has_text=words).first.bounding_box()
         for words in ("placeholder", "aten.linear.default", "aten.relu.default")

@@ -128,7 +128,7 @@ def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(page: Page, lab:
 
     open_all(widget)
     expect(bar).to_be_visible()
-    expect(boxes(widget)).to_have_count(0, timeout=60_000)
+    expect(boxes(widget)).to_have_count(0)
     expect(bar).to_be_hidden()
     expect(widget.locator(".gw-depth")).to_have_value("all")
     expect(widget.locator(".gw-fault")).to_have_count(0)
@@ -150,7 +150,7 @@ def test_a_page_that_allows_no_workers_draws_by_itself(watched: Watched, lab: La
     page.add_init_script("window.Worker = class { constructor() { throw new Error('no'); } };")
     widget = start(page, lab, "none", 40)
     open_all(widget)
-    expect(boxes(widget)).to_have_count(0, timeout=60_000)
+    expect(boxes(widget)).to_have_count(0)
     expect(widget.locator(".gw-progress")).to_be_hidden()
 
 
@@ -171,7 +171,7 @@ def test_a_long_backward_says_so_and_ends_with_an_interrupt(page: Page, lab: Lab
     eventually((lab.folder / "slow-began").exists)
     run_command(page, "notebook:interrupt-kernel")
     stopped = "This backward pass stopped, so every .grad was put back."
-    expect(page.locator(".gradwalk")).to_contain_text(stopped, timeout=20_000)
+    expect(page.locator(".gradwalk")).to_contain_text(stopped)
     expect(bar).not_to_contain_text("Running backward")
     run_cell(page, 1)
     assert output_text(page, 1).split() == ["None", "0"]
