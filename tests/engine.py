@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
+from gradwalk.graph.nodes import AccumulateGrad
+
 Values = Tensor | None
 
 
@@ -54,11 +56,22 @@ class EngineLog:
             handle.remove()
 
 
-def nodes_behind(outputs: Iterable[Tensor]) -> list:
-    order = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
+def nodes_behind(outputs: Iterable[Tensor]) -> list[Any]:
+    """Every node that gradients of some outputs can reach, breadth-first."""
+    found = dict.fromkeys(get_gradient_edge(output).node for output in outputs)
+    order = list(found)
     for node in order:
-        order += [n for n, _ in dict(node.next_functions).items() if n and n not in order]
+        for child, _ in node.next_functions:
+            if child is not None and child not in found:
+                found[child] = None
+                order.append(child)
     return order
+
+
+def operations_behind(*outputs: Tensor) -> list[Any]:
+    """The same without the leaves."""
+    nodes = nodes_behind(output for output in outputs if output.requires_grad)
+    return [node for node in nodes if type(node) is not AccumulateGrad]
 
 
 def copies(tensors: Iterable[Values]) -> list[Values]:
@@ -84,3 +97,18 @@ def same(a: Values, b: Values) -> bool:
 
 def all_same(left: Iterable[Values], right: Iterable[Values]) -> bool:
     return all(same(a, b) for a, b in zip(left, right, strict=True))
+
+
+def check_is_the_engines(log, recording):
+    """Order, gradients and every intermediate `.grad`, forwards and back."""
+    nodes = recording._pass.captured.nodes
+    assert [nodes[step.node] for step in recording.steps] == [ran.node for ran in log.ran]
+    for step, ran in zip(recording.steps, log.ran, strict=True):
+        assert all_same(step.grad_outputs, ran.grad_outputs)
+        assert all_same(step.grad_inputs, ran.grad_inputs)
+    if any(leaf.is_nested for leaf in log.leaves):
+        assert "a nested tensor" in recording.note
+        return
+    for k in [*reversed(range(1, len(log.ran) + 1)), *range(1, len(log.ran) + 1)]:
+        recording.cursor = k
+        assert all_same([leaf.grad for leaf in log.leaves], log.ran[k - 1].leaf_grads), k

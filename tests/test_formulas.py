@@ -9,6 +9,7 @@ from collections import defaultdict
 import pytest
 import torch
 import torch.nn.functional as F
+from engine import operations_behind
 from formula_programs import PROGRAMS, X, aten, c, index, p, r
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,19 +21,8 @@ from gradwalk.derivatives.custom_source import written_backward
 from gradwalk.derivatives.evaluation import evaluate, with_numbers
 from gradwalk.derivatives.formulas import formulas
 from gradwalk.derivatives.table import DERIVATIVES
-from gradwalk.graph.nodes import AccumulateGrad, op_name
+from gradwalk.graph.nodes import op_name
 from gradwalk.graph.signatures import signature
-
-
-def nodes_behind(*outputs):
-    """Every node behind some outputs, leaves left out."""
-    found, waiting = {}, [output.grad_fn for output in outputs]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in found and type(node) is not AccumulateGrad:
-            found[node] = None
-            waiting += [child for child, _ in node.next_functions]
-    return list(found)
 
 
 def random_grads(node):
@@ -87,7 +77,7 @@ ALL_PROGRAMS = {**PROGRAMS, **MORE_PROGRAMS}
 
 def covered_by(name):
     torch.manual_seed(0)
-    return set().union(*(check(node) for node in nodes_behind(*ALL_PROGRAMS[name]())))
+    return set().union(*(check(node) for node in operations_behind(*ALL_PROGRAMS[name]())))
 
 
 # torch warns of what it will remove, and of what is new.
@@ -154,7 +144,7 @@ def test_broadcasting(shapes, operation, with_grad):
 )
 def test_other_dtypes(operation, dtype):
     x, y = (torch.rand(3, 3).to(dtype).add(0.1).requires_grad_() for _ in range(2))
-    for node in nodes_behind(operation(x, y)):
+    for node in operations_behind(operation(x, y)):
         check(node)
 
 
@@ -305,7 +295,7 @@ def refuses(_):
 def test_packed_tensors_stay_packed():
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, refuses):
         y = p(1).exp() * p(1)
-    for node in nodes_behind(y):
+    for node in operations_behind(y):
         for formula in formulas(node):
             assert formula["source"] == "gradwalk"
             assert evaluate(formula, node, [torch.ones(1)]) is None
@@ -348,7 +338,7 @@ class Loud(torch.Tensor):
 
 def test_no_method_of_a_users_tensor_class_is_called():
     y = torch.rand(3).as_subclass(Loud) * r(3)
-    (node,) = (each for each in nodes_behind(y) if type(each).__name__ == "MulBackward0")
+    (node,) = (each for each in operations_behind(y) if type(each).__name__ == "MulBackward0")
     (formula,) = formulas(node)
     assert formula["code"] == "grad * self"
     assert evaluate(formula, node, [torch.ones(3)]) is None
@@ -421,7 +411,7 @@ SCALARS = [
 def test_numbers(program, x, y, grad):
     x, y, grad = (round(each, 2) + 0.005 for each in (x, y, grad))
     seen = 0
-    for node in nodes_behind(program(number(x), number(y))):
+    for node in operations_behind(program(number(x), number(y))):
         grads = [torch.full(tuple(each.shape), grad).double() for each in node._input_metadata]
         expected = torchs(node, grads)
         for formula in formulas(node):

@@ -8,7 +8,8 @@ import formula_programs
 import operator_programs
 import pytest
 import torch
-from test_formulas_of_operators import nodes_behind, torchs
+from engine import operations_behind
+from test_formulas_of_operators import torchs
 
 from gradwalk.derivatives.evaluation import evaluate
 from gradwalk.derivatives.formulas import formulas
@@ -70,6 +71,6 @@ def test_what_torch_gives_at_the_limits(name, monkeypatch):
         outputs = programs_of(name)()
     except RuntimeError:  # torch refuses the value
         return
-    for node in filter(is_decided, nodes_behind(outputs)):
+    for node in filter(is_decided, operations_behind(*outputs)):
         for start in range(3):
             compare(node, start)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 import torch
+from engine import operations_behind
 from operator_corpus import everything
 
 import gradwalk.derivatives.formulas as formulas_file
@@ -16,16 +17,6 @@ from gradwalk.graph.nodes import AccumulateGrad, node_class, op_name
 
 EACH = 29  # of so many operators and modules the default run takes one; `-m full` takes all
 SHARE = 0.95  # of their nodes, at least, have a formula that runs
-
-
-def nodes_behind(outputs):
-    found, waiting = {}, [output.grad_fn for output in outputs]
-    while waiting:
-        node = waiting.pop()
-        if node is not None and node not in found and type(node) is not AccumulateGrad:
-            found[node] = None
-            waiting += [child for child, _ in node.next_functions]
-    return list(found)
 
 
 def real_grads(outputs, nodes):
@@ -137,7 +128,7 @@ def tally(units, **sizes):
     for unit in units:
         for outputs in unit.graphs(**sizes):
             dense = [each for each in outputs if each.layout is torch.strided]
-            nodes = nodes_behind(dense)
+            nodes = operations_behind(*dense)
             arrived = real_grads(dense, nodes) if dense else {}
             for node in nodes:
                 found.look(unit, node, arrived.get(node, []))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from engine import nodes_behind
 from torch import Tensor, library, nn
 
 from gradwalk import GraphWidget, watch
@@ -102,17 +103,6 @@ def of_timm(name: str) -> tuple[nn.Module, Callable[[], Tensor]]:
     return model, lambda: model(pictures).square().mean()
 
 
-def nodes_behind(loss: Tensor) -> int:
-    """The number of autograd nodes, by a walk of the test's own."""
-    seen, left = set(), [loss.grad_fn]
-    while left:
-        node = left.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            left += [child for child, _ in node.next_functions]
-    return len(seen)
-
-
 def check(make: Callable[[str], tuple[nn.Module, Callable[[], Tensor]]], name: str) -> None:
     torch.manual_seed(0)
     model, loss_of = make(name)
@@ -127,7 +117,7 @@ def check(make: Callable[[str], tuple[nn.Module, Callable[[], Tensor]]], name: s
     widget = GraphWidget(loss, names=model)
     graph = widget.to_networkx()
     in_graph = [node for node, kind in graph.nodes(data="kind") if kind in ("op", "leaf")]
-    assert len(in_graph) == nodes_behind(loss)
+    assert len(in_graph) == len(nodes_behind([loss]))
     widget.backward()
     for key, parameter in model.named_parameters():
         grad = plain[key]
