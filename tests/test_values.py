@@ -377,7 +377,7 @@ def test_files_and_texts_have_them(tmp_path: Any) -> None:
     with watch():
         loss = neuron()
     with closing(GraphWidget(loss)) as widget:
-        assert "= 36" in text_tree(widget.to_networkx(), values=values_in(widget.graph))
+        assert "= 36" in text_tree(widget.to_networkx(), model=widget.graph)
         assert "= -5" in widget._repr_mimebundle_()[0]["text/plain"]
         html = widget.to_html()
         assert "= -5" in html

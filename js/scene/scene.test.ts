@@ -128,7 +128,7 @@ describe("makeScene", () => {
       nodes: [],
       edges: [],
       roots: [],
-      checkpoints: [],
+      checkpoints: [], derivatives: [],
       ranks: null,
     };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
@@ -168,7 +168,7 @@ describe("makeScene", () => {
     const used = (times: number): GraphModel => ({
       static: false,
       modules: NO_MODULES,
-      checkpoints: [],
+      checkpoints: [], derivatives: [],
       ranks: null,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         ...PLAIN_NODE,

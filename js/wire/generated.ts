@@ -159,6 +159,16 @@ export interface CheckpointModel {
   about: string;
 }
 
+/**
+ * That one node gave the derivative of what another gave, as the program was seen to compute. It
+ * is no edge of the graph.
+ */
+export interface DerivativeModel {
+  /** Which gave the derivative. */
+  node: AutogradNodeId;
+  of: AutogradNodeId;
+}
+
 /** The gradient that arrives at a node, over the ranks of a run: a strip of bars. */
 export interface NodeRanksModel {
   node: AutogradNodeId;
@@ -214,6 +224,8 @@ export interface GraphModel {
   roots: RootModel[];
   /** A region comes after the one that it lies in. */
   checkpoints: CheckpointModel[];
+  /** Each pair once. */
+  derivatives: DerivativeModel[];
   /** Of a graph that the files of several ranks were loaded for. */
   ranks: RanksModel | null;
 }

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from .files.text import text_tree, values_in
+from .files.text import text_tree
 from .widget.load import load
 
 
@@ -44,8 +44,7 @@ def _run(given: argparse.Namespace) -> str | None:
         if given.svg is not None:
             widget.to_svg(given.svg, theme=given.theme, whole=given.whole)
         if given.text or (given.html is None and given.svg is None):
-            values = values_in(widget.graph)
-            return f"{widget!r}\n{text_tree(widget.to_networkx(), given.lines, values)}\n"
+            return f"{widget!r}\n{text_tree(widget.to_networkx(), given.lines, widget.graph)}\n"
     finally:
         widget.close()
     return None

@@ -71,7 +71,9 @@ def read_graphs(
     subjects: list[Subject] = [
         Written(captured)
         if isinstance(captured, StaticCapture)
-        else Live(annotate(captured, known, infer=True) if infer else unannotated(captured), known)
+        else Live(
+            annotate(captured, known, infer=True) if infer else unannotated(captured, known), known
+        )
         for captured, known in zip(plain, called, strict=True)
     ]
     return dict(zip(_apart(names_found), subjects, strict=True))

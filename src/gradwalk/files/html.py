@@ -13,7 +13,7 @@ from ..wire.characters import well_formed
 from ..wire.columns import encode
 from .disk import read_path, write_file
 from .save import saved_graph
-from .text import text_tree, values_in
+from .text import text_tree
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
 
@@ -81,7 +81,7 @@ def to_html(
         "worker-src blob:; style-src 'unsafe-inline'",
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
-        text=html.escape(text_tree(graph, _MOST_LINES, values_in(shown.subject.model))),
+        text=html.escape(text_tree(graph, _MOST_LINES, shown.subject.model)),
         model=base64.b64encode(encode(saved_graph(shown, source))).decode("ascii"),
         script=script,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..subject.shown import Shown
 from . import export, still
-from .text import text_tree, values_in
+from .text import text_tree
 
 MOST_LINES = 200
 """Lines of the text of a widget."""
@@ -25,7 +25,7 @@ def text_of(title: str, shown: Shown) -> str:
         shown: Whose graph.
     """
     subject = shown.subject
-    return f"{title}\n{text_tree(subject.graph, MOST_LINES, values_in(subject.model))}"
+    return f"{title}\n{text_tree(subject.graph, MOST_LINES, subject.model)}"
 
 
 def with_fallbacks(bundle: Any, title: str, shown: Shown) -> Any:

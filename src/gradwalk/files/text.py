@@ -22,9 +22,7 @@ _MOST_LEVELS = 10
 """Branches nested deeper than this are printed on their own, after everything else."""
 
 
-def text_tree(
-    graph: nx.MultiDiGraph, most: int = 1000, values: Mapping[int, Values] | None = None
-) -> str:
+def text_tree(graph: nx.MultiDiGraph, most: int = 1000, model: GraphModel | None = None) -> str:
     """The graph as a tree of lines, outputs first, each node above what went into it.
 
     A line reads "argument: id operation shape = value". Inputs are indented below their node; ``↳``
@@ -35,7 +33,7 @@ def text_tree(
     Args:
         graph: What `gradwalk.capture` gave.
         most: After how many lines to stop, with a note that says what is missing.
-        values: What the nodes hold or gave, as far as that is known and small.
+        model: The graph as it is drawn, for the values of its nodes and which are derivatives.
 
     Returns:
         Lines joined by newlines, without one at the end.
@@ -63,7 +61,11 @@ def text_tree(
             "Pass a number of at least 1."
         )
     heights = _heights(graph)
-    tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP, values or {})
+    tree = _Tree(graph, heights, max(heights.values(), default=0) >= _DEEP)
+    if model is not None:
+        tree.values = values_in(model)
+        for each in model["derivatives"]:
+            tree.derivative_of.setdefault(each["node"], []).append(each["of"])
     lines: list[str] = []
     for line in tree.lines():
         if len(lines) == most:
@@ -101,7 +103,8 @@ class _Tree:
     graph: nx.MultiDiGraph
     heights: dict[int, int]
     is_deep: bool
-    values: Mapping[int, Values]
+    values: Mapping[int, Values] = field(default_factory=dict)
+    derivative_of: dict[int, list[int]] = field(default_factory=dict)
     printed: set[int] = field(default_factory=set)
     postponed: deque[int] = field(default_factory=deque)
 
@@ -123,8 +126,8 @@ class _Tree:
             if place.node in self.printed or self._is_postponed(place):
                 yield f"{start}→ see {_reference(self.graph.nodes[place.node], place)}"
                 continue
-            value = self.values.get(place.node)
-            yield start + _describe(self.graph.nodes[place.node], place, value)
+            value, of = self.values.get(place.node), self.derivative_of.get(place.node, [])
+            yield start + _describe(self.graph.nodes[place.node], place, value, of)
             self.printed.add(place.node)
             waiting += reversed(self._inputs(place))
 
@@ -206,7 +209,9 @@ def _argument(edge: dict[str, Any]) -> str:
     return _visible(edge["argument"] or f"input{nr}")
 
 
-def _describe(data: dict[str, Any], place: _Place, value: Values | None) -> str:
+def _describe(
+    data: dict[str, Any], place: _Place, value: Values | None, derivative_of: list[int]
+) -> str:
     is_plain = data["kind"] != "op" and "fx_name" not in data  # a static graph says more
     kind = data["kind"] if is_plain else re.sub(r"Backward\d*$", "", data["op"])
     words = [str(place.node), _visible(kind)]
@@ -226,6 +231,8 @@ def _describe(data: dict[str, Any], place: _Place, value: Values | None) -> str:
     without_grad = [_argument(each) for each in data["no_grad_inputs"]]
     if without_grad:
         notes.append(f"no grad: {', '.join(without_grad)}")
+    if derivative_of:
+        notes.append(f"derivative of {', '.join(map(str, derivative_of))}")
     return ", ".join([" ".join(words), *notes])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +15,7 @@ from ..graph.words import short_value
 from .annotations import Annotation
 from .cut_words import ALIAS, how_made
 from .cuts import Constant, Cut
+from .double_backward import Derivative, derivatives_in
 from .inferred_operands import operands_inferred
 from .module_path import TensorRef
 from .operand_constants import Operand, operands_seen, watched
@@ -65,6 +66,7 @@ class Annotated(Capture):
         extras: What each extra node stands for; the first has the id `first_extra`.
         module_roots: What the outermost modules are called.
         regions: The checkpointed regions; the nodes of ``drawn`` carry their numbers.
+        derivatives: What in it was computed as the derivative of something.
         calls: How many calls of opened compiled code stand after the autograd nodes.
     """
 
@@ -73,6 +75,7 @@ class Annotated(Capture):
     extras: list[Extra]
     module_roots: Roots
     regions: list[Region]
+    derivatives: list[Derivative]
     calls: int = 0
 
     @property
@@ -109,7 +112,7 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     roots = Roots(seen.values(), names)
     annotations = {node: roots.rooted(annotation) for node, annotation in seen.items()}
     if not annotations and not infer:
-        return unannotated(captured)
+        return unannotated(captured, names)
     operands = list(operands_seen(annotations))
     if infer:
         operands += operands_inferred(captured, names, annotations)
@@ -121,12 +124,15 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
-    return _annotated(captured, graph, annotations, build.extras, roots)
+    found = _annotated(captured, graph, annotations, build.extras, roots)
+    return replace(found, derivatives=derivatives_in(captured, names))
 
 
-def unannotated(captured: Capture) -> Annotated:
-    """A captured graph of which nothing more is known."""
-    return _annotated(captured, captured.graph, {}, [], Roots([], Names()))
+def unannotated(captured: Capture, names: Names | None = None) -> Annotated:
+    """A captured graph of which nothing more is known; ``names`` are the user's."""
+    called = names or Names()
+    found = _annotated(captured, captured.graph, {}, [], Roots([], called))
+    return replace(found, derivatives=derivatives_in(captured, called))
 
 
 def _annotated(
@@ -147,6 +153,7 @@ def _annotated(
         extras=extras,
         module_roots=roots,
         regions=regions,
+        derivatives=[],
     )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..graph.reading import storage_id, why_unreadable
 from ..graph.tensors import base_of, version_of
 from . import records, weak_facts
 from .cuts import Change, Constant, Cut, Origin, combined
+from .double_backward import Call, differentiates, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
     DETACH,
@@ -80,13 +81,17 @@ class Session:
             result: What it returned.
             numbers: The number of the next autograd node, before the call and after it.
         """
+        if differentiates(function):
+            note_derivatives(
+                Call(function, arguments, keywords, result, numbers), self._lines.here(), self
+            )
         name = function_name(function)
         outputs = tensors_of(result)
         changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
         if name == "__setitem__" and changed is not None:
             outputs = [changed]
-        if arguments and is_inplace(name):
-            self._note_change(name, arguments[0], numbers[0])
+        if is_inplace(name):
+            self._note_change(name, arguments[:1], numbers[0])
         if not outputs:
             self._saw_no_tensor(name, arguments, result)
             return
@@ -108,7 +113,11 @@ class Session:
             self._note_all(made, record)
         elif leaf is not None and not isinstance(weak_facts.fact(leaf), Origin):
             free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
-        for output in free:
+        self._note_free(name, going_in, free)
+
+    def _note_free(self, name: str, going_in: list[Operand], outputs: list[torch.Tensor]) -> None:
+        """Note where the outputs of a call came from that need no grad."""
+        for output in outputs:
             how = how_cut(name, output)
             origin = self._origin(name, how, going_in, output, name in DETACH)
             self._note_all([output], origin)
@@ -262,6 +271,21 @@ class Session:
                     "numpy" if how == "numpy" else "item", self._lines.here(), origin.cuts
                 )
                 self._note_read(arguments[0], result, origin)
+
+    def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
+        """The leaves that a tensor was computed from, as far as they are known."""
+        made_by = self._made_by(tensor)
+        return () if made_by is None else leaves_below(made_by)[0]
+
+    def reference(self, tensor: torch.Tensor) -> TensorRef:
+        """A weak reference to a tensor."""
+        return self.modules.reference(tensor)
+
+    def node_of(self, tensor: torch.Tensor) -> Any:
+        """The node that made a tensor; None where there is none, or none may be touched."""
+        if tensor.is_leaf or not self._records.may_mark(next_sequence_nr()):
+            return None
+        return tensor.grad_fn
 
     def _note_change(self, name: str, changed: Any, number: int) -> None:
         """Note which line changes tensors in place."""

@@ -56,6 +56,14 @@ def unwrapped(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
     return tensor, sizes
 
 
+def layers(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A tensor, and what is within it layer by layer while ``torch.func`` wraps it."""
+    yield tensor
+    while _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+        yield tensor
+
+
 @contextmanager
 def without_transforms() -> Iterator[None]:
     """Within it no transform sees what torch is asked to do with plain tensors."""

@@ -10,6 +10,8 @@ from torch.autograd.graph import Node
 
 from ..backward.run import Run
 from ..backward.run_backward import missing_gradient
+from ..forward.annotate import Annotated
+from ..forward.double_backward import Derivative
 from ..graph.capture import Capture
 from ..graph.compiled import (
     CannotOpenError,
@@ -23,6 +25,7 @@ from ..graph.sharded import Sharded
 from ..graph.signatures import signature
 from ..graph.words import described
 from ..wire import NodeState
+from .extra_words import at_line
 from .rank_words import about_ranks
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ WAITS = "At this step of backward it waits: not all its gradients have arrived."
 READY = "At this step of backward all its gradients have arrived, but it has not run yet."
 
 _MOST_TIED = 4  # names
+_MOST_DERIVATIVES = 4
 
 
 def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = None) -> str:
@@ -98,6 +102,43 @@ def about_tied(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_TIED
     more = f" = {rest} more" if rest > 0 else ""
     return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
+
+
+def about_derivatives(captured: Annotated) -> dict[int, str]:
+    """By node, what it has to do with derivatives that the program computed."""
+    nodes = captured.graph.nodes
+    own: dict[int, list[str]] = {}
+    ways: dict[int, dict[str, None]] = {}
+    for found in captured.derivatives:
+        own.setdefault(found.node, []).append(_is_derivative(found, nodes[found.node]))
+        for node in found.of:
+            way = f"with respect to {found.by_words} is {found.words}"
+            ways.setdefault(node, {})[way] = None
+    sentences = {node: _first(each, "It gave {} derivatives.") for node, each in own.items()}
+    for node, each in ways.items():
+        called = nodes[node]["name"] or "what it gave"
+        sentence = f"The derivative of {called} {', '.join(_first(list(each), 'there are {}'))}."
+        sentences[node] = [*sentences.get(node, []), sentence]
+    return {node: " ".join(each) for node, each in sentences.items()}
+
+
+def _first(each: list[str], rest: str) -> list[str]:
+    """The first few, and how many more there are."""
+    more = len(each) - _MOST_DERIVATIVES
+    return [*each[:_MOST_DERIVATIVES], *([rest.format(f"{more} more")] if more > 0 else [])]
+
+
+def _is_derivative(found: Derivative, data: dict[str, Any]) -> str:
+    *first, last = found.of_words
+    of = f"the sum of {', '.join(first)} and {last}" if first else last
+    outputs = data["outputs"]
+    name = outputs[found.output_nr]["name"] if found.output_nr < len(outputs) else None
+    what = name or (f"Its output {found.output_nr}" if len(outputs) > 1 else "What it gave")
+    weighted = f", weighted by the {found.weights} that it was given" if found.weights else ""
+    return (
+        f"{what} is the derivative of {of} with respect to {found.by_words}: {found.called} "
+        f"computed it{at_line(found.where, text=True)}{weighted}."
+    )
 
 
 def reduced_part(sharded: Sharded) -> str:

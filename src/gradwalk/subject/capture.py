@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..forward.annotate import Annotated, annotate
+from ..forward.double_backward import pairs
 from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
 from ..graph.compiled import CannotOpenError, is_compiled
@@ -86,7 +87,9 @@ def capture(
 
         Graph attributes: ``roots``, a list of (node, output_nr) in the order given, and
         ``torch_version``; where ``torch.func`` runs the program, ``transforms``, such as
-        ["vmap over 2", "grad"], the outermost first.
+        ["vmap over 2", "grad"], the outermost first; where `gradwalk.watch` saw
+        ``torch.autograd.grad`` or ``backward`` with ``create_graph=True``, ``derivatives``, a list
+        of (node, node): the first gave the derivative of what the second gave.
 
     Raises:
         TypeError: An output is of a kind that carries no autograd graph, or ``names`` is not a
@@ -108,6 +111,8 @@ def capture(
     called = read_names(names, "capture")
     captured = annotate(capture_nodes(given, called), called, infer=False)
     drawn = _opened(captured) if opened else captured.drawn
+    if captured.derivatives:
+        drawn.graph["derivatives"] = list(dict.fromkeys(pairs(captured.derivatives)))
     if captured.transforms:
         drawn.graph["transforms"] = list(captured.transforms)
     return drawn

@@ -93,6 +93,7 @@ def joined(
                 for part in parts
                 for region in part.saved["graph"]["checkpoints"]
             ],
+            "derivatives": [each for part in parts for each in part.saved["graph"]["derivatives"]],
             "ranks": None,
         },
         "network": {

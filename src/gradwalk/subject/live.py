@@ -22,6 +22,7 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
+from ..forward.double_backward import pairs
 from ..forward.values import Drawn, drawn_values
 from ..graph.adjacency import predecessors
 from ..graph.guarded import could_not
@@ -92,6 +93,7 @@ class Live:
         self._classes = classes_of_modules(captured, names, self._inferred)
         self._boxes = boxes_outside(captured, self._inferred)
         self._checkpointed = checkpointed(captured, names, self._inferred, self._boxes)
+        self._derived = why.about_derivatives(captured)
         self._tied = {
             node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
         }
@@ -145,6 +147,7 @@ class Live:
             changed=self._drawn_values.changed,
             regions=moved(regions.numbers),
             checkpoints=regions.models,
+            derivatives=pairs(self.captured.derivatives),
         )
         return within_transforms(model, self.captured.transforms)
 
@@ -407,6 +410,8 @@ class Live:
             found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
+        if node in self._derived:
+            found["about"] += f" {self._derived[node]}"
         found["checkpoint"] = self._checkpointed.about(node)
         found["about"] = f"{about_transforms(self.captured.transforms)}{found['about']}"
         return found

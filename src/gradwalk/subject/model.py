@@ -51,6 +51,7 @@ def graph_model(
     changed: Mapping[int, bool | None] | None = None,
     regions: Mapping[int, int] | None = None,
     checkpoints: list[CheckpointModel] | None = None,
+    derivatives: Iterable[tuple[int, int]] = (),
 ) -> GraphModel:
     """The wire model of a captured graph.
 
@@ -65,6 +66,7 @@ def graph_model(
         changed: The leaves that are not what operations took, True, or may not be, None.
         regions: The checkpointed regions that nodes are in, by number.
         checkpoints: These regions.
+        derivatives: Nodes that gave the derivative of what others gave, with these.
 
     Returns:
         Plain JSON values; ``nodes[i]`` has id ``i``. Edges along which gradients flow come first,
@@ -123,6 +125,7 @@ def graph_model(
         "edges": edges,
         "roots": roots,
         "checkpoints": checkpoints or [],
+        "derivatives": [{"node": node, "of": of} for node, of in dict.fromkeys(derivatives)],
         "ranks": None,
     }
 

@@ -55,6 +55,7 @@ from .details import (
 from .diagnosis import FindingKind, FindingModel, MemoryModel, NumberModel, Severity
 from .graph import (
     CheckpointModel,
+    DerivativeModel,
     DtypesModel,
     EdgeModel,
     ElsewhereModel,
@@ -133,6 +134,7 @@ __all__ = [
     "ContributionModel",
     "Count",
     "CutModel",
+    "DerivativeModel",
     "DetailsModel",
     "DifferenceModel",
     "Direction",

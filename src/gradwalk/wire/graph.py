@@ -122,6 +122,17 @@ class CheckpointModel(TypedDict):
     """A sentence or two."""
 
 
+class DerivativeModel(TypedDict):
+    """That one node gave the derivative of what another gave, as the program was seen to compute.
+
+    It is no edge of the graph.
+    """
+
+    node: AutogradNodeId
+    """Which gave the derivative."""
+    of: AutogradNodeId
+
+
 class NodeRanksModel(TypedDict):
     """The gradient that arrives at a node, over the ranks of a run: a strip of bars."""
 
@@ -181,6 +192,8 @@ class GraphModel(TypedDict):
     roots: list[RootModel]
     checkpoints: list[CheckpointModel]
     """A region comes after the one that it lies in."""
+    derivatives: list[DerivativeModel]
+    """Each pair once."""
     ranks: RanksModel | None
     """Of a graph that the files of several ranks were loaded for."""
 
