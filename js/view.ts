@@ -317,18 +317,18 @@ export function createView(
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    const direction = drawable.direction(asked, room, measure);
     help.setDirection(asked, graph.static);
     const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
     if (isOther && was) drawing.mark({ progress: null }); // of the graph before, whose edges had other places
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
-    else folder.show(shown, direction, graph, source, room);
+    else folder.show(shown, drawable.direction(asked, room, measure), graph, source, room);
     laboratory.update(graph);
     stepper.read(drawable.autograd);
     toolbar.setCrumb(...drawable.words);
     drawing.canvas.setAttribute("aria-label", drawable.label);
-    arrangement.arrange();
+    // Other numbers leave every size as it is; to ask for one, the page would be laid out.
+    if (!isOther || was !== null) arrangement.arrange();
     showLegend();
     searchBox.refresh(drawable.autograd.nodes.length);
   });
@@ -384,8 +384,11 @@ export function createView(
     const isAsked = selected !== null || current !== null || showsHelp || whatIf.isOpen;
     const follows = choices.follows && running !== null && !arrangement.isNarrow;
     const shownNode = selected ?? (showsHelp ? null : running);
-    panel.update(drawable.graph, shownNode, channel.get("details"), progress, current);
-    arrangement.setPanel(isAsked || follows);
+    const shows = isAsked || follows;
+    // What nobody sees is not written: to keep its place the page would be laid out.
+    if (shows || arrangement.hasPanel)
+      panel.update(drawable.graph, shownNode, channel.get("details"), progress, current);
+    arrangement.setPanel(shows);
   });
 
   const showSelected = shell.guarded(() => {

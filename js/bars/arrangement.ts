@@ -87,6 +87,10 @@ export class Arrangement {
     return this.root?.classList.contains("is-narrow") ?? false;
   }
 
+  get hasPanel(): boolean {
+    return this.panelOpen;
+  }
+
   setPanel(open: boolean): void {
     if (this.panelOpen === open) return;
     this.panelOpen = open;

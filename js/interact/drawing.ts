@@ -164,8 +164,8 @@ export class Drawing {
     if (scene === this.scene) return;
     this.scene = scene;
     this.sight.renew(scene);
-    this.painting.clear();
-    this.paint();
+    this.painting.refresh();
+    this.paintSoon();
   }
 
   /** Changes some marks and repaints. */

@@ -6,12 +6,16 @@ import { makePart } from "./parts";
 import { rankParts, stripAt } from "./rank_strips";
 import { tileAt, tileParts, tintOf } from "./tiles";
 
+/** Whose parts are in a group: with other numbers a node is another one. */
+const painted = new WeakMap<SVGGElement, SceneNode>();
+
 /**
  * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
  * set by the painter.
  */
 export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
-  if (group.hasChildNodes() && (group.dataset.name ?? null) === name) return;
+  if (painted.get(group) === node && (group.dataset.name ?? null) === name) return;
+  painted.set(group, node);
   group.replaceChildren();
   delete group.dataset.bar;
   if (name === null) delete group.dataset.name;
