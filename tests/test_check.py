@@ -317,9 +317,6 @@ def test_what_cannot_be_checked_is_a_sentence():
     packed = checkpoint(lambda a: made(right).apply(a, a, 2.0), x * 1, use_reentrant=False)
     with pytest.raises(ValueError, match="left packed"):
         check(packed)
-    z = made(right).apply(torch.rand(2, dtype=torch.complex64, requires_grad=True), x[:2], 1.0)
-    with pytest.raises(ValueError, match="complex"):
-        check(z)
     raised = []
     x.register_hook(raised.append)
     check(made(right).apply(x, x, 3.0))
@@ -472,3 +469,138 @@ def test_of_a_derivative_that_is_infinite_no_finite_difference_tells():
     found = check(CubeRoot.apply(torch.tensor([0.0, 1.0, -8.0], requires_grad=True)))
     assert found.agrees, found
     assert "of 1 more there is none that is finite" in str(found)
+
+
+def of_complex(forward, backward):
+    """A Function of one or two tensors, with what its backward gives for what it is called with."""
+
+    class OfComplex(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *given):
+            ctx.save_for_backward(*given)
+            return forward(*given)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return backward(grad, *ctx.saved_tensors)
+
+    return OfComplex
+
+
+def as_complex(real):
+    return torch.complex(real[..., 0], real[..., 1])
+
+
+def as_real(grad):
+    return torch.stack([grad.real, grad.imag], -1)
+
+
+COMPLEX = {
+    # what forward does, what backward should, what it might do instead
+    "a product": (
+        torch.mul,
+        lambda grad, z, w: (grad * w.conj(), grad * z.conj()),
+        [
+            lambda grad, z, w: (grad * w, grad * z.conj()),  # without conj
+            lambda grad, z, w: (grad * w.conj(), -grad * z.conj()),
+            lambda grad, z, w: (grad * w.conj(), (grad * z.conj()).real),
+            lambda grad, z, w: (grad * w.conj(), None),
+        ],
+    ),
+    "a conjugate": (
+        lambda z: z.conj() * 2,
+        lambda grad, z: grad.conj() * 2,
+        [lambda grad, z: grad * 2, lambda grad, z: grad.conj()],
+    ),
+    "an absolute value": (
+        torch.abs,
+        lambda grad, z: grad * z / z.abs(),
+        [lambda grad, z: grad * z.conj() / z.abs(), lambda grad, z: grad.to(z)],
+    ),
+    "a square of the absolute value": (
+        lambda z: (z * z.conj()).real,
+        lambda grad, z: 2 * grad * z,
+        [lambda grad, z: grad * z],  # as a holomorphic function would have it
+    ),
+    "an exponential": (
+        torch.exp,
+        lambda grad, z: grad * z.exp().conj(),
+        [lambda grad, z: grad * z.exp()],
+    ),
+    "complex of real": (
+        lambda x: torch.polar(x, 3 * x),
+        lambda grad, x: (grad * (torch.polar(1 + 0 * x, 3 * x) * (1 + 3j * x)).conj()).real,
+        [
+            lambda grad, x: (grad * (torch.polar(1 + 0 * x, 3 * x) * (1 + 3j * x))).real,
+            lambda grad, x: grad.real,
+        ],
+    ),
+    "real and complex": (
+        torch.mul,
+        lambda grad, z, x: (grad * x, (grad * z.conj()).real),
+        [lambda grad, z, x: (grad * x, (grad * z).real)],
+    ),
+}
+
+
+def given_to(name):
+    torch.manual_seed(0)
+    z, w = (torch.randn(2, 3, dtype=torch.complex128, requires_grad=True) for _ in range(2))
+    x = (torch.rand(2, 3, dtype=torch.float64) + 0.5).requires_grad_()
+    if name == "complex of real":
+        return (x,)
+    return {"a product": (z, w), "real and complex": (z, x)}.get(name, (z,))
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_complex_backwards_are_right_where_gradcheck_has_it(name, is_narrow):
+    forward, backward, others = COMPLEX[name]
+    for number, each in enumerate([backward, *others]):
+        function, given = of_complex(forward, each), given_to(name)
+        is_right = torch.autograd.gradcheck(function.apply, given, raise_exception=False)
+        assert is_right is (number == 0), (name, number)
+        if is_narrow:
+            like = {torch.complex128: torch.complex64, torch.float64: torch.float32}
+            given = [t.detach().to(like[t.dtype]).requires_grad_() for t in given]
+        found = check(function.apply(*given))
+        assert found.agrees is is_right, (name, number, str(found))
+        assert all(t.grad is None for t in given)
+
+
+def test_a_wrong_complex_entry_is_told_by_its_parts():
+    function = of_complex(lambda z: z * 2j, lambda grad, z: grad * 2j)  # without conj
+    z = torch.tensor([1 + 1j, 2 - 1j], requires_grad=True)
+    found = check(function.apply(z))
+    assert len(found.wrong) == 4
+    jacobian = torch.autograd.functional.jacobian(
+        lambda real: torch.view_as_real(torch.view_as_complex(real) * 2j),
+        torch.view_as_real(z.detach()),
+    )
+    parts = ["real", "imaginary"]
+    for wrong in found.wrong:
+        at = (*wrong.output_index, parts.index(wrong.output_part))
+        at += (*wrong.index, parts.index(wrong.part))
+        assert wrong.difference == pytest.approx(float(jacobian[at]), abs=1e-6)
+        assert wrong.gradient == pytest.approx(-float(jacobian[at]), abs=1e-6)
+    assert "part of output[" in str(found)
+    assert " by the " in str(found)
+
+
+def test_of_complex_numbers_that_are_a_view_or_a_conjugate():
+    forward, backward, _ = COMPLEX["a product"]
+    z = torch.randn(3, 4, dtype=torch.complex64, requires_grad=True)
+    found = check(of_complex(forward, backward).apply(z.T.conj(), (z * 1).T))
+    assert found.agrees, str(found)
+    assert "48 gradients" in str(found)  # both parts of each number
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_inputs_drawn_from_a_common_seed_hide_nothing(seed):
+    def backward(grad, z, w):
+        return grad * w.conj(), (grad * z.conj()).real  # the imaginary part is missing
+
+    torch.manual_seed(seed)
+    z, w = (torch.randn(2, 3, dtype=torch.complex128, requires_grad=True) for _ in range(2))
+    found = check(of_complex(torch.mul, backward).apply(z, w))
+    assert len(found.wrong) == 6, str(found)

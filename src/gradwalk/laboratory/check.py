@@ -16,42 +16,16 @@ from ..graph.nodes import custom_function, is_of_torch, op_name
 from ..graph.reading import first_line
 from .arguments import argument_names, arguments_of, devices_of
 from .differences import EXACT, STEP, in_double, rounding
+from .real_entries import WrongDerivative, count_of, place_of, reals
 
 MOST_ENTRIES = 200
-"""Numbers of each input that are changed, spread evenly over it."""
+"""Numbers of each input that are changed, spread evenly over it; a complex one counts as two."""
+
+_SEED = 7_305_941_862
+"""Of the weights: none that programs use, whose inputs would be the very numbers of the weights."""
 
 MOST_TOLD = 10
 _MOST_ROWS = 64  # numbers of an output among which the one that is wrong is looked for
-
-
-@dataclass(frozen=True)
-class WrongDerivative:
-    """An entry of a Jacobian that backward gets wrong, and the finite difference in its place.
-
-    Attributes:
-        gradient: What backward says.
-        difference: The finite difference, in double precision.
-        output: Which output of the Function, from 0.
-        output_index: Which number of it.
-        input: Which argument, from 0.
-        argument: What ``forward`` calls it.
-        index: Which number of it.
-    """
-
-    gradient: float
-    difference: float
-    output: int
-    output_index: tuple[int, ...]
-    input: int
-    argument: str
-    index: tuple[int, ...]
-
-    def __str__(self) -> str:
-        of, by = _place("output", self.output, self.output_index), _at(self.argument, self.index)
-        return (
-            f"the derivative of {of} by {by} is {self.difference:.6g}, and backward says "
-            f"{self.gradient:.6g}"
-        )
 
 
 @dataclass(frozen=True)
@@ -79,6 +53,10 @@ def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
     Its forward and its backward run again, on what the node saved, as double precision: twice for
     each number of its inputs, of large ones for 200 of them. No ``.grad`` changes, and the random
     state is as before.
+
+    A complex number counts as two real ones, as in ``torch.autograd.gradcheck``: the gradient that
+    torch wants of a backward has the derivative by the real part as its real part, and that by the
+    imaginary part as its imaginary one.
 
     Args:
         node: The node of the Function, ``y.grad_fn``; or the tensor that it gave.
@@ -129,7 +107,8 @@ def check(node: Node | torch.Tensor, *inputs: Any) -> Check:
 class _Output:
     """An output that is looked at: which, what it is, with what weights, and made of which leaves.
 
-    One gradient, of random weights, says of every input at once whether it is right.
+    One gradient, of random weights, says of every input at once whether it is right. Weights are
+    real, one for each of `reals`.
     """
 
     nr: int
@@ -138,7 +117,7 @@ class _Output:
     leaves: dict[int, torch.Tensor]
 
     def weighted(self, value: torch.Tensor) -> torch.Tensor:
-        """Something of its shape, weighted; 0 where the output is not finite."""
+        """As many real numbers, weighted; 0 where the output is not finite."""
         return (value * self.weights).where(self.weights != 0, 0)
 
 
@@ -162,7 +141,7 @@ class _Checked:
                 f"check() was given {len(arguments)} arguments for {self.called}, which was called "
                 f"with {len(needed)}. Give all of them: check(node, {', '.join(self._names)})."
             )
-        self._arguments = [_in_double(each, self.called) for each in arguments]
+        self._arguments = [_in_double(each) for each in arguments]
         self._varied = [
             i for i, each in enumerate(self._arguments) if needed[i] and _is_varied(each)
         ]
@@ -170,7 +149,8 @@ class _Checked:
             _refuse_unreadable(self._arguments[i], f"{self.called} cannot be checked: it takes")
         if not self._varied:
             raise ValueError(
-                f"{self.called} cannot be checked: none of its inputs is a tensor of real numbers."
+                f"{self.called} cannot be checked: none of its inputs is a tensor of real or "
+                "complex numbers."
             )
 
     def check(self) -> Check:
@@ -178,11 +158,12 @@ class _Checked:
         outputs = self._outputs(leaves)
         self._refuse_what_differs(outputs)
         wrong: list[WrongDerivative] = []
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(_SEED)
         tried = untold = 0
         for nr, output in outputs.items():
-            weights = torch.randn(output.shape, generator=generator).to(output.device)
-            weights = weights.where(output.detach().isfinite(), 0)  # of NaN there is no difference
+            here = reals(output.detach())
+            weights = torch.randn(here.shape, generator=generator).to(output.device)
+            weights = weights.where(here.isfinite(), 0)  # of NaN there is no difference
             try:
                 with random_numbers_kept(self._devices):
                     grads, again = (self._vjp(output, leaves, weights) for _ in range(2))
@@ -220,7 +201,7 @@ class _Checked:
         return Check(False, tuple(wrong[:MOST_TOLD]), sentence)
 
     def _tried(self, count: int) -> str:
-        size = sum(self._arguments[i].numel() for i in self._varied)
+        size = sum(count_of(self._arguments[i]) for i in self._varied)
         few = "" if size <= count else f", of {size:,}"
         return (
             f"{count:,} gradient{'s' * (count != 1)}{few} beside finite differences of its forward"
@@ -247,7 +228,8 @@ class _Checked:
             for nr, each in enumerate(listed)
             if isinstance(each, torch.Tensor) and each.requires_grad
         }
-        single = [each.dtype for each in found.values() if each.dtype != torch.float64]
+        double = torch.float64, torch.complex128
+        single = [each.dtype for each in found.values() if each.dtype not in double]
         if single or not found:
             gave = f"gives {single[0]}" if single else "gives nothing that requires grad"
             raise ValueError(
@@ -276,19 +258,26 @@ class _Checked:
     def _vjp(
         self, output: torch.Tensor, leaves: dict[int, torch.Tensor], weights: torch.Tensor
     ) -> dict[int, torch.Tensor]:
-        """What backward passes on, zeros where it gives None."""
+        """What backward passes on, as `reals`, zeros where it gives None."""
+        start = weights.reshape(*output.shape, 2) if output.is_complex() else weights
         grads = torch.autograd.grad(
-            output, list(leaves.values()), weights, retain_graph=True, allow_unused=True
+            output,
+            list(leaves.values()),
+            torch.view_as_complex(start) if output.is_complex() else start.reshape(output.shape),
+            retain_graph=True,
+            allow_unused=True,
         )
         return {
-            i: torch.zeros_like(leaf) if grad is None else grad.detach().to_dense().clone()
+            i: torch.zeros(count_of(leaf), device=leaf.device)
+            if grad is None
+            else reals(grad.detach().to_dense().clone())
             for (i, leaf), grad in zip(leaves.items(), grads, strict=True)
         }
 
     def _entries(self) -> Iterator[tuple[int, int]]:
         """The numbers that are changed: which input, and which of its numbers."""
         for i in self._varied:
-            count = self._arguments[i].numel()
+            count = count_of(self._arguments[i])
             most = min(count, MOST_ENTRIES)
             yield from ((i, at * count // most) for at in range(most))
 
@@ -300,9 +289,9 @@ class _Checked:
         Raises:
             _NotFiniteError: There is no finite difference to compare with.
         """
-        value = self._arguments[i].detach().flatten()[entry].item()
+        value = float(reals(self._arguments[i].detach())[entry])
         h = STEP * max(1.0, abs(value))
-        here, said = of.given.detach(), float(grad.flatten()[entry])
+        here, said = reals(of.given.detach()), float(grad[entry])
         below, above, sides = self._around(of, i, entry, h)
         # A NaN that is left out of the weights comes back in backward, as 0 * inf.
         is_told = math.isfinite(said) or bool(here.isfinite().all())
@@ -315,40 +304,44 @@ class _Checked:
                 return None
         elif _steepest(self._around(of, i, entry, h / 1000)[2]) > 1.1 * _steepest(sides):
             raise _NotFiniteError  # the nearer, the steeper: as of the cube root at 0
-        column = ((above - below) / (2 * h)).flatten()
-        rows = of.weights.flatten().nonzero().flatten()[:_MOST_ROWS].tolist()
+        column = (above - below) / (2 * h)
+        rows = of.weights.nonzero().flatten()[:_MOST_ROWS].tolist()
         one, row = max(
             ((self._row(of, i, entry, at), at) for at in rows),
             key=lambda each: _how_far(each[0], float(column[each[1]])),
         )
+        output_index, output_part = place_of(row, of.given)
+        index, part = place_of(entry, self._arguments[i])
         return WrongDerivative(
             one,
             float(column[row]),
             of.nr,
-            _unravelled(row, of.given.shape),
+            output_index,
             i,
             self._names[i],
-            _unravelled(entry, self._arguments[i].shape),
+            index,
+            output_part,
+            part,
         )
 
     def _around(
         self, of: _Output, i: int, entry: int, h: float
     ) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
         """An output with a number moved down and up, and the weighted slopes of both sides."""
-        below, above = (self._values(self._moved(i, entry, step))[of.nr] for step in (-h, h))
-        here = of.given.detach()
+        below, above = (reals(self._values(self._moved(i, entry, step))[of.nr]) for step in (-h, h))
+        here = reals(of.given.detach())
         sides = [float(of.weighted(b - a).sum()) / h for a, b in ((below, here), (here, above))]
         return below, above, sides
 
     def _row(self, of: _Output, i: int, entry: int, row: int) -> float:
-        only = torch.zeros_like(of.given)
-        only.view(-1)[row] = 1
+        only = torch.zeros_like(of.weights)
+        only[row] = 1
         with random_numbers_kept(self._devices):
-            return float(self._vjp(of.given, of.leaves, only)[i].flatten()[entry])
+            return float(self._vjp(of.given, of.leaves, only)[i][entry])
 
     def _moved(self, i: int, entry: int, step: float) -> dict[int, torch.Tensor]:
         moved = self._arguments[i].detach().clone().contiguous()
-        moved.view(-1)[entry] += step
+        (torch.view_as_real(moved) if moved.is_complex() else moved).view(-1)[entry] += step
         return {i: moved}
 
     def _why_raised(self, error: Exception) -> str:
@@ -361,15 +354,12 @@ class _Checked:
         return f"{self.called}.backward is wrong: it raised {type(error).__name__}: {said}."
 
 
-def _in_double(value: Any, called: str) -> Any:
+def _in_double(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    if value.is_complex():
-        raise ValueError(
-            f"{called} cannot be checked: it takes complex numbers, which finite differences here "
-            "do not. torch.autograd.gradcheck does."
-        )
     value = value.detach().clone()
+    if value.is_complex():
+        return value.resolve_conj().to(torch.complex128)
     return value.double() if value.is_floating_point() else value
 
 
@@ -387,23 +377,9 @@ def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _is_varied(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() > 0
-
-
-def _unravelled(place: int, shape: Sequence[int]) -> tuple[int, ...]:
-    index: list[int] = []
-    for size in reversed(shape):
-        place, at = divmod(place, size)
-        index.append(at)
-    return tuple(reversed(index))
-
-
-def _place(word: str, nr: int, index: tuple[int, ...]) -> str:
-    return _at(word if nr == 0 else f"{word} {nr}", index)
-
-
-def _at(word: str, index: tuple[int, ...]) -> str:
-    return f"{word}[{', '.join(map(str, index))}]" if index else word
+    if not isinstance(value, torch.Tensor) or value.numel() == 0:
+        return False
+    return value.is_floating_point() or value.is_complex()
 
 
 def _steepest(slopes: Sequence[float]) -> float:
