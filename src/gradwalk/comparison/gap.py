@@ -76,7 +76,7 @@ class Number:
         """The largest of its numbers without their signs, as far as they are finite and known."""
         if self.tensor is not None:
             found = [each.abs().nan_to_num(0, 0, 0).max() for (each,) in _parts(self.tensor)]
-            return float(torch.stack([one.double().cpu() for one in found]).max()) if found else 0.0
+            return max(map(float, found), default=0.0)
         ends = [self.summary["min"], self.summary["max"], *_flat(self.summary["values"])]
         known = [abs(_number(each)) for each in ends if each is not None]
         return max((each for each in known if math.isfinite(each)), default=0.0)
@@ -127,12 +127,15 @@ def _of_parts(
     worst: tuple[float | complex, float | complex] | None = None
     is_other = False
     for expected, found in parts:
-        is_same = (expected == found) | (expected.isnan() & found.isnan())
-        is_known = expected.isfinite() & found.isfinite()
-        off = torch.where(is_known, (found - expected).abs(), 0)
-        size = torch.where(is_known, expected.abs(), 0)
+        off, size = (found - expected).abs(), expected.abs()
         beyond = off - (atol + rtol * size)
-        beyond = torch.where(is_known | is_same, beyond, math.inf).flatten()
+        if not beyond.isfinite().all():
+            is_same = (expected == found) | (expected.isnan() & found.isnan())
+            is_known = expected.isfinite() & found.isfinite()
+            off, size = torch.where(is_known, off, 0), torch.where(is_known, size, 0)
+            beyond = torch.where(is_known, off - (atol + rtol * size), -math.inf)
+            beyond = torch.where(is_known | is_same, beyond, math.inf)
+        beyond = beyond.flatten()
         at = int(beyond.argmax())
         if float(beyond[at]) > most:
             most = float(beyond[at])

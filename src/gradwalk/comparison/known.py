@@ -43,6 +43,7 @@ class Known:
         self._looking: Callable[[int, int | None], DetailsModel] | None = None
         self._values: dict[int, Number | None] = {}
         self._gradients: dict[int, list[Number | None]] = {}
+        self._passed: dict[int, list[torch.Tensor | None] | None] = {}
 
     def value(self, node: int) -> Number | None:
         """What the forward pass gave at a node; None where that is not known."""
@@ -67,11 +68,15 @@ class Known:
 
     def passed(self, node: int) -> list[torch.Tensor | None] | None:
         """What a node passed on, one per next function; None where it is not known in full."""
-        recording = self.subject.recording
-        step = None if recording is None else recording.run.steps.get(node)
-        if step is None:
-            return None
-        return _in_full(None if each is None else _kept(each) for each in step.grad_inputs)
+        if node not in self._passed:
+            recording = self.subject.recording
+            step = None if recording is None else recording.run.steps.get(node)
+            self._passed[node] = (
+                None
+                if step is None
+                else _in_full(None if each is None else _kept(each) for each in step.grad_inputs)
+            )
+        return self._passed[node]
 
     def arrived(self, node: int) -> list[torch.Tensor | None] | None:
         """What arrived at a node, one per output; None where it is not known in full."""

@@ -19,6 +19,7 @@ from ..backward.recorded_pass import find_node
 from ..backward.recording import Recording, record_captured
 from ..files.disk import read_file
 from ..graph.capture import capture_nodes
+from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among, read_names
 from ..graph.outputs import is_program, read_outputs
@@ -277,7 +278,7 @@ def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
 
 @grad_mode_kept
 def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> NumericsComparison:
-    with unseen(), torch.no_grad():
+    with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
         gaps = {node: _gaps(both, node, allowed) for node in both.order}
         sweep = _sweep(both, gaps)

@@ -88,9 +88,8 @@ def change_of_output(
         if like is None:
             raise RuntimeError("An output of this node has no one shape.")
         shape, dtype, device = like
-        start = given[output_nr] = torch.zeros(
-            shape, dtype=dtype, device=device, requires_grad=True
-        )
+        start = replay.far.to(device, dtype).expand(shape).clone()
+        given[output_nr] = start
         found = replay.call(node, given)
         taken = [(found[nr], change) for nr, change in changes.items() if found[nr] is not None]
         outputs = [grad for grad, _ in taken if grad is not None]

@@ -8,6 +8,7 @@ another gradient, and a node that no change can reach need not run at all.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -102,6 +103,19 @@ class Replay:
                     if not waiting[place[0]]:
                         heapq.heappush(ready, (-sequence_nr(nodes[place[0]]), place[0]))
         return order
+
+    @functools.cached_property
+    def far(self) -> torch.Tensor:
+        """A zero that needs a gradient, further from all leaves than any node of the graph.
+
+        The engine looks for the way from an output to an input among the nodes that are no nearer
+        to leaves than the input. What a node saved hangs on the graph, so from an output of its
+        backward to a leaf the engine would look at all of the graph.
+        """
+        far = torch.zeros((), device="cpu", requires_grad=True)
+        for _ in self.captured.nodes:
+            far = far.clone()
+        return far
 
     def below(self, nodes: Iterable[int]) -> set[int]:
         """Some nodes, and all that their gradients reach."""
