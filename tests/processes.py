@@ -31,7 +31,7 @@ def begin(rank, work, world, store):
         init_method=f"file://{store}",
         rank=rank,
         world_size=world,
-        timeout=timedelta(seconds=120),
+        timeout=timedelta(minutes=10),
     )
     work(rank)
     dist.barrier()

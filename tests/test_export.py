@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import subprocess
 import sys
 import warnings
 import xml.etree.ElementTree as ET
@@ -16,6 +15,7 @@ import pypdf
 import pytest
 import resvg_py
 import torch
+from fresh import fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -285,10 +285,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert run.stdout.strip()
+    assert fresh(code).strip()
 
 
 def test_drawing_leaves_the_random_state_and_gradients(widget):

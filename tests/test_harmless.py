@@ -219,8 +219,6 @@ def test_importing_imports_neither_widgets_nor_networkx(accelerator):
     slow = ["networkx", "anywidget", "ipywidgets", "IPython", "traitlets"]
     found = fresh(
         f"""
-        import sys
-        import torch
         if {accelerator!r}:
             torch.accelerator.current_accelerator = lambda *_: torch.device({accelerator!r})
         before = set(sys.modules)
@@ -238,6 +236,6 @@ def test_importing_imports_neither_widgets_nor_networkx(accelerator):
         except AttributeError as error:
             print(error)
         """,
-        start="",
+        start="import sys\nimport torch\n",
     )
     assert found.splitlines() == ["[]", "[]", "module 'gradwalk' has no attribute 'no_such_thing'"]

@@ -203,14 +203,17 @@ def test_a_large_graph_is_opened_when_it_is_asked_for(tmp_path):
             load(path, max_nodes=wrong)
 
 
-def test_what_save_writes_is_far_from_the_limits(tmp_path):
-    for count in (10, 120, 600):  # details at every cursor, and at one only
-        x = torch.ones(8, 8, requires_grad=True)
-        y = x
-        for _ in range(count):
-            y = y @ x + x
-        widget = GraphWidget(y.sum())
-        widget.backward()
-        data = save(widget, tmp_path / f"{count}.gw").read_bytes()
-        widget.close()
-        decode(data, saved_file.MOST_BYTES, saved_file.most_values(len(data), count) // 2)
+# Details at every cursor, and, of more than 500 nodes, at one only.
+@pytest.mark.parametrize(
+    "count", [10, 50, 300, *(pytest.param(each, marks=pytest.mark.full) for each in (120, 600))]
+)
+def test_what_save_writes_is_far_from_the_limits(count, tmp_path):
+    x = torch.ones(8, 8, requires_grad=True)
+    y = x
+    for _ in range(count):
+        y = y @ x + x
+    widget = GraphWidget(y.sum())
+    widget.backward()
+    data = save(widget, tmp_path / f"{count}.gw").read_bytes()
+    widget.close()
+    decode(data, saved_file.MOST_BYTES, saved_file.most_values(len(data), count) // 2)

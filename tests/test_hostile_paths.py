@@ -6,8 +6,6 @@ import contextlib
 import os
 import socket
 import stat
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fresh import fresh
 
 from gradwalk import GraphWidget, load, save
 from gradwalk.__main__ import main
@@ -223,12 +222,15 @@ def test_a_device_that_is_full_says_so(widget):
 def test_standard_output_goes_where_the_shell_sent_it(saved, mode, tmp_path):
     out = tmp_path / "out"
     out.write_bytes(b"before\n")
-    with out.open(mode) as stream:
-        subprocess.run(
-            [sys.executable, "-m", "gradwalk", str(saved), "--svg", "/dev/stdout", "--text"],
-            stdout=stream,
-            check=True,
-        )
+    fresh(
+        f"""
+        import os, runpy
+        with open({str(out)!r}, {mode!r}) as stream:
+            os.dup2(stream.fileno(), 1)
+        sys.argv = ["gradwalk", {str(saved)!r}, "--svg", "/dev/stdout", "--text"]
+        runpy.run_module("gradwalk", run_name="__main__", alter_sys=True)
+        """
+    )
     lines = out.read_text().splitlines()
     assert (lines[0] == "before") == (mode == "ab")
     assert sum(line.startswith("<svg") for line in lines) == 1

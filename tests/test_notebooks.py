@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+
+# What the kernel is made to forget between notebooks: importing torch takes longer than most do.
+FORGET = """\
+import ipywidgets
+ipywidgets.Widget.close_all()
+get_ipython().reset(new_session=False)
+__import__("gc").collect()"""
 
 
 def test_there_are_notebooks() -> None:
     assert NOTEBOOKS
 
 
+@pytest.fixture(scope="module")
+def run() -> Iterator[Callable[[NotebookNode], None]]:
+    """Runs a notebook in a kernel that has forgotten what ran before."""
+    kernel, loop = AsyncKernelManager(), asyncio.new_event_loop()
+
+    async def execute(notebook: NotebookNode) -> None:
+        where = {"metadata": {"path": NOTEBOOKS[0].parent}}
+        client = NotebookClient(notebook, km=kernel, timeout=600, resources=where)
+        try:
+            await client.async_execute()
+        finally:
+            client.kc.stop_channels()
+
+    def run_one(notebook: NotebookNode) -> None:
+        loop.run_until_complete(execute(notebook))
+        forget = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(FORGET)])
+        loop.run_until_complete(execute(forget))
+
+    yield run_one
+    loop.run_until_complete(kernel.shutdown_kernel(now=True))
+    loop.close()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning:zmq", "ignore::DeprecationWarning:jupyter_client"
 )
-def test_a_notebook_runs(path: Path) -> None:
+def test_a_notebook_runs(path: Path, run: Callable[[NotebookNode], None]) -> None:
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": path.parent}}).execute()
+    run(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             assert output.get("name") != "stderr", output["text"]

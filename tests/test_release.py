@@ -345,11 +345,25 @@ _WAYS = (
 )
 
 
-@pytest.mark.parametrize("look", _WAYS)
+_ON = {
+    "main": ("operation", 100_000, 0),
+    "small stack": ("operation", 20_000, 512),
+    "functions on a small stack": ("function", 20_000, 512),
+}
+_ALWAYS_ON_MAIN = ("capture", "widget closed last", "exit")
+
+
 @pytest.mark.parametrize(
-    ("kind", "depth", "stack"),
-    [("operation", 100_000, 0), ("operation", 20_000, 512), ("function", 20_000, 512)],
-    ids=["main", "small stack", "functions on a small stack"],
+    ("look", "kind", "depth", "stack"),
+    [
+        pytest.param(
+            *(look, *deep),
+            id=f"{where}-{look}",
+            marks=[pytest.mark.full] if where == "main" and look not in _ALWAYS_ON_MAIN else [],
+        )
+        for where, deep in _ON.items()
+        for look in _WAYS
+    ],
 )
 def test_a_deep_graph_is_freed_at_once_and_without_a_crash(look, kind, depth, stack):
     if kind == "function" and look in ("watch", "exception"):  # which leave nodes as they were
@@ -358,6 +372,7 @@ def test_a_deep_graph_is_freed_at_once_and_without_a_crash(look, kind, depth, st
     assert "reached the end" in what_is_freed(look, kind, depth, stack)
 
 
+@pytest.mark.full
 def test_six_hundred_thousand_in_a_row():
     assert "reached the end" in what_is_freed("capture", "operation", 600_000, 0)
 

@@ -156,7 +156,7 @@ def test_a_deep_chain_is_freed_without_a_crash():
         "    del y, kept\n"
         "run(100_000)\n"
         "threading.stack_size(512 * 1024)\n"
-        "thread = threading.Thread(target=run, args=(100_000,))\n"
+        "thread = threading.Thread(target=run, args=(20_000,))\n"
         "thread.start()\n"
         "thread.join()\n"
         "print('freed')\n"

@@ -315,7 +315,7 @@ def test_a_pass_that_hooks_changed_or_that_left_leaves_out_is_run_again():
     assert torch.equal(found.after["y"], 2 * x.detach())
 
 
-@pytest.mark.parametrize("length", [1, 1_000, 100_000])
+@pytest.mark.parametrize("length", [1, 1_000, pytest.param(100_000, marks=pytest.mark.full)])
 def test_long_programs(length: int):
     x = torch.ones((), requires_grad=True)
     y = x

@@ -39,11 +39,12 @@ def test_it_carries_the_bundle_and_nothing_else(wheel):
 
 
 def test_it_works_in_a_clean_environment(wheel, tmp_path):
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env")
     python = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
     # torch and the other dependencies are borrowed: installing them again would take minutes.
+    pip = [sys.executable, "-m", "pip", "--python", python]
     subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel],
+        [*pip, "install", "--quiet", "--no-deps", "--no-index", wheel],
         check=True,
         capture_output=True,
     )
@@ -55,7 +56,7 @@ def test_it_works_in_a_clean_environment(wheel, tmp_path):
     borrowed = str(Path(torch.__file__).parents[1])
     run = f"import sys; sys.path.append({borrowed!r}); {code}"
     done = subprocess.run(
-        [python, "-c", run], check=True, capture_output=True, text=True, cwd=tmp_path
+        [python, "-I", "-c", run], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     where, what = done.stdout.splitlines()
     assert str(tmp_path) in where
