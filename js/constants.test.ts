@@ -31,11 +31,18 @@ async function view(graph: GraphModel, constants: boolean) {
   return { channel, host, kinds, control };
 }
 
+/** The key is written while it is shown. */
+function openLegend(host: HTMLElement) {
+  host.querySelector<HTMLElement>('[aria-label="Legend and keys"]')?.click();
+}
+
 const cut = MODELS["w * x.detach() + c * x + b"];
 
 describe("the control that hides constants and cuts", () => {
   it("hides and shows them, and tells Python", async () => {
     const { channel, host, kinds, control } = await view(cut(), true);
+    openLegend(host);
+    expect(host.querySelector(".gw-legend")?.textContent).toContain("cut");
     expect(kinds()).toContain("cut");
     expect(host.querySelector(".gw-stub")).toBeNull();
     expect(control.getAttribute("aria-pressed")).toBe("true");
@@ -49,6 +56,7 @@ describe("the control that hides constants and cuts", () => {
 
   it("follows Python", async () => {
     const { channel, host, kinds, control } = await view(cut(), false);
+    openLegend(host);
     expect(kinds()).not.toContain("constant");
     channel.change("constants", true);
     await nextFrame();

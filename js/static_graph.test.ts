@@ -138,6 +138,7 @@ describe("a static graph", () => {
     expect(words[2]).toContain("xplaceholder");
     expect(words[3]).toContain("fc.weightparameter");
     expect(words[1]).not.toContain("placeholder");
+    host.querySelector<HTMLElement>('[aria-label="Legend and keys"]')?.click();
     expect(text(".gw-legend")).toContain("input or parameter");
     expect(text(".gw-legend")).toContain("data flows");
     expect(text(".gw-legend")).toContain("buffer or constant");
@@ -159,6 +160,7 @@ describe("a static graph", () => {
     expect(host.querySelector(".gw-canvas")?.getAttribute("aria-label")).toMatch(
       /^Static graph of/,
     );
+    host.querySelector<HTMLElement>('[aria-label="Legend and keys"]')?.click();
     expect(text(".gw-panel")).toContain("Static graph4 nodes, 3 edges, 2 inputs.");
     expect(text(".gw-panel")).toContain("what it calls");
     expect(text(".gw-bar")).toContain(WHY);

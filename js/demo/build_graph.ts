@@ -108,7 +108,8 @@ export class Builder {
       nodes: queue.map((node, id) => ({ id, ...this.made[node] })),
       edges,
       roots: roots.map(([node, name]) => ({ node: ids.get(node) ?? 0, output_nr: 0, name })),
-      checkpoints: [], derivatives: [],
+      checkpoints: [],
+      derivatives: [],
       ranks: null,
     };
   }

@@ -40,7 +40,16 @@ function factors(count: number): GraphModel {
     });
   }
   const roots = [{ node: 0, output_nr: 0, name: "y" }];
-  return { static: false, modules: NO_MODULES, nodes, edges, roots, checkpoints: [], derivatives: [], ranks: null };
+  return {
+    static: false,
+    modules: NO_MODULES,
+    nodes,
+    edges,
+    roots,
+    checkpoints: [],
+    derivatives: [],
+    ranks: null,
+  };
 }
 
 function sceneOf(graph: GraphModel) {
@@ -101,7 +110,8 @@ function usesOf(uses: [sign: string, namespace: string | null][]): string[] {
     nodes,
     edges,
     roots,
-    checkpoints: [], derivatives: [],
+    checkpoints: [],
+    derivatives: [],
     ranks: null,
   };
   const rows = sceneOf(graph).nodes.find(({ id }) => id === leaf)?.rows ?? [];

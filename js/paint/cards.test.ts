@@ -57,7 +57,15 @@ describe("a card", () => {
 
   it("says of a leaf that was changed in place what it is not", () => {
     const graph: GraphModel = {
-      ...{ static: false, modules: NO_MODULES, edges: [], roots: [], checkpoints: [], derivatives: [], ranks: null },
+      ...{
+        static: false,
+        modules: NO_MODULES,
+        edges: [],
+        roots: [],
+        checkpoints: [],
+        derivatives: [],
+        ranks: null,
+      },
       nodes: [
         { id: 0, kind: "leaf", op: "AccumulateGrad", label: "w", ...PLAIN_NODE, changed: true },
         { id: 1, kind: "leaf", op: "AccumulateGrad", label: "b", ...PLAIN_NODE, changed: null },

@@ -21,6 +21,7 @@ const graph = (...checkpoints: CheckpointModel[]): GraphModel => ({
   edges: [],
   roots: [],
   checkpoints,
+  derivatives: [],
 });
 
 const node = (checkpoint: number | null, sign: string | null = null) => ({

@@ -128,7 +128,8 @@ describe("makeScene", () => {
       nodes: [],
       edges: [],
       roots: [],
-      checkpoints: [], derivatives: [],
+      checkpoints: [],
+      derivatives: [],
       ranks: null,
     };
     expect(sceneOf(empty)).toMatchObject({ nodes: [], edges: [], drawn: [] });
@@ -168,7 +169,8 @@ describe("makeScene", () => {
     const used = (times: number): GraphModel => ({
       static: false,
       modules: NO_MODULES,
-      checkpoints: [], derivatives: [],
+      checkpoints: [],
+      derivatives: [],
       ranks: null,
       nodes: Array.from({ length: times + 1 }, (_, id) => ({
         ...PLAIN_NODE,

@@ -33,7 +33,8 @@ export const graphs: fc.Arbitrary<GraphModel> = fc
       static: false,
       ranks: null,
       modules: NO_MODULES,
-      checkpoints: [], derivatives: [],
+      checkpoints: [],
+      derivatives: [],
       nodes: nodes.map(
         ({ leaf, name, shape, noGrad }, id): NodeModel => ({
           ...PLAIN_NODE,

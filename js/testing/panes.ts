@@ -8,7 +8,8 @@ export function graphOf(nodes: readonly string[], edges: readonly string[]): Gra
   return {
     static: false,
     modules: NO_MODULES,
-    checkpoints: [], derivatives: [],
+    checkpoints: [],
+    derivatives: [],
     ranks: null,
     nodes: nodes.map((text, id): NodeModel => {
       const [name, kind, op] = text.split(" ");
