@@ -11,6 +11,7 @@ from typing import Any
 
 import comm
 import ipywidgets
+import ipywidgets.embed  # type: ignore[import-untyped]
 import pytest
 import torch
 import traitlets
@@ -238,7 +239,7 @@ class TestWhereALoopRuns:
             widget._soon._longest = 0  # seconds
             for _ in range(3):
                 loss.backward(retain_graph=True)
-            assert shown(widget) == 2
+            assert shown(widget) == 3  # what waits since it was made is shown with the first
 
         asyncio.run(program())
 
@@ -317,9 +318,11 @@ class TestWithoutALoop:
 class TestInIPython:
     def test_the_end_of_a_cell_shows_it_although_the_loop_has_not_rested(self, cells):  # noqa: F811
         async def kernel() -> None:
-            cells.run("a", "widget = GraphWidget(h); sent = widget.comm.sent")
-            cells.run("b", "for _ in range(9): h.backward(retain_graph=True)\nbefore = len(sent)")
+            cells.run("a", "widget = GraphWidget(h); sent = widget.comm.sent\nbefore = len(sent)")
             assert cells["before"] == 0
+            assert ["graph" in names for names in cells["sent"]] == [True]
+            cells.run("b", "for _ in range(9): h.backward(retain_graph=True)\nbefore = len(sent)")
+            assert cells["before"] == 1
             assert shown(cells["widget"]) == 1
             cells.run("c", "for _ in range(9): h.backward(retain_graph=True)\nwidget.cursor")
             assert shown(cells["widget"]) == 2
@@ -349,3 +352,116 @@ def test_only_a_channel_that_drops_everything_is_not_heard():
     assert not notebook.is_heard(GraphWidget(a_loss()).comm)
     assert type(GraphWidget(a_loss()).comm) is sys.modules["comm"].DummyComm
     assert notebook.is_heard(Channel())
+
+
+class Block(torch.nn.Module):
+    """Operations of its own, a buffer, and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.register_buffer("scale", torch.full((4,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.tanh(self.layer(x) ** 2) * self.scale
+
+
+def a_model(blocks: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(Block() for _ in range(blocks)))
+    x = torch.randn(2, 4)
+    return model, x, model(x).pow(2).mean()
+
+
+ASKS = {
+    "model_id": lambda widget: widget.model_id,
+    "display": lambda widget: widget._repr_mimebundle_(),
+    "get_state": lambda widget: widget.get_state(),
+    "send_state": lambda widget: widget.send_state(),
+    "a box": lambda widget: ipywidgets.VBox([widget]).get_state(),
+    "a page": lambda widget: ipywidgets.embed.embed_snippet([widget], drop_defaults=False),
+    "a trait": lambda widget: widget.graph,
+    "another": lambda widget: widget.transport,
+    "the cursor": lambda widget: widget.cursor,
+}
+
+
+@pytest.mark.usefixtures("heard")
+class TestMade:
+    """Its channel is open as soon as it is made; what takes time follows once somebody asks."""
+
+    @pytest.mark.parametrize("ask", ASKS.values(), ids=ASKS)
+    def test_whoever_asks_gets_all_of_it(self, ask):
+        async def program() -> None:
+            widget = GraphWidget(a_loss())
+            assert widget.comm is not None
+            assert notebook.open_widgets()[widget.comm.comm_id] is widget
+            assert not any("graph" in names for names in widget.comm.sent)
+            ask(widget)
+            sent = set().union(*widget.comm.sent)
+            assert sent >= {"graph", "_dtypes", "state", "transport"}
+            before = len(widget.comm.sent)
+            await asyncio.sleep(0)
+            assert len(widget.comm.sent) == before
+
+        asyncio.run(program())
+
+    def test_nobody_need_ask(self):
+        async def program() -> None:
+            widget = GraphWidget(a_loss())
+            await asyncio.sleep(0)
+            assert "graph" in set().union(*widget.comm.sent)
+
+        asyncio.run(program())
+        assert "graph" in set().union(*GraphWidget(a_loss()).comm.sent)  # nothing calls back here
+
+    def test_a_page_has_the_graph(self):
+        async def program() -> None:
+            widget, other = GraphWidget(a_loss()), GraphWidget(a_loss())
+            assert widget.graph == other.graph
+            page = ipywidgets.embed.embed_data([other], drop_defaults=False)
+            state = page["manager_state"]["state"][other.comm.comm_id]
+            assert any(each["path"] == ["graph"] for each in state["buffers"])
+
+        asyncio.run(program())
+
+    @pytest.mark.parametrize("blocks", [2, 40], ids=["small", "large"])
+    def test_what_is_worked_out_late_is_as_when_it_was_made(self, blocks):
+        def drawn(widget: GraphWidget) -> dict[str, Any]:
+            about = ["graph", "_dtypes", "_openable", "_values", "_update", "constants"]
+            return widget.get_state(about)
+
+        async def program() -> None:
+            model, x, loss = a_model(blocks)
+            early, late = (GraphWidget(loss, names={"model": model, "x": x}) for _ in range(2))
+            before, graph = drawn(early), early.graph
+            assert any(node["value"] is not None for node in graph["nodes"])
+            loss.backward()  # frees what was saved
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.mul_(0)  # as an optimizer does
+                    parameter.data = parameter.data + 1
+            x.fill_(7)
+            model = x = loss = parameter = None
+            gc.collect()
+            assert drawn(late) == before
+            assert late.graph == graph
+            assert late.state == early.state
+            assert late.run == early.run
+
+        asyncio.run(program())
+
+    def test_what_is_not_looked_at_dies_with_its_graph(self):
+        async def program() -> None:
+            model, _, loss = a_model(2)
+            gone = [weakref.ref(each) for each in (model, loss, model[0].layer.weight)]
+            widget = GraphWidget(loss)
+            del model, loss
+            gc.collect()
+            assert [ref() is None for ref in gone] == [True, True, False]
+            widget.close()
+            gc.collect()
+            assert not any(ref() for ref in gone)
+            await asyncio.sleep(0)
+
+        asyncio.run(program())

@@ -20,6 +20,7 @@ class Heard:
 
     def __init__(self, widget):
         self.sent = []
+        widget.get_state()  # what goes out for the first picture was sent before
         widget.comm = self
 
     kernel = True

@@ -254,6 +254,10 @@ class Live:
             on_begin=self._stored.begin,
         )
 
+    def read_now(self) -> None:
+        """The small values; of compiled code all, parts of which its first pass forgets."""
+        _ = self.model if self.openable else self._values
+
     def afresh(self) -> Live:
         """The same graph, followed by nobody yet, without the passes that were seen."""
         other = copy.copy(self)

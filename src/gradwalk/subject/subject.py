@@ -107,6 +107,9 @@ class Subject(Protocol):
                 likewise.
         """
 
+    def read_now(self) -> None:
+        """Read what the program may change or drop from now on; the rest can wait."""
+
     def notice(self) -> bool:
         """Take note of a pass that has ended; whether there is news since the last call."""
         ...
@@ -257,6 +260,9 @@ class Still:
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Nothing runs through it."""
+
+    def read_now(self) -> None:
+        """Nothing changes it."""
 
     def notice(self) -> bool:
         """No pass ends here."""

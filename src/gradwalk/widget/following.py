@@ -66,6 +66,9 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
     def _begin(self, behind: _T, **shown: Any) -> None:
         """Show something: open the channel to the browser.
 
+        What is still to be worked out goes after it: when the program rests, or earlier, when
+        somebody asks. Where nothing would call us back and somebody listens, at once.
+
         Args:
             behind: What to show.
             **shown: Traits that the browser starts with, and may change.
@@ -86,6 +89,8 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
             raise
         self.on_msg(self._on_message)
         self._stop_refreshing = notebook.after_each_cell(self._refresh)
+        if self._unshown and not self._soon.ask() and notebook.is_heard(self.comm):
+            self._refresh()
         for replaced in notebook.replaced_by(self):
             replaced.close()
 
@@ -93,6 +98,18 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         """Let go of every graph, remove every hook and take the views away. Twice is fine."""
         self._let_go()
         super().close()
+
+    def open(self) -> None:
+        """Open the channel to the browser (for ipywidgets), as soon as the widget is there."""
+        with self._as_it_is():
+            super().open()
+
+    @property
+    def model_id(self) -> str | None:
+        """What the browser calls it (for ipywidgets): whoever asks is about to show it."""
+        if self._unshown:
+            self._refresh(describe=False)
+        return None if self.comm is None else str(self.comm.comm_id)
 
     def get_state(
         self,
@@ -105,6 +122,8 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
             key: Which, a name or several; None for all.
             drop_defaults: Ignored: in a page without a kernel nobody knows the defaults.
         """
+        if self._unshown:  # before the first is read: they go together
+            self._refresh(describe=False)
         # Names are whatever users chose, and messages are UTF-8.
         state: dict[str, Any] = well_formed(super().get_state(key))
         return state
@@ -117,11 +136,16 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
         """
         if key is None:
             self._refresh()
+        with self._as_it_is():
+            super().send_state(key)
+
+    @contextmanager
+    def _as_it_is(self) -> Iterator[None]:
+        """Within it to read a trait brings nothing up to date: what is sent stays as it is."""
         with self._lock:
-            # Reading a trait refreshes it, which would change what is just being sent.
             before, self._refreshing = self._refreshing, True
             try:
-                super().send_state(key)
+                yield
             finally:
                 self._refreshing = before
 

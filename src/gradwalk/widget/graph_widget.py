@@ -184,16 +184,11 @@ class GraphWidget(Surgery, QuizzingWidget):
     def _show(self, subject: Subject, **shown: Any) -> None:
         """Show a graph, and what has been seen of backward through it."""
         self._begin(subject, **shown)
-        self.cursor = subject.cursor
 
     def _follow(self, subject: Subject) -> None:
         subject.follow(self._pass_ended)
-        self._begin_picture(subject)
-        self.set_trait("state", subject.state())
-        self.set_trait("transport", subject.transport())
-        self.set_trait("steps", subject.steps)
-        self.set_trait("run", subject.run)
-        self._recorded = subject.recorded
+        subject.read_now()
+        self._unshown = True  # all that is sent of it can wait until somebody asks
 
     def _shown(self) -> Shown:
         """What is shown now; see `gradwalk.subject.shown.Showing`."""

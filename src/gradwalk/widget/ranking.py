@@ -31,10 +31,6 @@ class RankingWidget(UpdatingWidget):
 
     findings: list[FindingModel] | None
 
-    def _begin_picture(self, subject: Subject) -> None:
-        super()._begin_picture(subject)
-        self._tell_ranks(subject)
-
     def _draw(self, subject: Subject) -> bool:
         is_new = super()._draw(subject)
         if is_new:

@@ -36,13 +36,13 @@ class UpdatingWidget(SteppingWidget[Subject]):
     """
 
     graph: GraphModel = OfPass(read_only=True).tag(**masked("graph"))  # type: ignore[assignment]
-    _dtypes: DtypesModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
         **masked("_values")
     )  # type: ignore[assignment]
     _update: UpdateModel | None = OfPass(None, read_only=True).tag(**masked("_update"))  # type: ignore[assignment]
 
-    _openable: list[int] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _knobs: list[KnobModel] | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _differences: list[DifferenceModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]
         **masked("_differences", encoded=False)
@@ -51,7 +51,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
     _turned: Callable[[int, float], None] | None = None
     _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
     _updates = 0
-    _undrawn = False  # whether the graph that is shown next is not the one in the picture
+    _undrawn = True  # whether the graph that is shown next is not the one in the picture
     _passed = True  # whether backward ran since the last update
     _travels = True  # whether the graph is sent: not where only its numbers are others
     _drawn_at = 0.0
@@ -175,7 +175,9 @@ class UpdatingWidget(SteppingWidget[Subject]):
     def _replace(self, subject: Subject) -> None:
         """Show another graph: now, soon, or as soon as somebody asks."""
         if are_small([subject]):
-            _ = subject.model  # its numbers, before the program changes any in place
+            subject.read_now()
+        if self._pictured is None:  # something is there to be compared with
+            self._refresh(describe=False)
         with self._lock:
             before = self._behind
             if before is None:  # closed meanwhile
@@ -237,20 +239,23 @@ class UpdatingWidget(SteppingWidget[Subject]):
         else:
             super()._answer(asked)
 
-    def _begin_picture(self, subject: Subject) -> None:
-        """Note what is drawn first."""
-        self._pictured = pictured(subject)
-        self.set_trait("graph", subject.model)
-        self.set_trait("_dtypes", dtypes_model(subject.drawn))
-        self.set_trait("_openable", list(subject.openable) or None)
-
     def _draw(self, subject: Subject) -> bool:
         """Put what is shown into the picture, unless it is there; whether it was not."""
-        if not self._undrawn or self._pictured is None:
+        if not self._undrawn:
             return False
         was, now = self._pictured, pictured(subject)
-        self._put(update_model(self._updates, was, now), now, subject)
+        if was is None:
+            self._put_graph(now, subject)
+        else:
+            self._put(update_model(self._updates, was, now), now, subject)
         return True
+
+    def _put_graph(self, now: Pictured, subject: Subject) -> None:
+        """Say what is drawn."""
+        self.set_trait("graph", now.model)
+        self.set_trait("_dtypes", dtypes_model(subject.drawn))
+        self.set_trait("_openable", list(subject.openable) or None)
+        self._undrawn, self._pictured = False, now
 
     def _put(self, update: UpdateModel, now: Pictured, subject: Subject) -> None:
         """Put a graph into the picture, in place of the one before."""
@@ -260,15 +265,12 @@ class UpdatingWidget(SteppingWidget[Subject]):
             selected = before.index(selected) if selected in before else None
         self._travels = before is not None
         try:
-            self.set_trait("graph", now.model)
+            self._put_graph(now, subject)
         finally:
             self._travels = True
         self.set_trait("_values", None if before is not None else values_of(now.model))
-        self.set_trait("_dtypes", dtypes_model(subject.drawn))
-        self.set_trait("_openable", list(subject.openable) or None)
         self.set_trait("_update", update)
         self.set_trait("_differences", None)  # they were about other numbers
-        self._undrawn, self._pictured = False, now
         self._drawn_at = time.monotonic()
         self.selected = selected
 
