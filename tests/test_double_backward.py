@@ -154,7 +154,7 @@ def test_what_is_not_shown_is_told_all_the_same() -> None:
     widget.close()
 
 
-def test_links_are_saved(tmp_path: Path) -> None:
+def test_links_are_saved_and_drawn(tmp_path: Path) -> None:
     with watch():
         outputs, _ = cube()
     widget = GraphWidget(*outputs)
@@ -162,6 +162,10 @@ def test_links_are_saved(tmp_path: Path) -> None:
     again = load(tmp_path / "run.gw")
     assert again.graph["derivatives"] == widget.graph["derivatives"] != []
     assert "derivative of" in text_tree(again.to_networkx(), model=again.graph)
+    for shown in (widget, again):
+        picture = shown.to_svg()
+        assert picture.count(">derivative of</text>") == 2
+        assert picture.count("derivative of ") == 2  # for screen readers
     widget.close()
     again.close()
 

@@ -4,6 +4,7 @@ import type { Direction } from "../layout/direction";
 import { boardPlan } from "../scene/board_plan";
 import { cardSize, MOST_CARDS } from "../scene/card";
 import { labelled } from "../scene/labels";
+import { placeLinks } from "../scene/links";
 import { makeScene, quietPart, shapesOf, sharesOf, timesDrawn } from "../scene/make_scene";
 import { edgePart } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
@@ -210,16 +211,18 @@ function paneScene(
   clearRows(nodes, edges);
   const shows = framesWith(plan, filled);
   const { edgeOf: _, ...rest } = whole;
+  const scene: Scene = {
+    ...rest,
+    isStatic: graph.static,
+    frames: whole.frames.filter((_, f) => shows[f] === 1),
+    nodes,
+    edges,
+    drawn,
+    signs: only.map(({ tag }) => tag),
+  };
+  placeLinks(scene, graph, measure);
   return {
-    scene: {
-      ...rest,
-      isStatic: graph.static,
-      frames: whole.frames.filter((_, f) => shows[f] === 1),
-      nodes,
-      edges,
-      drawn,
-      signs: only.map(({ tag }) => tag),
-    },
+    scene,
     ghosts,
     ghostEdges: whole.edges.filter((edge) => !own.has(edge.index)),
     only,

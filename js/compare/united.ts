@@ -133,7 +133,8 @@ function joined(
     }
   });
   const nodes = members.map((of, id) => nodeAt(graphs, of, id));
-  return { ...graphs[0], nodes, edges, roots: [...roots.values()] };
+  const known = { ...graphs[0], derivatives: [] };
+  return { ...known, nodes, edges, roots: [...roots.values()] };
 }
 
 /** What is known of a place: the node of the first graph that has it, and the first name. */

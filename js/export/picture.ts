@@ -9,12 +9,14 @@ import { edgeParts } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
 import type { GradientLabel } from "../paint/gradients";
 import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
+import { linkParts } from "../paint/link_parts";
 import type { Marks } from "../paint/marks";
 import { alarmParts, nodeParts, stepParts } from "../paint/node_parts";
 import { type Part, part } from "../paint/parts";
 import { stepOf } from "../paint/phases";
 import { rankParts } from "../paint/rank_strips";
 import { tileAt, tileParts } from "../paint/tiles";
+import { linksAt } from "../scene/links";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -39,10 +41,14 @@ export function pictureParts(
   const labels = gradients.map((label) =>
     part("g", { class: gradientClass(label) }, gradientParts(label)),
   );
+  const links = linksAt(scene, marks.selected).map((link) =>
+    part("g", { class: "gw-link" }, linkParts(link)),
+  );
   const nodes = scene.nodes.map((node) => nodePart(graph, node, marks));
   return [
     part("g", { class: "gw-frames" }, frames),
     part("g", { class: "gw-edges" }, edges),
+    part("g", { class: "gw-links" }, links),
     part("g", { class: "gw-nodes" }, nodes),
     part("g", { class: "gw-gradients" }, labels),
     part("g", { class: "gw-frame-heads" }, heads),

@@ -45,6 +45,9 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
     const { saves } = graph.checkpoints[node.checkpoint];
     lines.push(`runs forward again in backward${saves && `: its part ${saves}`}`);
   }
+  for (const { node: other, of } of graph.derivatives) {
+    if (other === id) lines.push(`derivative of ${oneLine(graph.nodes[of].label)}`);
+  }
   if (node.no_grad_inputs.length > 0) {
     lines.push(`no grad: ${node.no_grad_inputs.slice(0, 8).map(argumentOf).join(", ")}`);
   }

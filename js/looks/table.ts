@@ -94,7 +94,12 @@ export const TABLE: readonly Row[] = [
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
   [area("stage", "none"), "gw-scissors circle"],
   [{ ...line("cut", 1.3), "stroke-linecap": "round" }, "gw-scissors path"],
-  [DIM, "gw-edge.is-dim", "gw-node.is-dim", "gw-gradients.is-dim"],
+  // From a derivative to what it is the derivative of: no edge, nothing flows.
+  [{ ...line("name", 1.3), ...dashes("6 4") }, "gw-link-line"],
+  [{ ...line("name", 1.3), "stroke-linecap": "round" }, "gw-link-head"],
+  [fill("stage"), "gw-link rect"],
+  [{ ...fill("name"), ...fontOf("edge"), ...MIDDLE }, "gw-link text"],
+  [DIM, "gw-edge.is-dim", "gw-node.is-dim", "gw-gradients.is-dim", "gw-links.is-dim"],
 
   // On edges: names, numbers of merged lines, plumbing folded into them, gradients
   [fill("stage"), "gw-edge-label rect", "gw-edge-count rect", "gw-edge-folded rect"],

@@ -1,12 +1,14 @@
 import { type EnterElement, type Selection, select } from "d3-selection";
 import { flow } from "../layout/direction";
+import { linksAt } from "../scene/links";
 import { edgesOf } from "../scene/members";
-import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
+import type { Scene, SceneEdge, SceneLink, SceneNode } from "../scene/scene";
 import { edgeClass, neighbours, nodeClass } from "./classes";
 import { edgeParts } from "./edge_parts";
 import type { GradientLabel } from "./gradients";
 import { gradientClass, gradientParts } from "./label_parts";
 import { mapScale } from "./level_of_detail";
+import { linkParts } from "./link_parts";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
 import { paintAlarm, paintBar, paintNode, paintRanks, paintStep, paintTile } from "./paint_node";
@@ -19,12 +21,14 @@ type Group = Selection<SVGGElement, unknown, null, undefined>;
 /** Draws the nodes and edges of a scene that it is given as SVG. */
 export class SvgPainter {
   private readonly edges: Group;
+  private readonly links: Group;
   private readonly gradients: Group;
   private readonly nodes: Group;
 
   constructor(layer: SVGGElement) {
     const root = select(layer);
     this.edges = root.append("g").attr("class", "gw-edges");
+    this.links = root.append("g").attr("class", "gw-links");
     this.nodes = root.append("g").attr("class", "gw-nodes");
     // Over the nodes: a card has a cell for its gradient.
     this.gradients = root.append("g").attr("class", "gw-gradients");
@@ -47,6 +51,16 @@ export class SvgPainter {
       .data(edges, (edge) => `${edge.index}`)
       .join((enter) => paintEdges(enter, scene, heading))
       .attr("class", (edge) => edgeClass(edge, scene, marks));
+    this.links
+      .classed("is-dim", marks.hits !== null)
+      .selectAll<SVGGElement, SceneLink>("g.gw-link")
+      .data(linksAt(scene, marks.selected), ({ source, target }) => `${source} ${target}`)
+      .join((enter) =>
+        enter.append("g").each(function (link) {
+          this.append(...linkParts(link).map(makePart));
+        }),
+      )
+      .attr("class", "gw-link");
     this.nodes
       .selectAll<SVGGElement, SceneNode>("g.gw-node")
       .data(nodes, (node) => `${node.index}`)
@@ -76,7 +90,8 @@ export class SvgPainter {
 
   /** Forgets everything drawn: what follows belongs to another scene. */
   clear(): void {
-    for (const group of [this.edges, this.gradients, this.nodes]) group.selectChildren().remove();
+    for (const group of [this.edges, this.links, this.gradients, this.nodes])
+      group.selectChildren().remove();
   }
 }
 

@@ -14,6 +14,7 @@ import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
 import { factsOf, fittedFacts } from "./frame_facts";
 import { labelSize, placeLabels } from "./labels";
 import { gateShape, lensRoom, withLens } from "./lens";
+import { placeLinks } from "./links";
 import { drawnFor, edgePart } from "./members";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
@@ -149,12 +150,15 @@ export function makeScene(
   placeSigns(scene);
   placeLabels(scene, plan.edges, measure);
   nameSkips(scene, skipsIn(graph, plan), measure);
-  if (!nodes.some(({ strip }) => strip)) return scene;
+  if (!nodes.some(({ strip }) => strip)) {
+    placeLinks(scene, graph, measure);
+    return scene;
+  }
   scene.edges = edgesOnBars(graph, plan, scene.edges, first, sceneNodes, horizontal);
   scene.edgeOf = plan.edgeOf?.slice() ?? new Int32Array(graph.edges.length).fill(-1);
   for (const { index, merged } of scene.edges.slice(plan.edges.length))
     for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
-  return (plan.lenses ?? []).reduce((around, lens) => {
+  const whole = (plan.lenses ?? []).reduce((around, lens) => {
     const inner = makeScene(graph, lens.plan, direction, measure, {
       ...{ cache: options.cache, cards },
       room: { ...window, ...lensRoom(around, window, horizontal) },
@@ -163,6 +167,8 @@ export function makeScene(
     const bar = around.nodes[first[lens.strip] + lens.block];
     return withLens(around, inner, lens, strip, bar, horizontal, measure);
   }, scene);
+  placeLinks(whole, graph, measure);
+  return whole;
 }
 
 /** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */

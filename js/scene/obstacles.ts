@@ -39,6 +39,7 @@ export class Obstacles {
     for (const { left, top, right } of scene.frames)
       this.boxes.add(left, top, right, top + HEADER, NODE);
     for (const sign of scene.signs ?? []) this.add(sign);
+    for (const { label } of scene.links ?? []) if (label) this.add(label);
     for (const edge of scene.edges) {
       this.addCurve(edge);
       if (edge.quiet === undefined) this.addHead(edge, scene.isStatic ?? false);

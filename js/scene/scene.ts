@@ -19,6 +19,8 @@ export interface Scene {
   frames: SceneFrame[];
   /** Signs that others put on the picture, which no text may cover. */
   signs?: readonly Place[];
+  /** Of nodes that gave derivatives, to what these are the derivatives of; left out where there are none. */
+  links?: readonly SceneLink[];
   /** Per graph edge, its place in `edges`, -1 if it is hidden; left out where they are the same. */
   edgeOf?: Int32Array;
 }
@@ -90,6 +92,18 @@ export interface SceneEdge {
   row?: number;
   /** Whether it runs against the flow, as lines between boxes do that feed each other. */
   backward: boolean;
+}
+
+/** That one node gave the derivative of what another gave. It is no edge: nothing is counted, laid out or stepped by it. */
+export interface SceneLink {
+  /** Indices in `Scene.nodes`. */
+  source: number;
+  target: number;
+  /** x, y of the start, then one cubic segment. */
+  curve: readonly number[];
+  label: EdgeLabel | null;
+  /** Whether it is drawn only while an end of it is selected: there are many. */
+  isShy?: boolean;
 }
 
 /** What one drawn edge stands for. */
