@@ -72,6 +72,35 @@ describe("an update with the same structure", () => {
     expect(said(host)).toContain("w 1 → \u22121.235e5, graph unchanged");
   });
 
+  it("keeps the elements of the picture, which then are as if they were drawn anew", async () => {
+    const VALUES = [
+      [4, -2.5, -123456.7, 2],
+      [1e-9, "nan", 3, -2.25],
+      [0.5, 7, 7, 7],
+    ];
+    const { host, channel } = await view();
+    const parts = () => [...host.querySelectorAll(".gw-node, .gw-node *")];
+    const drawn = (within: Element) =>
+      Array.from(within.querySelectorAll(".gw-node"), (node) => node.innerHTML);
+    const before = parts();
+    for (const [i, values] of VALUES.entries()) {
+      channel.change("_update", { number: i + 1, before: null, words: "", changes: [] });
+      channel.change("_values", values);
+      await nextFrame();
+      expect(parts()).toEqual(before);
+      const other = document.body.appendChild(document.createElement("div"));
+      const first = freshTraits(graph(1), { direction: "left" });
+      const fresh = localChannel(first);
+      const end = createView(other, fresh);
+      await nextFrame();
+      fresh.change("_update", { number: 1, before: null, words: "", changes: [] });
+      fresh.change("_values", values);
+      await nextFrame();
+      expect(drawn(host)).toEqual(drawn(other));
+      end();
+    }
+  });
+
   it("takes traits in whatever order they come", async () => {
     const { channel, texts } = await view();
     channel.change("_values", [4, 4, 7, 2]);

@@ -35,6 +35,7 @@ export class CanvasPainter {
   private nextWhole: Raster | null = null;
   private last: View | null = null;
   private movedAt = 0;
+  private changedAt = 0;
   private paintedAt = 0;
   /** Time for drawing in this frame, ms: less where the screen cannot keep up. */
   private slice = SLICE_MS.most;
@@ -49,6 +50,7 @@ export class CanvasPainter {
 
   /** What to draw from now on. What was drawn of the same scene with other marks is seen until that is drawn. */
   show(picture: Picture2D): void {
+    if (this.picture) this.changedAt = performance.now();
     if (picture.scene !== this.picture?.scene) {
       this.sharp = null;
       this.whole = null;
@@ -108,11 +110,12 @@ export class CanvasPainter {
     return this.whole;
   }
 
-  /** Goes on drawing the picture of everything while the view stands still; true if there is more to do. */
+  /** Goes on drawing the picture of everything while all stands still; true if there is more to do. */
   drawWhole(): boolean {
     const { picture } = this;
     if (!picture || this.whole?.picture === picture) return false;
-    if (this.isMoving) return true;
+    // Of numbers that follow a slider nobody sees all in passing.
+    if (this.isMoving || performance.now() - this.changedAt < STILL_MS) return true;
     if (this.nextWhole?.picture !== picture) {
       const { width, height } = picture.scene;
       const k = Math.min(

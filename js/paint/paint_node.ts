@@ -2,20 +2,25 @@ import type { SceneNode } from "../scene/scene";
 import { barParts } from "./bars";
 import type { Marks } from "./marks";
 import { alarmParts, nodeParts, stepParts } from "./node_parts";
-import { makePart } from "./parts";
+import { changeParts, makePart, type Part } from "./parts";
 import { rankParts, stripAt } from "./rank_strips";
 import { tileAt, tileParts, tintOf } from "./tiles";
 
-/** Whose parts are in a group: with other numbers a node is another one. */
-const painted = new WeakMap<SVGGElement, SceneNode>();
+/** What is in a group: with other numbers a node is another one. */
+const painted = new WeakMap<SVGGElement, { node: SceneNode; parts: readonly Part[] }>();
 
 /**
  * Draws one node into its group, unless it is drawn: with a name if it is seen from afar. Marks are classes on the group,
  * set by the painter.
  */
 export function paintNode(group: SVGGElement, node: SceneNode, name: string | null): void {
-  if (painted.get(group) === node && (group.dataset.name ?? null) === name) return;
-  painted.set(group, node);
+  const before = painted.get(group);
+  const isNamed = (group.dataset.name ?? null) === name;
+  if (before?.node === node && isNamed) return;
+  const parts = nodeParts(node, name);
+  painted.set(group, { node, parts });
+  if (before && isNamed && isAt(before.node, node) && changeParts(group, before.parts, parts))
+    return;
   group.replaceChildren();
   delete group.dataset.bar;
   if (name === null) delete group.dataset.name;
@@ -26,7 +31,11 @@ export function paintNode(group: SVGGElement, node: SceneNode, name: string | nu
   group.dataset.index = String(node.index);
   group.dataset.kind = node.quiet ?? (node.leaf ? "leaf" : "op");
   group.setAttribute("transform", `translate(${node.x},${node.y})`);
-  group.append(...nodeParts(node, name).map(makePart));
+  group.append(...parts.map(makePart));
+}
+
+function isAt({ id, x, y }: SceneNode, other: SceneNode): boolean {
+  return id === other.id && x === other.x && y === other.y;
 }
 
 /** Writes on a node's corner the number of the step that runs it. */

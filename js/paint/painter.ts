@@ -12,7 +12,7 @@ import { linkParts } from "./link_parts";
 import { mapName } from "./map_names";
 import type { Marks } from "./marks";
 import { paintAlarm, paintBar, paintNode, paintRanks, paintStep, paintTile } from "./paint_node";
-import { makePart } from "./parts";
+import { changeParts, makePart, type Part } from "./parts";
 import { stepOf } from "./phases";
 import { tileAt } from "./tiles";
 
@@ -77,12 +77,11 @@ export class SvgPainter {
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
-      .data(gradients, (label) => keyOf(label))
-      .join((enter) =>
-        enter.append("g").each(function (label) {
-          this.append(...gradientParts(label).map(makePart));
-        }),
-      )
+      .data(gradients, ({ key }) => key)
+      .join((enter) => enter.append("g"))
+      .each(function (label) {
+        paintGradient(this, label);
+      })
       .attr("class", gradientClass)
       .attr("data-edge", ({ edge }) => edge)
       .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
@@ -112,7 +111,14 @@ function paintEdges(
   return groups;
 }
 
-/** What its parts depend on. */
-function keyOf({ key, text, x, y, stored, changed, added }: GradientLabel): string {
-  return [key, text, x, y, stored, changed, added].join(" ");
+/** What is in the group of a gradient. */
+const written = new WeakMap<SVGGElement, { label: GradientLabel; parts: readonly Part[] }>();
+
+function paintGradient(group: SVGGElement, label: GradientLabel): void {
+  const before = written.get(group);
+  if (before?.label === label) return;
+  const parts = gradientParts(label);
+  written.set(group, { label, parts });
+  if (!before || !changeParts(group, before.parts, parts))
+    group.replaceChildren(...parts.map(makePart));
 }

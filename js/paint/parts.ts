@@ -23,3 +23,35 @@ export function makePart({ tag, attributes, content }: Part): SVGElement {
   else made.append(...content.map(makePart));
   return made;
 }
+
+/**
+ * Has elements say what other parts of the same form say: the page then makes and styles none anew. False, with nothing
+ * done, where the forms differ. The elements are the first children of `group`, made from `was`.
+ */
+export function changeParts(group: Element, was: readonly Part[], now: readonly Part[]): boolean {
+  if (!areAlike(was, now)) return false;
+  for (const [i, part] of now.entries()) changePart(group.children[i], was[i], part);
+  return true;
+}
+
+function areAlike(was: readonly Part[], now: readonly Part[]): boolean {
+  const isAlike = (one: Part, { tag, content }: Part) =>
+    one.tag === tag &&
+    (typeof one.content === "string" || typeof content === "string"
+      ? typeof one.content === typeof content
+      : areAlike(one.content, content));
+  return was.length === now.length && was.every((one, i) => isAlike(one, now[i]));
+}
+
+function changePart(made: Element, was: Part, now: Part): void {
+  for (const name of Object.keys(was.attributes))
+    if (!(name in now.attributes)) made.removeAttribute(name);
+  for (const [name, value] of Object.entries(now.attributes))
+    if (was.attributes[name] !== value) made.setAttribute(name, String(value));
+  const { content } = now;
+  if (typeof content === "string") {
+    if (was.content !== content) made.textContent = content;
+  } else
+    for (const [i, part] of content.entries())
+      changePart(made.children[i], was.content[i] as Part, part);
+}
