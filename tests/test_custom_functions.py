@@ -14,10 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 import gradwalk
 from gradwalk import GraphWidget, record, watch
-from gradwalk.backward.operations import MOST
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
+from gradwalk.subject.extra_details import MOST_LISTED as MOST
 
 
 class Smooth(torch.autograd.Function):

@@ -77,7 +77,7 @@ def test_inside_is_bit_for_bit_what_flowed_outside(name):
         numbers = live._opening.numbers(i, live.recording)
         assert "exactly" in numbers.note
         for call, parts in numbers.given.items():
-            value = noting.noted[call]
+            value = noting.noted[call.origin]
             there = value if isinstance(value, (tuple, list)) else [value]
             for kept, tensor in zip(parts, there, strict=True):
                 assert (kept is None) == (tensor is None)
@@ -357,7 +357,7 @@ def test_the_panel_of_a_call_names_what_goes_in():
     for node in calls_of(widget):
         widget.selected = node["id"]
         told = widget.details
-        fx = live._opening.places[node["id"]].fx
+        fx = live._opening.places[node["id"]].inner.origin
         assert told["op"] == str(fx.target)
         assert told["forward"].startswith(f"{fx.name} = {fx.target}(")
         given = [each["argument"] for each in told["inputs"]]
@@ -375,12 +375,14 @@ def test_the_panel_of_a_call_names_what_goes_in():
             for user in fx.users
             if user.op != "output"
         }
-        there = {live._opening.places[i].fx.name for i in takers if i in live._opening.places}
+        there = {
+            live._opening.places[i].inner.origin.name for i in takers if i in live._opening.places
+        }
         assert there >= {name for name in uses if name in {f.name for f in _fx(live)}} - {"output"}
 
 
 def _fx(live):
-    return [place.fx for place in live._opening.places.values()]
+    return [place.inner.origin for place in live._opening.places.values()]
 
 
 def test_a_comparison_does_not_open_with_the_widget_that_it_was_made_of():

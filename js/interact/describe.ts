@@ -71,11 +71,18 @@ export function moduleName(namespace: string): string {
 }
 
 const QUIET_WORDS = {
-  call: "call inside of compiled code",
   constant: "constant: needs no grad",
   cut: NO_FLOW,
   outside: "requires grad, but is not part of this graph",
 };
+
+function quietWords({ nodes }: GraphModel, { kind, inside }: NodeModel): string {
+  if (kind !== "call") return QUIET_WORDS[kind as keyof typeof QUIET_WORDS];
+  const of = inside === null ? null : nodes[inside].op;
+  return of === "CompiledFunctionBackward"
+    ? "call inside of compiled code"
+    : "operation that its backward ran";
+}
 
 /** What a node holds or gave, unless that is what it is called. */
 function valueLine({ value, label, changed }: NodeModel): string[] {
@@ -107,7 +114,7 @@ function gradientLine({ recording, cursor }: Progress, id: number): string[] {
 function describeQuiet(graph: GraphModel, node: NodeModel): Description {
   const lines: string[] = [];
   if (graph.static) lines.push(node.op);
-  else if (node.kind !== "op" && node.kind !== "leaf") lines.push(QUIET_WORDS[node.kind]);
+  else if (node.kind !== "op" && node.kind !== "leaf") lines.push(quietWords(graph, node));
   if (node.kind === "cut" && node.op !== node.label) lines.push(oneLine(node.op));
   for (const { source, target, kind } of graph.edges) {
     if (kind === "cut" && source === node.id)

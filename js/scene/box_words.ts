@@ -102,24 +102,28 @@ function sizes(
 
 /**
  * The end of a path that tells what it is: "linear1", but "layers.0" where the last part is only a number. What is only a
- * number is called as its parameters are, "net.0", where the graph tells; the box of compiled code as its node.
+ * number is called as its parameters are, "net.0", where the graph tells; the box of what is inside of a node as the node.
  */
 export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): string {
   // A region's own box is no part of what a module in it is called.
   const parts = path.split("/").filter((part, i, all) => i === all.length - 1 || isModule(part));
   const name = parts[parts.length - 1];
-  const [isCompiled, number = ""] = COMPILED.exec(name) ?? [];
-  if (isCompiled) return signOf(path, graph) ?? `compiled code${number}`;
+  const [isOfNode, called, number = ""] = OF_NODE.exec(name) ?? [];
+  if (isOfNode) {
+    return (
+      signOf(path, graph) ?? `${called === "CompiledFunction" ? "compiled code" : called}${number}`
+    );
+  }
   if (!/^\d+$/.test(name)) return name;
   if (parts.length > 1) return parts.slice(-2).join(".");
   const root = graph && rootIn(graph);
   return root ? `${root}.${name}` : name;
 }
 
-/** The box of what is inside of compiled code, by its place among several. */
-const COMPILED = /^CompiledFunctionBackward( \d+)?$/;
+/** The box of what is inside of a node, by its place among several of its class. */
+const OF_NODE = /^(\w+)Backward( \d+)?$/;
 
-/** What a compiled node says of itself, "compiled: 17 calls". */
+/** What an opened node says of itself, "compiled: 17 calls". */
 function signOf(path: string, graph?: Pick<GraphModel, "nodes">): string | null {
   return (
     graph?.nodes.find(({ kind, namespace }) => kind === "op" && namespace === path)?.sign ?? null

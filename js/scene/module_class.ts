@@ -7,8 +7,8 @@ export function classOf({ modules }: Pick<GraphModel, "modules">, path: string):
 
 /**
  * Whether a group is a module, rather than other operations: "load_balancing_loss()", "loss = …", "torch.func.grad", or
- * what is inside of compiled code, "CompiledFunctionBackward 2".
+ * what is inside of a node, "CompiledFunctionBackward 2".
  */
 export function isModule(path: string): boolean {
-  return !/(\(\)| = …|(^|\/)torch\.func\.[^/]*|(^|\/)CompiledFunctionBackward( \d+)?)$/.test(path);
+  return !/(\(\)| = …|(^|\/)torch\.func\.[^/]*|(^|\/)\w+Backward( \d+)?)$/.test(path);
 }

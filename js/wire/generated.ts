@@ -58,9 +58,10 @@ export interface NodeModel {
   /** Position in `nodes`; breadth-first from the outputs. */
   id: NodeId;
   /**
-   * The first two are autograd nodes, and come first; calls, which are inside of compiled code, come
-   * next. A constant is an operand that needs no grad; a cut is one that lost its gradient on the
-   * way; outside is the tensor of another graph that a cut began at.
+   * The first two are autograd nodes, and come first; calls, which are inside of compiled code or
+   * what the backward of a custom Function ran, come next. A constant is an operand that needs no
+   * grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
+   * that a cut began at.
    */
   kind: Kind;
   /**
@@ -103,7 +104,7 @@ export interface NodeModel {
   inferred: boolean;
   /** The innermost checkpointed region that it was made in. */
   checkpoint: CheckpointPlace | null;
-  /** Of a call, and of a tensor that it takes, the compiled node that it is inside of. */
+  /** Of a call, and of a tensor that it takes, the opened node that it is inside of. */
   inside: NodeId | null;
   /** Whether it is a call of the forward pass that was put into backward. */
   recomputed: boolean;
@@ -111,7 +112,7 @@ export interface NodeModel {
 
 /**
  * From a node to the producer of one of its inputs: the way gradients flow. Those along which
- * gradients can flow come first: between autograd nodes, then inside of compiled code, where they
+ * gradients can flow come first: between autograd nodes, then inside of opened nodes, where they
  * lead to a call, which takes the gradient as its operand `output_nr`. Of the others `input_nr`
  * may be null.
  */

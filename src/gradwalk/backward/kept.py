@@ -137,6 +137,10 @@ class Keeper:
         """How many more may be kept alive."""
         return self._max_bytes - self._bytes
 
+    def count(self, size: int) -> None:
+        """So many bytes are kept alive by somebody else, as a part of the same."""
+        self._bytes += size
+
     def begin_step(self) -> None:
         """A node's gradients are about to be kept."""
         self._at_hand.clear()

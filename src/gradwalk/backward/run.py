@@ -51,6 +51,7 @@ class Run:
         seeds: The gradients it started from, one per output, when gradwalk started it.
         error: The exception that ended it, in words, when gradwalk started it.
         failed: The node that raised it, if one did.
+        max_bytes: Bytes of large gradients to keep.
         operations: What custom backwards did, by node id, where that was noted.
     """
 
@@ -71,6 +72,7 @@ class Run:
             once: Whether it can run only once.
         """
         self.number = 0
+        self.max_bytes = max_bytes
         self.state: Literal["running", "done", "stopped"] = "running"
         self.keeps_graph = True
         self.once = once

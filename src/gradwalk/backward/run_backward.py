@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -63,7 +63,9 @@ def run_backward(
     roots: Any = outputs  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
-        looking = noting_operations(captured, run.operations) if operations else nullcontext()
+        looking: AbstractContextManager[None] = nullcontext()
+        if operations:
+            looking = noting_operations(captured, run.operations, run.max_bytes // 2)
         with observer.owning(run, on_devices=_on_devices(captured)), looking:
             torch.autograd.backward(
                 roots,

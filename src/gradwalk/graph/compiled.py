@@ -19,7 +19,7 @@ from torch.autograd.graph import Node
 from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
-from .nodes import COMPILED, donates_buffers
+from .nodes import COMPILED, donates_buffers, input_numbers
 
 _FRAMEWORK = f"torch {torch.__version__}"
 
@@ -175,19 +175,14 @@ def _argument(name: str) -> int:
 
 
 def _input_numbers(node: Any) -> dict[int, int]:
-    """Place of an argument of the forward program -> which of the node's next functions it is.
-
-    Next functions are those of tensors, arguments may be sizes too; those that need a gradient
-    stand in the same order in both.
-    """
-    needed = [place for place, needs in enumerate(node.needs_input_grad) if needs]
-    numbers = [nr for nr, (child, _) in enumerate(node.next_functions) if child is not None]
-    if len(needed) != len(numbers):
+    """Place of an argument of the forward program -> which of the node's next functions it is."""
+    numbers = input_numbers(node)
+    if numbers is None:
         raise CannotOpenError(
-            f"The compiled code has {len(needed)} arguments that need a gradient, but its node "
-            f"leads to {len(numbers)}: which is which is not known."
+            f"The compiled code has {sum(node.needs_input_grad)} arguments that need a gradient, "
+            "but its node leads to another number of tensors: which is which is not known."
         )
-    return dict(zip(needed, numbers, strict=True))
+    return numbers
 
 
 def _outputs_with_gradient(metadata: Any) -> list[int]:

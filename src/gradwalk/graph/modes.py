@@ -70,16 +70,19 @@ def is_watched() -> bool:
 
 
 class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801  a block
-    """Within it every operation is told of once it has run; modes of the user's see it, too."""
+    """Within it every operation is told of as it runs; modes of the user's see it, too."""
 
-    def __init__(self, told: Callable[[object, object], None]) -> None:
+    def __init__(
+        self, begin: Callable[[Any, tuple[Any, ...], dict[str, Any]], Callable[[Any], None]]
+    ) -> None:
         """Begin to tell.
 
         Args:
-            told: Called with an operation and what it gave. It must not raise.
+            begin: Called with an operation and its arguments before it runs; what this gives is
+                called with the result. Neither must raise.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self._told = told
+        self._begin = begin
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -87,8 +90,9 @@ class telling(TorchDispatchMode):  # type: ignore[no-untyped-call]  # noqa: N801
         """Run an operation as if nobody looked, and tell."""
         # The compiler never looks into this; asking it imports it, where nobody has yet.
         run = _run_uncompiled if "torch._dynamo" in sys.modules else _run
+        ended = self._begin(func, args, kwargs or {})
         result = run(func, args, kwargs or {})
-        self._told(func, result)
+        ended(result)
         return result
 
     @classmethod

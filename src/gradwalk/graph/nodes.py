@@ -114,6 +114,17 @@ def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     return argument_names(str(kind.op), len(following)) if named else (None,) * len(following)
 
 
+def input_numbers(node: Any) -> dict[int, int] | None:
+    """Place of an argument of a custom Function -> which of the node's next functions it is.
+
+    Next functions are those of tensors, arguments may be anything; those that need a gradient
+    stand in the same order in both. None where they do not.
+    """
+    needed = [place for place, needs in enumerate(node.needs_input_grad) if needs]
+    numbers = [nr for nr, (child, _) in enumerate(node.next_functions) if child is not None]
+    return dict(zip(needed, numbers, strict=True)) if len(needed) == len(numbers) else None
+
+
 def _function_argument_names(node: Any, edges: list[bool]) -> list[str | None]:
     """Names for a custom Function, whose next functions are its tensor arguments only.
 

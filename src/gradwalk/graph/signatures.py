@@ -120,6 +120,13 @@ def declared_arguments(operator: Operator) -> dict[str, bool]:
 
 
 @functools.cache
+def written_arguments(operator: Operator) -> frozenset[str]:
+    """The names of the arguments that an operator writes into."""
+    declared = schema_of(operator).arguments
+    return frozenset(each.name for each in declared if each.alias_info and each.alias_info.is_write)
+
+
+@functools.cache
 def _signatures() -> dict[str, Signature]:
     spec = importlib.util.find_spec("torchgen")
     if spec is None or not spec.submodule_search_locations:

@@ -30,6 +30,20 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
 
+def detached(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same memory, outside of the graph, that tells of the same changes in place.
+
+    Below autograd, where a ``TorchDispatchMode`` stands, ``detach()`` alone counts its own.
+    """
+    key = torch._C.DispatchKey.ADInplaceOrView
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded(key)
+    try:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        return tensor.detach()
+    finally:
+        torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded)
+
+
 def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor that a view was made of; None for one that is no view."""
     return tensor._base

@@ -1,228 +1,137 @@
-"""What is inside a compiled node: the calls of its backward program, as nodes of a graph."""
+"""What is inside of a node, whatever it was read from: calls and tensors, drawn in its place.
+
+Two sources give it: the backward program of compiled code (`gradwalk.program.compiled_inside`), and
+the operations that a backward ran in a recorded pass (`gradwalk.program.recorded_inside`).
+"""
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from torch.fx import Node
-
+from ..backward.kept import Kept
+from ..backward.run import Step
 from ..forward.annotate import Annotated
+from ..forward.source_line import SourceLine
 from ..graph.adjacency import attributes, copied, successors
 from ..graph.capture import Capture
-from ..graph.compiled import (
-    CannotOpenError,
-    CompiledBackward,
-    adds_gradients,
-    compiled_backward,
-    gives_tensors,
-    is_call,
-    is_recomputed,
-)
-from ..modules.paths import common_ancestor
-from .fx_graph import Source, describe, operands
+from ..wire import Values
 
 if TYPE_CHECKING:
     import networkx as nx
 
-MADE_BY = "torch.compile"
+
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """A call inside of a node, or a tensor that calls take.
+
+    Attributes:
+        attributes: Those of the node that is drawn for it, but for its place.
+        about: What there is to say of it.
+        origin: What it is in what was read.
+        line: The line of the user's program that it came from.
+        own: How many of the tensors that it gave are its results; behind these stands what else was
+            read of memory that it wrote into. None where all are.
+        value: What it gave, where that is few numbers, and none of a gradient.
+    """
+
+    attributes: dict[str, Any]
+    about: str
+    origin: Any
+    line: SourceLine | None = None
+    own: int | None = None
+    value: Values | None = None
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A value that goes from one place of a backward program to another.
+    """A value that goes from one place inside to another.
 
     Attributes:
-        made: The call or placeholder that gives it.
+        made: What gives it; a number for a gradient that arrives at the node, of that output.
         part: Which of several that it gives.
         user: The call that takes it.
         place: As which of its operands.
         argument: What torch calls that operand.
     """
 
-    made: Node
+    made: Inner | int
     part: int
-    user: Node
+    user: Inner
     place: int
     argument: str | None
 
 
 @dataclass(frozen=True)
-class Inside:
-    """The backward program of one compiled node.
+class InsideNumbers:
+    """What is known of the values inside of a node, in one pass.
 
     Attributes:
-        node: The id of the compiled node.
-        backward: The program, tied to the node.
-        calls: Its calls, in the order in which they run. Taking one tensor of several is none, nor
+        given: What calls and tensors gave, as far as the budget of the pass allows.
+        note: How that is known.
+    """
+
+    given: dict[Inner, list[Kept | None]]
+    note: str
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What is inside of one node.
+
+    Attributes:
+        node: Its id.
+        calls: The calls, in the order in which they run. Taking one tensor of several is none, nor
             is working out a size.
-        saved: The tensors that it takes beside gradients.
+        held: The tensors that they take beside gradients.
         flows: What goes from where to where.
-        carrying: The calls that gradients flow through; the others work on saved tensors alone.
+        carrying: The calls that gradients flow through; the others work on what is held alone.
+        gives: input_nr of the node -> the call that gives the gradient for it.
         modules: Call -> the path of its module, "blocks/0/norm", "" for the outermost, as far as
             it is known.
         classes: Path -> the class of that module.
+        numbers: Gives the values, of what flowed through the node in a pass.
+
+            Raises `gradwalk.graph.compiled.CannotOpenError` where they are not known, with why.
     """
 
     node: int
-    backward: CompiledBackward
-    calls: list[Node]
-    saved: list[Node]
+    calls: list[Inner]
+    held: list[Inner]
     flows: list[Flow]
-    carrying: frozenset[Node]
-    modules: dict[Node, str]
+    carrying: frozenset[Inner]
+    gives: dict[int, Inner]
+    modules: dict[Inner, str]
     classes: dict[str, str]
-
-
-def read_inside(captured: Annotated, node: int) -> Inside:
-    """The backward program of a compiled node.
-
-    Args:
-        captured: The graph.
-        node: The id of the node.
-
-    Raises:
-        CannotOpenError: Why there is none to look at.
-    """
-    backward = compiled_backward(captured.nodes[node])
-    graph = backward.graph
-    calls = [each for each in graph.nodes if is_call(each)]
-    flows: list[Flow] = []
-    carrying = set(backward.tangents)
-    for call in calls:
-        for place, (argument, value) in enumerate(operands(call, backward.module)):
-            if isinstance(value, Node) and gives_tensors(value):
-                made, part = _made(value)
-                flows.append(Flow(made, part, call, place, argument))
-                if made in carrying:
-                    carrying.add(call)
-    used = {flow.made for flow in flows}
-    saved = [each for each in graph.nodes if each.op in ("placeholder", "get_attr")]
-    modules, classes = _modules(calls, flows)
-    return Inside(
-        node,
-        backward,
-        calls,
-        [each for each in saved if each in used and each not in backward.tangents],
-        flows,
-        frozenset(carrying),
-        modules,
-        classes,
-    )
-
-
-def called_of_saved(held: Node) -> str:
-    """What to call a saved tensor that has no name: after what gave it, or its place."""
-    number = str(held.target).removeprefix("primals_")
-    return f"argument {number}" if number.isdigit() else held.name
-
-
-def names_of_saved(captured: Capture, node: int) -> list[str]:
-    """What the tensors are that a compiled node saved, in their order; none if that is not known.
-
-    Args:
-        captured: The graph.
-        node: The id of the node.
-    """
-    try:
-        backward = compiled_backward(captured.nodes[node])
-    except CannotOpenError:
-        return []
-    names = _names_of_inputs(captured, node)
-    given = (names.get(backward.parameters.get(str(each.target), -1)) for each in backward.saved)
-    return [
-        name or called_of_saved(each)
-        for each, name in zip(backward.saved, given, strict=True)
-        if gives_tensors(each)
-    ]
-
-
-def _made(value: Node) -> tuple[Node, int]:
-    """What gives a value, and which of its tensors it is."""
-    part = 0
-    while value.target is operator.getitem and isinstance(value.args[0], Node):
-        index = value.args[1]
-        part = index if isinstance(index, int) else 0
-        value = value.args[0]
-    return value, part
-
-
-_ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
-
-
-def _modules(
-    calls: Sequence[Node], flows: Sequence[Flow]
-) -> tuple[dict[Node, str], dict[str, str]]:
-    """The module of each call, and the classes of the modules, by their paths."""
-    stacks = {call: _stack(call) for call in calls}
-    paths = {path for stack in stacks.values() for path, _ in stack}
-    several = len({path[:1] for path in paths}) > 1
-    # What is compiled is a module's own forward, if that module never stands in a stack itself.
-    is_forward = bool(paths) and not several and all(len(path) > 1 for path in paths)
-    found: dict[Node, str] = {}
-    classes: dict[str, str] = {}
-    for call, stack in stacks.items():
-        for path, name in stack:  # several modules that the compiled function takes have names
-            found[call] = "/".join(path if several else path[1:])
-            classes[found[call]] = name
-    taken: dict[Node, list[Node]] = {}
-    for flow in flows:
-        taken.setdefault(flow.user, []).append(flow.made)
-    for call in calls:
-        if call not in found and adds_gradients(call):
-            # The tensor is used in all of these modules, so it is one of what is around them.
-            around = [found[made] for made in taken.get(call, ()) if made in found]
-            if around:
-                found[call] = common_ancestor(around, "/")
-        elif call not in found and is_forward:
-            found[call] = ""
-    return found, classes
-
-
-def _stack(call: Node) -> list[tuple[tuple[str, ...], str]]:
-    """The modules around a call, or around what it is the backward of, from the outside.
-
-    Returns:
-        Path and class of each. A path begins with the variable that holds the outermost module:
-        ("net", "blocks", "0") for what torch calls "L['net'].blocks.0".
-    """
-    stack = call.meta.get("fwd_nn_module_stack") or call.meta.get("nn_module_stack") or {}
-    found = []
-    for path, kind in stack.values():
-        plain = _ITEM.sub(r".\1", path.partition("@")[0]).replace("._modules", "")
-        name = kind.__qualname__ if isinstance(kind, type) else str(kind)
-        found.append((tuple(plain.split(".")[1:]), name.rpartition(".")[2]))
-    return found
+    numbers: Callable[[Step], InsideNumbers]
 
 
 def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
-    """A graph with what is inside of some of its compiled nodes.
+    """A graph with what is inside of some of its nodes.
 
     Args:
         captured: The graph; it is not changed.
         opened: What is inside of them.
 
     Returns:
-        The same, drawn with nodes of kind "call" after the autograd nodes, and the saved tensors
-        that these take as constants at the end; what came after the autograd nodes before has
-        moved by ``calls``.
+        The same, drawn with nodes of kind "call" after the autograd nodes, and the tensors that
+        these take as constants at the end; what came after the autograd nodes before has moved by
+        ``calls``.
     """
     first, moved = len(captured.nodes), sum(len(each.calls) for each in opened)
     graph = _with_room(captured, moved)
-    ids: dict[tuple[int, Node], int] = {}
+    ids: dict[Inner, int] = {}
     for inside in opened:
         for call in inside.calls:
-            ids[inside.node, call] = first + len(ids)
+            ids[call] = first + len(ids)
     at_end = len(graph)
     for inside in opened:
-        for held in inside.saved:
-            ids[inside.node, held] = at_end
+        for held in inside.held:
+            ids[held] = at_end
             at_end += 1
     for inside in opened:
-        _put_inside(graph, captured, inside, ids)
+        _put_inside(graph, first, inside, ids)
     extras = [
         replace(
             extra,
@@ -260,72 +169,38 @@ def _with_room(captured: Annotated, moved: int) -> nx.MultiDiGraph:
     return graph
 
 
-def _put_inside(
-    graph: nx.MultiDiGraph, captured: Annotated, inside: Inside, ids: dict[tuple[int, Node], int]
-) -> None:
-    backward, node = inside.backward, inside.node
-    source = Source(backward.graph, backward.module, {}, {}, MADE_BY)
+def _put_inside(graph: nx.MultiDiGraph, first: int, inside: Inside, ids: dict[Inner, int]) -> None:
+    node = inside.node
     for place, call in enumerate(inside.calls):
-        described = describe(call, source)
-        described.update(
-            kind="call",
-            namespace=inside.modules.get(call),
-            sequence_nr=place,
-            inside=node,
-            seq_nr=call.meta.get("seq_nr"),
-            recomputed=is_recomputed(call),
-            requires_grad=False,
-        )
-        known = [each for each in described["outputs"] if each["shape"] is not None]
-        if described["shape"] is None and known:  # of several, some can be left out
-            described.update({key: known[0][key] for key in ("shape", "dtype", "device")})
-        graph.add_node(ids[node, call], **described)
-    names = _names_of_inputs(captured, node)
-    for held in inside.saved:
-        described = describe(held, source)
-        nr = backward.parameters.get(str(held.target))
-        name = names.get(nr) if nr is not None else None
-        described.update(
-            kind="constant",
-            op=called_of_saved(held),
-            name=name,
-            namespace=None,
-            sequence_nr=None,
-            inside=node,
-        )
-        graph.add_node(ids[node, held], **described)
+        own = {"kind": "call", "sequence_nr": place, "inside": node, "requires_grad": False}
+        graph.add_node(ids[call], **{**call.attributes, **own})
+    for held in inside.held:
+        own = {"kind": "constant", "sequence_nr": None, "inside": node}
+        graph.add_node(ids[held], **{**held.attributes, **own})
     for flow in inside.flows:
         _put_flow(graph, inside, flow, ids)
-    own = {
-        nr: edge
-        for target, between in successors(graph)[node].items()
-        if target < len(captured.nodes)
-        for nr, edge in between.items()
-    }
-    for nr, value in backward.gradients.items():
-        made = ids.get((node, _made(value)[0]))
-        if made is not None and graph.nodes[made]["kind"] == "call":
-            own[nr]["via"] = made
+    for target, between in successors(graph)[node].items():
+        for nr, edge in between.items() if target < first else ():
+            if nr in inside.gives:
+                edge["via"] = ids[inside.gives[nr]]
 
 
-def _put_flow(
-    graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[tuple[int, Node], int]
-) -> None:
-    user = ids[inside.node, flow.user]
-    if flow.made in inside.backward.tangents:
-        made, part = inside.node, inside.backward.tangents[flow.made]
-    else:
-        made, part = ids[inside.node, flow.made], flow.part
+def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inner, int]) -> None:
+    user = ids[flow.user]
     edge: dict[str, Any] = {"argument": flow.argument}
-    if flow.made in inside.carrying:
-        edge.update(input_nr=part, output_nr=flow.place, kind="gradient")
-        graph.add_edge(made, user, key=flow.place, **edge)
+    if not isinstance(flow.made, Inner):
+        edge.update(input_nr=flow.made, output_nr=flow.place, kind="gradient")
+        graph.add_edge(inside.node, user, key=flow.place, **edge)
+    elif flow.made in inside.carrying:
+        edge.update(input_nr=flow.part, output_nr=flow.place, kind="gradient")
+        graph.add_edge(ids[flow.made], user, key=flow.place, **edge)
     else:
-        edge.update(input_nr=flow.place, output_nr=part, kind="constant")
-        graph.add_edge(user, made, key=flow.place, **edge)
+        edge.update(input_nr=flow.place, output_nr=flow.part, kind="constant")
+        graph.add_edge(user, ids[flow.made], key=flow.place, **edge)
 
 
-def _names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
+def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
+    """What the next functions of a node are called, by input_nr."""
     found: dict[int, str | None] = {}
     for target, between in successors(captured.graph)[node].items():
         for key in between:
@@ -334,10 +209,10 @@ def _names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
 
 
 def tied(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
-    """A graph with compiled nodes opened, in which calls lead to where their gradients go.
+    """A graph with nodes opened, in which calls lead to where their gradients go.
 
     Args:
-        drawn: What `with_inside` drew. It is changed: beside each of a compiled node's own edges
+        drawn: What `with_inside` drew. It is changed: beside each of an opened node's own edges
             comes one from the call that gives its gradient.
     """
     found = [

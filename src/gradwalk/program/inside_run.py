@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,61 +13,60 @@ from torch.fx.node import map_arg
 
 from ..backward.kept import Keeper, Kept
 from ..backward.run import Step
-from ..graph.compiled import CannotOpenError, program_arguments, without_autocast
+from ..graph.compiled import (
+    CannotOpenError,
+    CompiledBackward,
+    is_call,
+    program_arguments,
+    without_autocast,
+)
 from ..graph.signatures import Operator, schema_of
 from ..graph.tensors import version_of
-from .inside import Inside
+from .inside import Inner, InsideNumbers
 
 _TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-3}
 """How far, relative to its norm, a gradient may be from the one that flowed."""
 _OF_NARROW = 5e-2
 
 
-@dataclass(frozen=True)
-class InsideNumbers:
-    """What the calls of a backward program gave.
-
-    Attributes:
-        given: Per call, its tensors, as far as the budget of the pass allows.
-        note: How they are known, and how far they are from what flowed.
-    """
-
-    given: dict[Node, list[Kept | None]]
-    note: str
-
-
-def run_inside(inside: Inside, node: AutogradNode, step: Step, max_bytes: int) -> InsideNumbers:
+def run_inside(
+    backward: CompiledBackward,
+    inner: Mapping[Node, Inner],
+    node: AutogradNode,
+    max_bytes: int,
+    step: Step,
+) -> InsideNumbers:
     """Run the backward program of a compiled node once more, call by call.
 
     No ``.grad``, no random state and no saved tensor changes. A program of which that is not
     certain is not run.
 
     Args:
-        inside: The program.
+        backward: The program.
+        inner: What its nodes are drawn as.
         node: The compiled node.
-        step: What flowed through the node in the pass that is shown.
         max_bytes: Of large tensors to keep; beyond that only statistics are kept.
+        step: What flowed through the node in the pass that is shown.
 
     Raises:
         CannotOpenError: Why it cannot run, or that it ends in other gradients than flowed.
     """
-    for call in inside.backward.graph.nodes:
+    for call in backward.graph.nodes:
         _check(call)
     arrived = [_tensor(kept) for kept in step.grad_outputs]
     with torch.no_grad(), without_autocast():
-        arguments = program_arguments(node, inside.backward, arrived)
+        arguments = program_arguments(node, backward, arrived)
         keeper = Keeper(max_bytes)
-        given: dict[Node, list[Kept | None]] = {}
+        given: dict[Inner, list[Kept | None]] = {}
         results: dict[Node, Any] = {}
-        ends = set(inside.backward.gradients.values())
-        calls = set(inside.calls)
-        for call, value in _run(inside, arguments):
-            if call in calls:
+        ends = set(backward.gradients.values())
+        for call, value in _run(backward, arguments):
+            if call in inner and is_call(call):
                 parts = value if isinstance(value, (tuple, list)) else [value]
-                given[call] = [_keep(keeper, each) for each in parts]
+                given[inner[call]] = [_keep(keeper, each) for each in parts]
             if call in ends:
                 results[call] = value
-        gap = _gap(inside, results, step)
+        gap = _gap(backward, results, step)
     how = (
         "Known by running the backward program once more, call by call, on the gradient that "
         "arrived in this pass. "
@@ -119,11 +117,11 @@ def _check(call: Node) -> None:
         )
 
 
-def _run(inside: Inside, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]:
+def _run(backward: CompiledBackward, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]:
     """Each node of a program and what it gives, in order; what is not needed again is let go."""
-    module = inside.backward.module
+    module = backward.module
     last: dict[Node, Node] = {}
-    for node in inside.backward.graph.nodes:
+    for node in backward.graph.nodes:
         for used in node.all_input_nodes:
             last[used] = node
     ending: dict[Node, list[Node]] = {}
@@ -131,7 +129,7 @@ def _run(inside: Inside, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]
         ending.setdefault(user, []).append(used)
     values: dict[Node, Any] = {}
     given = iter(arguments)
-    for node in inside.backward.graph.nodes:
+    for node in backward.graph.nodes:
         if node.op == "output":
             return
         if node.op == "placeholder":
@@ -154,14 +152,14 @@ def _keep(keeper: Keeper, value: Any) -> Kept | None:
     return keeper.keep(value, version_of(value), is_large_leafs=False)
 
 
-def _gap(inside: Inside, results: dict[Node, Any], step: Step) -> float:
+def _gap(backward: CompiledBackward, results: dict[Node, Any], step: Step) -> float:
     """How far the results are from what flowed, relative to its norm.
 
     Raises:
         CannotOpenError: They are others.
     """
     widest = 0.0
-    for nr, end in inside.backward.gradients.items():
+    for nr, end in backward.gradients.items():
         kept = step.grad_inputs[nr]
         flowed = None if kept is None else kept.tensor
         found = results.get(end)

@@ -14,8 +14,9 @@ from ..graph.collector import collector_paused
 from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.names import read_names
 from ..graph.outputs import read_given
+from ..program.compiled_inside import compiled_inside
 from ..program.fx_graph import capture_program
-from ..program.inside import Inside, read_inside, tied, with_inside
+from ..program.inside import Inside, tied, with_inside
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -126,7 +127,7 @@ def _opened(captured: Annotated) -> nx.MultiDiGraph:
         for i, node in enumerate(captured.nodes):
             if is_compiled(node):
                 try:
-                    found.append(read_inside(captured, i))
+                    found.append(compiled_inside(captured, i, 0))
                 except CannotOpenError as why:
                     closed[i] = str(why)
         graph = tied(with_inside(captured, found).drawn)

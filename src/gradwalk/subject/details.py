@@ -25,7 +25,7 @@ from ..graph.saved import saved_models
 from ..graph.signatures import signature
 from ..graph.summary import Summarise, summarise
 from ..graph.words import label
-from ..program.inside import names_of_saved
+from ..program.compiled_inside import names_of_saved
 from ..reasons import why
 from ..reasons.loss_graph import graph_of
 from ..reasons.reasons import reason_of
@@ -105,7 +105,7 @@ def details(
     saved, saved_count = parts.build(
         "saved", lambda: _saved(captured, node_id, summarised), nothing
     )
-    operations, operation_count = operations_of(None if step is None else run, node_id)
+    operations, operation_count = operations_of(None if step is None else run, node_id, summarised)
     shares = None
     if run is not None:
         shares = parts.build(

@@ -8,7 +8,9 @@ from ..backward.run import Run
 from ..derivatives.custom_source import written_backward
 from ..forward.source_line import shown_file
 from ..graph.nodes import custom_function, is_of_torch
+from ..graph.summary import Summarise
 from ..wire import FunctionModel, OperationModel
+from .extra_details import MOST_LISTED
 
 
 def function_model(node: Node) -> FunctionModel | None:
@@ -42,7 +44,9 @@ def function_model(node: Node) -> FunctionModel | None:
     }
 
 
-def operations_of(run: Run | None, node: int) -> tuple[list[OperationModel], int]:
+def operations_of(
+    run: Run | None, node: int, summarised: Summarise
+) -> tuple[list[OperationModel], int]:
     """What the backward of a custom Function ran, the first of it, and how much that was.
 
     None of it where it was not noted.
@@ -51,5 +55,10 @@ def operations_of(run: Run | None, node: int) -> tuple[list[OperationModel], int
     if found is None:
         return [], 0
     return [
-        {"called": each.called, "behind": each.behind, "gave": each.gave} for each in found.listed
+        {
+            "called": each.called,
+            "behind": each.behind,
+            "gave": each.gave[0].kept.summarise(summarised) if each.gave and each.gave[0] else None,
+        }
+        for each in found.listed[:MOST_LISTED]
     ], found.count

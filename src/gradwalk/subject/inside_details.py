@@ -1,4 +1,4 @@
-"""What the panel shows of a node inside of compiled code: a call, or a saved tensor."""
+"""What the panel shows of a node inside of another: a call, or a tensor that calls take."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
 from ..graph.adjacency import predecessors, successors
-from ..graph.compiled import adds_gradients, is_recomputed
 from ..graph.summary import Summarise
 from ..graph.words import label
-from ..program.inside import called_of_saved
-from ..program.stack_trace import source_line
 from ..wire import ConsumerModel, DetailsModel, InputModel, ValueModel
 from .blank import blank_details
 from .extra_details import MOST_LISTED, line_model
@@ -21,17 +18,6 @@ from .opening import Opening, Place
 
 if TYPE_CHECKING:
     import networkx as nx
-
-BEFORE_FUSION = "It is a call of the backward program as it was before the backend fused it."
-_RECOMPUTED = (
-    "Recomputed: a call of the forward pass that runs in backward, so that what it gives need not "
-    "be saved. No gradient flows through it."
-)
-_FORGOTTEN = (
-    "Its shape, module and line are not known: torch forgot them when it packed the program for "
-    "its compile cache, after the first backward. A widget that is made before that keeps them."
-)
-_ON_SAVED = "It works on what the forward pass saved alone: no gradient flows through it."
 
 
 def inside_details(
@@ -41,7 +27,7 @@ def inside_details(
     recorded: RecordedPass | None,
     summarised: Summarise,
 ) -> DetailsModel:
-    """Describe a node that is inside of a compiled one.
+    """Describe a node that is inside of another.
 
     Args:
         opening: The graph with what is open of it.
@@ -55,10 +41,12 @@ def inside_details(
     """
     graph = opening.captured.drawn
     data = graph.nodes[node]
-    compiled = place.inside.node
+    outer = place.inside.node
     is_call = data["kind"] == "call"
-    about = _about_call(opening, node, place) if is_call else _about_saved(graph, node, place)
-    value, note = _value(opening, place, recorded, summarised) if is_call else (None, None)
+    about = place.inner.about
+    if is_call:
+        about = f"A call of {data['op']} inside of node {outer}. {about}"
+    value, note = _value(opening, place, recorded, summarised, is_call=is_call)
     inputs = _inputs(graph, node)
     users = _users(graph, node)
     namespace = data["namespace"]
@@ -85,53 +73,34 @@ def inside_details(
         "consumer_count": len(users),
         "value": value,
         "value_note": note if value is None else None,
-        "state": "waiting" if recorded is None else recorded.state(compiled),
-        "source": line_model(source_line(place.fx)),
+        "state": "waiting" if recorded is None else recorded.state(outer),
+        "source": line_model(place.inner.line),
         "module": None if not namespace else namespace.replace("/", "."),
     }
 
 
-def _about_call(opening: Opening, node: int, place: Place) -> str:
-    data = opening.captured.drawn.nodes[node]
-    of = f"A call of {data['op']} inside of node {place.inside.node}. {BEFORE_FUSION}"
-    if not place.fx.meta:
-        of = f"{of} {_FORGOTTEN}"
-    if is_recomputed(place.fx):
-        return f"{of} {_RECOMPUTED}"
-    if place.fx not in place.inside.carrying:
-        return f"{of} {_ON_SAVED}"
-    if adds_gradients(place.fx):
-        return f"{of} It adds up the gradients of a tensor that is used several times."
-    return of
-
-
-def _about_saved(graph: nx.MultiDiGraph, node: int, place: Place) -> str:
-    name = graph.nodes[node]["name"]
-    fx = str(place.fx.target)
-    if name is not None:
-        return f"{name}, as the forward pass saved it. The backward program calls it {fx}."
-    if fx.startswith("primals_"):
-        return (
-            f"The {called_of_saved(place.fx)} of the compiled code, as the forward pass saved it. "
-            f"The backward program calls it {fx}."
-        )
-    return f"What {fx} gave in the forward pass, which saved it for this backward program."
-
-
 def _value(
-    opening: Opening, place: Place, recorded: RecordedPass | None, summarised: Summarise
+    opening: Opening,
+    place: Place,
+    recorded: RecordedPass | None,
+    summarised: Summarise,
+    *,
+    is_call: bool,
 ) -> tuple[ValueModel | None, str | None]:
-    """What a call gave, or a sentence why that is not known."""
+    """What a call gave, or a sentence why that is not known; of a tensor what it was, if known."""
     if recorded is None:
-        return None, "No backward pass through this graph has been seen yet."
+        return None, "No backward pass through this graph has been seen yet." if is_call else None
     if recorded.state(place.inside.node) not in {"running", "done"}:
-        return None, "At this step of backward the compiled code has not run."
+        return None, "At this step of backward this node has not run." if is_call else None
     numbers = opening.numbers(place.inside.node, recorded)
     if isinstance(numbers, str):
-        return None, numbers
-    parts = [each for each in numbers.given.get(place.fx, []) if each is not None]
-    if len(parts) != 1:
+        return None, numbers if is_call else None
+    given = numbers.given.get(place.inner, [])[: place.inner.own]
+    parts = [each for each in given if each is not None]
+    if len(parts) != 1 and is_call:
         return None, f"This call gave {len(parts)} tensors: they are at the calls that take them."
+    if len(parts) != 1:
+        return None, None
     kept: Kept = parts[0]
     return {**kept.summarise(summarised), "origin": numbers.note}, None
 

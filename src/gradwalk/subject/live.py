@@ -68,7 +68,6 @@ class Live:
     Attributes:
         captured: The graph.
         freed: Ids of the nodes whose saved tensors are gone.
-        recording: The pass that is shown; None before any.
     """
 
     runs_backward = True
@@ -87,7 +86,7 @@ class Live:
         self.captured = captured
         self._opening = Opening(captured, max_bytes)
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-        self.recording: RecordedPass | None = None
+        self._recording: RecordedPass | None = None
         # Not the names themselves: they know of other graphs, which would then live as long.
         self._inferred = inferred_namespaces(captured, names)
         self._classes = classes_of_modules(captured, names, self._inferred)
@@ -141,7 +140,7 @@ class Live:
             self.drawn,
             moved(self._inferred),
             modules_model(regions.with_classes({**self._classes, **classes})),
-            self._drawn_values.values,
+            {**self._drawn_values.values, **self._opening.values()},
             self.captured.nodes,
             boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
             changed=self._drawn_values.changed,
@@ -152,12 +151,23 @@ class Live:
         return within_transforms(model, self.captured.transforms)
 
     @property
+    def recording(self) -> RecordedPass | None:
+        """The pass that is shown; None before any."""
+        return self._recording
+
+    @recording.setter
+    def recording(self, recording: RecordedPass | None) -> None:
+        self._recording = recording
+        if self._opening.show(None if recording is None else recording.run):
+            self._redraw()
+
+    @property
     def openable(self) -> Sequence[int]:
-        """The compiled nodes."""
+        """The compiled nodes, and those whose operations the pass that is shown has noted."""
         return self._opening.openable
 
     def expand(self, node: int) -> None:
-        """Show what is inside of a compiled node.
+        """Show what is inside of a node.
 
         Raises:
             ValueError: It has nothing inside that can be shown.
@@ -263,7 +273,8 @@ class Live:
         other = copy.copy(self)
         other.freed = set(self.freed)
         other._opening = self._opening.afresh()
-        other.recording = other._seen = other._observer = None
+        other._seen = other._observer = None
+        other.recording = None
         other._run = None, None
         other._told_compiled = False
         other._stored = Stored(self.captured)
@@ -272,7 +283,7 @@ class Live:
 
     def close(self) -> None:
         """Remove every hook and let go of what was recorded."""
-        self.recording = self._seen = None
+        self._recording = self._seen = None
         self._run = None, None
         self._opening.forget()
         if self._observer is not None:
@@ -338,9 +349,7 @@ class Live:
 
     def state(self) -> StateModel:
         """What has been seen of backward."""
-        return state_model(
-            self._observing, self.freed, self.graph, self._opening.compiled_of_edges()
-        )
+        return state_model(self._observing, self.freed, self.graph, self._opening.node_of_edges())
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes hold for backward."""
@@ -430,6 +439,7 @@ class Live:
         if place is not None:
             return inside_details(self._opening, node, place, shown, looking.summaries.of)
         found = details(looking, node, shown, self._drawn_values)
+        found["about"] += self._opening.about(node)
         if shown is not None and cursor is not None and shown.owned:
             self._put_grad(looking, node, shown, found)
         return found

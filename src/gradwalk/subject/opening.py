@@ -1,15 +1,15 @@
-"""Which compiled nodes of a live graph are open, and what is known of what is inside."""
+"""Which nodes of a live graph are open, and what is known of what is inside."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from torch.fx import Node
-
 from ..backward.kept import Kept
+from ..backward.operations import is_looked_into
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..forward.annotate import Annotated
@@ -17,8 +17,10 @@ from ..graph.adjacency import predecessors, successors
 from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.engine import NO_TASK, current_task
 from ..graph.guarded import could_not
-from ..program.inside import Inside, read_inside, with_inside
-from ..program.inside_run import InsideNumbers, run_inside
+from ..program.compiled_inside import compiled_inside
+from ..program.inside import Inner, Inside, InsideNumbers, with_inside
+from ..program.recorded_inside import recorded_inside
+from ..wire import Values
 
 _T = TypeVar("_T")
 
@@ -28,20 +30,22 @@ class Place:
     """A node that is inside of another.
 
     Attributes:
-        inside: The program that it is of.
-        fx: The call, or the saved tensor.
+        inside: What is inside of that.
+        inner: The call, or the tensor.
     """
 
     inside: Inside
-    fx: Node
+    inner: Inner
 
 
 class Opening:
-    """A graph of which some compiled nodes can be open.
+    """A graph of which some nodes can be open.
+
+    Compiled nodes always can; those of custom Functions and of reentrant checkpoints where the pass
+    that is shown has noted what they ran.
 
     Attributes:
         captured: The graph as it is drawn now.
-        openable: The compiled nodes.
         inside: What is inside of the nodes that are open.
         places: What each node is that is inside of another.
     """
@@ -54,24 +58,49 @@ class Opening:
             max_bytes: Of large tensors inside of one node to keep.
         """
         self.captured = closed
-        self.openable = [i for i, node in enumerate(closed.nodes) if is_compiled(node)]
         self.inside: dict[int, Inside] = {}
+        self.places: dict[int, Place] = {}
         self._closed = closed
         self._max_bytes = max_bytes
-        self.places: dict[int, Place] = {}
+        self._compiled = {i for i, node in enumerate(closed.nodes) if is_compiled(node)}
+        self._looked_into = {i for i, node in enumerate(closed.nodes) if is_looked_into(node)}
+        self._shown: Run | None = None
         self._numbers: dict[int, tuple[Run, InsideNumbers | str]] = {}
 
+    @property
+    def openable(self) -> list[int]:
+        """The nodes that have something inside that may be shown."""
+        noted = () if self._shown is None else self._shown.operations
+        return sorted(self._compiled.union(i for i in noted if noted[i].listed))
+
+    def show(self, run: Run | None) -> bool:
+        """Another pass is shown: what its nodes ran takes the place of what was open before.
+
+        Returns:
+            Whether the graph is drawn anew.
+        """
+        if run is self._shown:
+            return False
+        self._shown = run
+        opened = [node for node in self.inside if node in self._looked_into]
+        for node in opened:
+            del self.inside[node]
+            with contextlib.suppress(CannotOpenError):
+                self.inside[node] = self._read(node)
+        if opened:
+            self._draw()
+        return bool(opened)
+
     def expand(self, node: int) -> None:
-        """Open a compiled node.
+        """Open a node.
 
         Raises:
             CannotOpenError: Why it cannot be.
         """
         if node in self.inside:
             return
-        if node not in self.openable:
-            raise CannotOpenError(self._no_box(node))
-        self.inside[node] = read_inside(self._closed, node)
+        self._refuse(node)
+        self.inside[node] = self._read(node)
         self._draw()
 
     def collapse(self, node: int) -> None:
@@ -82,37 +111,70 @@ class Opening:
         """
         place = self.places.get(node)
         node = node if place is None else place.inside.node
-        if node not in self.openable:
-            raise CannotOpenError(self._no_box(node))
+        self._refuse(node)
         if self.inside.pop(node, None) is not None:
             self._numbers.pop(node, None)
             self._draw()
 
-    def _no_box(self, node: int) -> str:
+    def _read(self, node: int) -> Inside:
+        if node in self._compiled:
+            return compiled_inside(self._closed, node, self._max_bytes)
+        return recorded_inside(self._closed, node, self._shown)
+
+    def _refuse(self, node: int) -> None:
+        """Raise where a node is none of which anything inside is ever known."""
+        if node in self._compiled or node in self._looked_into:
+            return
         total = len(self.captured.drawn)
         if not 0 <= node < total:
-            return f"There is no node {node}: this graph has nodes 0 to {total - 1}."
+            raise CannotOpenError(
+                f"There is no node {node}: this graph has nodes 0 to {total - 1}."
+            )
         op = self.captured.drawn.nodes[node]["op"]
-        found = self.openable
-        return (
+        found = sorted(self._compiled | self._looked_into)
+        raise CannotOpenError(
             f"Node {node} ({op}) has nothing inside that could be shown. Give a node that "
-            "torch.compile made"
+            "torch.compile made, or one of a custom autograd.Function"
             + (f": {', '.join(map(str, found[:10]))}." if found else "; this graph has none.")
         )
 
     def _draw(self) -> None:
         opened = [self.inside[node] for node in sorted(self.inside)]
         self.captured = with_inside(self._closed, opened) if opened else self._closed
-        calls = [Place(inside, fx) for inside in opened for fx in inside.calls]
-        saved = [Place(inside, fx) for inside in opened for fx in inside.saved]
+        calls = [Place(inside, call) for inside in opened for call in inside.calls]
+        held = [Place(inside, each) for inside in opened for each in inside.held]
         first = len(self._closed.nodes)
-        last = len(self.captured.drawn) - len(saved)
-        self.places = dict(enumerate(calls, first)) | dict(enumerate(saved, last))
+        last = len(self.captured.drawn) - len(held)
+        self.places = dict(enumerate(calls, first)) | dict(enumerate(held, last))
+
+    def about(self, node: int) -> str:
+        """That a node can be opened for what its backward ran; empty where it cannot."""
+        noted = None if self._shown is None else self._shown.operations.get(node)
+        if noted is None or not noted.listed:
+            return ""
+        what = (
+            "operation that its backward ran"
+            if noted.count == 1
+            else (f"{noted.count:,} operations that its backward ran")
+        )
+        return f" A double click, or expand() of the widget, shows the {what} in this pass."
+
+    def called(self, node: int) -> str:
+        """What the box of an opened node is called: its class, numbered among all of that class."""
+        op = self._closed.graph.nodes[node]["op"]
+        may = self._compiled if node in self._compiled else self._looked_into
+        alike = sorted(each for each in may if self._closed.graph.nodes[each]["op"] == op)
+        return op if len(alike) == 1 else f"{op} {alike.index(node) + 1}"
 
     def moved(self, known: Mapping[int, _T]) -> dict[int, _T]:
         """What is known by the ids of the closed graph, by the ids of the one that is drawn."""
         first, by = len(self._closed.nodes), self.captured.calls
         return {node if node < first else node + by: value for node, value in known.items()}
+
+    def values(self) -> dict[int, Values]:
+        """The few numbers of what is inside, where no gradient flows."""
+        places = self.places.items()
+        return {node: place.inner.value for node, place in places if place.inner.value is not None}
 
     def edges(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """(source, target, attributes) of the edges inside that gradients flow along.
@@ -137,16 +199,16 @@ class Opening:
             else:
                 yield True, self.given(self.places[source], recorded, edge["input_nr"])
 
-    def compiled_of_edges(self) -> list[int]:
-        """For each of `edges` the compiled node that it is inside of."""
+    def node_of_edges(self) -> list[int]:
+        """For each of `edges` the node that it is inside of."""
         return [self.places[target].inside.node for _, target, _ in self.edges()]
 
     def given(self, place: Place, recorded: RecordedPass, part: int = 0) -> Kept | None:
-        """What a call gave; None where that is not known."""
+        """What something inside gave; None where that is not known."""
         numbers = self.numbers(place.inside.node, recorded)
         if isinstance(numbers, str):
             return None
-        parts = numbers.given.get(place.fx, [])
+        parts = numbers.given.get(place.inner, [])
         return parts[part] if part < len(parts) else None
 
     def numbers(self, node: int, recorded: RecordedPass) -> InsideNumbers | str:
@@ -164,7 +226,7 @@ class Opening:
         if step is None:
             return "Backward did not run this node, so nothing flowed inside."
         try:
-            return run_inside(self.inside[node], self._closed.nodes[node], step, self._max_bytes)
+            return self.inside[node].numbers(step)
         except CannotOpenError as why:
             return str(why)
         except Exception as error:  # whatever an operation or a backend may raise
@@ -177,34 +239,33 @@ class Opening:
         return other
 
     def forget(self) -> None:
-        """Let go of what was worked out."""
+        """Let go of the pass that was shown, and of what was worked out."""
+        self._shown = None
         self._numbers.clear()
 
 
 def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str]]:
-    """The boxes in which what is inside of compiled nodes is drawn.
+    """The boxes in which what is inside of nodes is drawn.
 
     Args:
         opening: The graph with what is open of it.
 
     Returns:
-        Node -> path of its box: the compiled node's own, with the modules in it; None of a leaf
-        that compiled code alone takes, so that it is drawn with the call that gives its gradient.
+        Node -> path of its box: the opened node's own, with the modules in it; None of a leaf
+        that opened nodes alone take, so that it is drawn with the call that gives its gradient.
         Path -> class of the module.
     """
     captured = opening.captured
     drawn = captured.drawn
-    ids = opening.openable
     own: dict[int, str] = {}
     for node in opening.inside:
-        number = f" {ids.index(node) + 1}" if len(ids) > 1 else ""
         outer = drawn.nodes[node].get("namespace")
-        own[node] = "/".join(filter(None, (outer, f"{drawn.nodes[node]['op']}{number}")))
+        own[node] = "/".join(filter(None, (outer, opening.called(node))))
     boxes: dict[int, str | None] = dict(own)
     classes: dict[str, str] = {}
     for node, place in opening.places.items():
         if drawn.nodes[node]["kind"] == "call":
-            path = place.inside.modules.get(place.fx)
+            path = place.inside.modules.get(place.inner)
             boxes[node] = "/".join(filter(None, (own[place.inside.node], path)))
     for node, inside in opening.inside.items():
         for path, name in inside.classes.items():

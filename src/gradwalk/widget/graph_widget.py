@@ -364,6 +364,8 @@ class GraphWidget(Surgery, QuizzingWidget):
     def _show_passes(self, subject: Subject) -> bool:
         is_other = self._draw(subject)
         is_new = subject.notice() or subject.recorded is not self._recorded or is_other
+        if self._is_drawn_otherwise(subject):
+            self._drawn_again(subject)  # what is open of it is what the pass ran
         if is_new:
             self._show_pass(subject, is_other=is_other)
         elif subject.recorded is not None:
@@ -379,6 +381,7 @@ class GraphWidget(Surgery, QuizzingWidget):
         build = self._parts.build
         self.set_trait("state", build("what has flowed", subject.state, self.state))
         self.set_trait("findings", None)  # they were about another pass
+        self.set_trait("_openable", list(subject.openable) or None)
         if self._memory is not None:
             self.set_trait("_memory", build("the memory held", subject.memory, None))
         if is_other or (subject.recorded is not None and subject.recorded is not self._recorded):

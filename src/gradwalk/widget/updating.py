@@ -109,6 +109,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
         recorded, their numbers are known: the program runs once more for that, call by call, unless
         it may run only once. Nothing is compiled.
 
+        A node of a custom ``autograd.Function``, and one of a part checkpointed with
+        ``use_reentrant=True``, opens into the operations that its backward ran, with what each
+        gave, once this widget's `backward` has run through a graph that was watched.
+
         Args:
             node: Its id.
 
@@ -159,6 +163,10 @@ class UpdatingWidget(SteppingWidget[Subject]):
                 subject.expand(node) if how == "expand" else subject.collapse(node)
                 if len(subject.drawn) != before:
                     self._drawn_again(subject)
+
+    def _is_drawn_otherwise(self, subject: Subject) -> bool:
+        """Whether what is drawn of the graph is no more what is in the picture."""
+        return self._pictured is not None and subject.model is not self._pictured.model
 
     def _drawn_again(self, subject: Subject) -> None:
         """Draw the same graph with more or less of it open."""

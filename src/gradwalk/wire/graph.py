@@ -29,8 +29,8 @@ class NodeModel(TypedDict):
     id: NodeId
     """Position in ``nodes``; breadth-first from the outputs."""
     kind: Kind
-    """The first two are autograd nodes, and come first; calls, which are inside of compiled code,
-    come next. A constant is an operand that needs no
+    """The first two are autograd nodes, and come first; calls, which are inside of compiled code or
+    what the backward of a custom Function ran, come next. A constant is an operand that needs no
     grad; a cut is one that lost its gradient on the way; outside is the tensor of another graph
     that a cut began at."""
     op: str
@@ -65,7 +65,7 @@ class NodeModel(TypedDict):
     checkpoint: CheckpointPlace | None
     """The innermost checkpointed region that it was made in."""
     inside: NodeId | None
-    """Of a call, and of a tensor that it takes, the compiled node that it is inside of."""
+    """Of a call, and of a tensor that it takes, the opened node that it is inside of."""
     recomputed: bool
     """Whether it is a call of the forward pass that was put into backward."""
 
@@ -73,8 +73,8 @@ class NodeModel(TypedDict):
 class EdgeModel(TypedDict):
     """From a node to the producer of one of its inputs: the way gradients flow.
 
-    Those along which gradients can flow come first: between autograd nodes, then inside of compiled
-    code, where they lead to a call, which takes the gradient as its operand ``output_nr``. Of the
+    Those along which gradients can flow come first: between autograd nodes, then inside of opened
+    nodes, where they lead to a call, which takes the gradient as its operand ``output_nr``. Of the
     others ``input_nr`` may be None.
     """
 
