@@ -101,13 +101,13 @@ def family(data: Mapping[str, Any]) -> tuple[str, str]:
 
 @functools.cache
 def _function(op: str) -> str:
-    word = _called(op).lower().replace("_", "")
+    word = called(op).lower().replace("_", "")
     while (plain := _DECORATION.sub("", word)) not in (word, ""):
         word = plain
     return _FAMILY.get(word, word)
 
 
-def _called(op: str) -> str:
+def called(op: str) -> str:
     """The function behind an operation, as torch calls it: "addmm", "max_pool2d"."""
     known = signature(op)
     if known is not None:
@@ -128,7 +128,7 @@ def role(op: str, argument: str | None, input_nr: int | None) -> str:
     """
     if argument is None:
         return str(input_nr)
-    known = _ROLES.get(_called(op), {})
+    known = _ROLES.get(called(op), {})
     return known.get(argument, _SAME_ROLE.get(argument, argument))
 
 
