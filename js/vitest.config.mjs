@@ -11,6 +11,10 @@ const alias = Object.fromEntries(
 export default {
   resolve: { alias },
   test: {
+    // Files in one worker share their modules: to load them, and a page, anew for each takes longer than the tests.
+    pool: "threads",
+    isolate: false,
+    setupFiles: ["testing/setup.ts"],
     // Against a test that never ends; how fast things are is measured by the benchmarks.
     testTimeout: 180_000,
     hookTimeout: 180_000,

@@ -7,14 +7,11 @@ import { fakeBrowser, nextFrame } from "../testing/browser";
 import { MODELS } from "../testing/graphs";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
-import { choices } from "./choices";
 
-const FRESH = { ...choices };
 const removes: (() => void)[] = [];
 
 beforeEach(() => {
   fakeBrowser();
-  Object.assign(choices, FRESH);
 });
 afterEach(() => {
   for (const remove of removes.splice(0)) remove();
