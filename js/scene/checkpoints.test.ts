@@ -14,7 +14,6 @@ const region = (box: string | null, saves = "", parent: number | null = null): C
 });
 
 const graph = (...checkpoints: CheckpointModel[]): GraphModel => ({
-  derivatives: [],
   static: false,
   modules: { namespaces: [], classes: [], names: [] },
   ranks: null,
