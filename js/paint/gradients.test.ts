@@ -1,13 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fakeRun, SITUATIONS } from "../demo/fake_run";
+import { foldedScene } from "../fold/folded_scene";
+import { firstFolding, toDepth } from "../fold/folding";
+import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
-import { pointAt } from "../scene/curve";
-import { HEADER } from "../scene/frame";
 import { type Box, overlap } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";
 import { recordingOf } from "../steps/recording";
+import { chipFaults } from "../testing/chips";
 import { graphs, MODELS } from "../testing/graphs";
 import { plainSceneOf, sceneOf } from "../testing/scenes";
 import { exactText } from "../text/gradient";
@@ -34,11 +36,6 @@ const boxOf = ({ x, y, width, height }: Place): Box => ({
   bottom: y + height / 2,
 });
 
-/** From a box to a point, px; 0 within. */
-function distance({ left, top, right, bottom }: Box, [x, y]: readonly [number, number]): number {
-  return Math.hypot(Math.max(left - x, 0, x - right), Math.max(top - y, 0, y - bottom));
-}
-
 describe("gradients on edges", () => {
   it("cover no node, no argument and no other gradient", () => {
     fc.assert(
@@ -57,7 +54,7 @@ describe("gradients on edges", () => {
     );
   });
 
-  it("are nearer to their own edge than to any other, and off the heads of arrows and the titles of boxes", () => {
+  it("are nearer to their own edge than to any other, and cover nothing", () => {
     const models = Object.values(MODELS).map((make) => make());
     const some = fc.oneof(
       graphs,
@@ -66,24 +63,35 @@ describe("gradients on edges", () => {
     fc.assert(
       fc.property(some, fc.constantFrom(...DIRECTIONS), fc.boolean(), (graph, direction, cards) => {
         const { scene, labels } = placed(graph, direction, "fine" as never, cards);
-        const lines = scene.edges.map(({ curve }) =>
-          Array.from({ length: 97 }, (_, i) => pointAt(curve, i / 96)),
-        );
-        for (const label of labels) {
-          if (label.edge === null || label.cell) continue;
-          const away = lines.map((line) =>
-            Math.min(...line.map((at) => distance(boxOf(label), at))),
-          );
-          const own = scene.edgeOf ? scene.edgeOf[label.edge] : label.edge;
-          expect(away.findIndex((other, e) => e !== own && other < away[own] - 0.5)).toBe(-1);
-          for (const [e, { quiet }] of scene.edges.entries()) {
-            if (e !== own) expect(away[e]).toBeGreaterThan(0);
-            if (quiet === undefined)
-              expect(distance(boxOf(label), lines[e][96])).toBeGreaterThan(4);
-          }
-          for (const { left, top, right } of scene.frames)
-            expect(overlap(boxOf(label), { left, top, right, bottom: top + HEADER })).toBe(false);
-        }
+        expect(chipFaults(scene, labels)).toEqual([]);
+      }),
+    );
+  });
+
+  it("do so among boxes, open and closed, in any window, with local derivatives", () => {
+    const room = fc.record({
+      width: fc.integer({ min: 400, max: 1600 }),
+      height: fc.integer({ min: 300, max: 900 }),
+      derivatives: fc.boolean(),
+    });
+    const spaces = fc.array(fc.constantFrom(null, "", "net", "net/a", "net/a/0", "head"), {
+      minLength: 24,
+    });
+    const given = fc.tuple(graphs, spaces, fc.constantFrom(...DIRECTIONS), room, fc.nat(3));
+    fc.assert(
+      fc.property(given, ([graph, at, direction, window, depth]) => {
+        const nodes = graph.nodes.map((node, i) => {
+          const namespace = node.kind === "op" ? at[i % at.length] : null;
+          return { ...node, namespace, value: node.id + 0.5, shape: [] };
+        });
+        const derivatives = [{ node: nodes.length - 1, of: 0 }];
+        const modular = { ...graph, nodes, derivatives };
+        const grouped = groupedGraph(modular);
+        const folding = toDepth(grouped.tree, firstFolding(grouped.tree), depth);
+        const scene = foldedScene(grouped, folding, direction, estimate, { room: window });
+        const { steps, run } = fakeRun(modular, "fine" as never);
+        const labels = placeGradients(scene, recordingOf(modular, steps, run), estimate);
+        expect(chipFaults(scene, labels)).toEqual([]);
       }),
     );
   });

@@ -57,7 +57,7 @@ describe("links from derivatives", () => {
           ]);
         });
       }),
-      { numRuns: 15 },
+      { numRuns: 15, endOnFailure: true },
     );
   });
 
@@ -90,7 +90,7 @@ describe("links from derivatives", () => {
           }
         }
       }),
-      { numRuns: 15 },
+      { numRuns: 15, endOnFailure: true },
     );
   });
 
@@ -107,7 +107,7 @@ describe("links from derivatives", () => {
           expect(linksAt(scene, null)).toEqual(links.length > 12 ? [] : links);
         }
       }),
-      { numRuns: 10 },
+      { numRuns: 10, endOnFailure: true },
     );
   });
 });

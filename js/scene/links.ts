@@ -71,10 +71,15 @@ function wayOf(scene: Scene, source: number, target: number, bend: number, obsta
     const [x, y] = pointAt(whole, t);
     return x > box.left && x < box.right && y > box.top && y < box.bottom;
   };
-  let [from, to] = [0, 1];
-  while (from < 1 && inside(from, boxA)) from += 1 / 256;
-  while (to > from && inside(to, boxB)) to -= 1 / 256;
-  const curve = part(whole, from, to);
+  /** Where the way comes out of a box that it begins in, within a fraction of a px. */
+  const out = (start: number, way: 1 | -1, box: Box) => {
+    let t = start;
+    for (let step = way / 64; Math.abs(step) > 1e-5; step /= 2)
+      while (Math.abs(t + step - start) <= 1 && inside(t + step, box)) t += step;
+    return t;
+  };
+  const from = out(0, 1, boxA);
+  const curve = part(whole, from, Math.max(from, out(1, -1, boxB)));
   let cost = 0;
   for (let i = 1; i < SAMPLES; i++) {
     const [x, y] = pointAt(curve, i / SAMPLES);

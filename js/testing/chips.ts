@@ -1,0 +1,67 @@
+import type { GradientLabel } from "../paint/gradients";
+import { pointAt } from "../scene/curve";
+import { HEADER } from "../scene/frame";
+import { type Box, overlap } from "../scene/grid";
+import { extentOf } from "../scene/obstacles";
+import type { Place, Scene } from "../scene/scene";
+
+/** Points of a line that are looked at, per piece of it. */
+const POINTS = 48;
+/** So near to the tip of an arrow lies its head, px. */
+const HEAD = 4;
+/** Two distances that differ by less are the same, px. */
+const SAME = 0.5;
+
+/**
+ * What is wrong with the places of numbers in a picture, a sentence each: one may be nearer to another edge than to its
+ * own, on a crossing, or over an arrowhead, a node, a text or a box's title.
+ */
+export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): string[] {
+  const horizontal = scene.direction === "left" || scene.direction === "right";
+  const lines = scene.edges.map(({ curve }) => {
+    const points = (POINTS * (curve.length - 2)) / 6;
+    return Array.from({ length: points + 1 }, (_, i) => pointAt(curve, i / points));
+  });
+  const nodes = scene.nodes.map((node) => extentOf(node, horizontal));
+  const texts = [
+    ...scene.edges.flatMap(({ label, merged }) => [label, ...(merged?.signs ?? [])]),
+    ...(scene.links ?? []).map(({ label }) => label),
+    ...(scene.signs ?? []),
+  ].flatMap((place) => (place ? [boxOf(place)] : []));
+  const titles = scene.frames.map(({ left, top, right }) => ({
+    ...{ left, top, right, bottom: top + HEADER },
+  }));
+  const faults: string[] = [];
+  const chips = labels.filter(({ cell }) => cell === undefined);
+  chips.forEach(({ edge, text, ...place }, i) => {
+    const box = boxOf(place);
+    const own = edge === null ? -1 : scene.edgeOf ? scene.edgeOf[edge] : edge;
+    const fault = (words: string) => faults.push(`${text} ${words}`);
+    const covers = (boxes: readonly Box[], what: string) => {
+      if (boxes.some((other) => overlap(box, other))) fault(`covers ${what}.`);
+    };
+    covers(nodes, "a node");
+    covers(texts, "a text");
+    covers(titles, "the title of a box");
+    covers(chips.slice(0, i).map(boxOf), "another number");
+    const away = lines.map((line) => Math.min(...line.map((at) => distance(box, at))));
+    for (const [e, { quiet }] of scene.edges.entries()) {
+      const [tipX, tipY] = lines[e][scene.isStatic ? 0 : lines[e].length - 1];
+      if (quiet === undefined && distance(box, [tipX, tipY]) <= HEAD)
+        fault(`lies on the head of edge ${e}.`);
+      if (edge === null || e === own) continue;
+      if (away[e] === 0) fault(`lies on edge ${e}, and belongs to ${own}.`);
+      else if (away[e] < away[own] - SAME) fault(`is nearer to edge ${e} than to its own, ${own}.`);
+    }
+  });
+  return faults;
+}
+
+function boxOf({ x, y, width, height }: Place): Box {
+  return { left: x - width / 2, top: y - height / 2, right: x + width / 2, bottom: y + height / 2 };
+}
+
+/** From a box to a point, px; 0 within. */
+function distance({ left, top, right, bottom }: Box, [x, y]: readonly [number, number]): number {
+  return Math.hypot(Math.max(left - x, 0, x - right), Math.max(top - y, 0, y - bottom));
+}

@@ -1,0 +1,49 @@
+"""Where the picture writes its numbers: the law of `js/testing/chips.ts`, on every example of the gallery.
+
+Random graphs are held to the same law by the front end's own tests.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from examples import EXAMPLES, Example
+
+JS = Path(__file__).resolve().parents[1] / "js"
+WIDTHS = [1366, 766]
+"""Of the pages that pictures are made for, px."""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that looks at the places of numbers."""
+    program = tmp_path_factory.mktemp("chips") / "chips.mjs"
+    source = JS / "testing" / "chips_of_graphs.ts"
+    builder = JS / "node_modules" / "esbuild" / "bin" / "esbuild"
+    asked = ["--bundle", "--format=esm", "--platform=node", "--log-level=error"]
+    subprocess.run([builder, source, *asked, f"--outfile={program}"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values(), ids=list(EXAMPLES))
+def test_every_number_is_at_its_own_arrow_and_covers_nothing(
+    example: Example, places: Path
+) -> None:
+    with closing(example.shown(watched=True)) as widget:
+        given = {
+            "graph": widget.graph,
+            "steps": widget.trait_values()["steps"],
+            "run": widget.run,
+            "widths": WIDTHS,
+        }
+    done = subprocess.run(
+        ["node", places], input=json.dumps(given), capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    assert len(found) == 2 * len(WIDTHS)
+    assert [each for each in found if each["faults"]] == []
+    assert any(each["numbers"] for each in found)
