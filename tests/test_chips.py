@@ -1,4 +1,4 @@
-"""Where the picture writes its numbers: the law of `js/testing/chips.ts`, on every example of the gallery.
+"""Where the picture writes its numbers: `js/testing/chips.ts` on every example of the gallery.
 
 Random graphs are held to the same law by the front end's own tests.
 """
