@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import weakref
 from contextlib import closing
 from typing import Any
@@ -75,6 +76,101 @@ def test_edits_are_what_if():
     assert widget.edits == []
 
 
+EDITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"kind": "cut", "edge": (2, 0)}, {"cut": [(2, 0)]}),
+    ({"kind": "scale", "edge": (2, 0), "value": 0.5}, {"scale": {(2, 0): 0.5}}),
+    ({"kind": "scale", "edge": "r", "value": -2}, {"scale": {"r": -2}}),
+    ({"kind": "replace", "edge": (4, 1), "value": 3}, {"replace": {(4, 1): torch.tensor(3.0)}}),
+    ({"kind": "cut", "edge": "w1"}, {"cut": ["w1"]}),
+]
+
+
+def joined(asked: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of `what_if` for several edits."""
+    found: dict[str, Any] = {"cut": [], "scale": {}, "replace": {}}
+    for each in asked:
+        for kind, value in each.items():
+            found[kind] = found[kind] + value if kind == "cut" else found[kind] | value
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_on_adds_up_and_each_name_is_compared_alone(seed: int):
+    draw = random.Random(seed)
+    names = block()
+    chosen = [
+        (edit, asked, draw.choice([None, "A", "B", "both of it"]), draw.random() < 0.4)
+        for edit, asked in draw.sample(EDITS, draw.randint(1, len(EDITS)))
+        if not (edit["edge"] == (2, 0) and edit["kind"] == "scale")
+    ]
+    with closing(GraphWidget(names["loss"], names=names)) as widget:
+        widget.edits = [edit | {"name": name, "off": off} for edit, _, name, off in chosen]
+        model = widget.what_if
+        assert model is not None or not chosen
+        if model is None:
+            return
+        assert not model["failed"]
+        loss, w0, w1, w2, r = (names[each] for each in ("loss", "w0", "w1", "w2", "r"))
+        assert all(each.requires_grad for each in (w0, w1, w2, r))  # named by these variables
+        on = what_if(loss, **joined([asked for _, asked, _, off in chosen if not off]))
+        sets = list(dict.fromkeys(name for _, _, name, _ in chosen if name))
+        assert model["names"] == (sets if len(sets) > 1 else [])
+        alone = []
+        for each in model["names"]:
+            asked_alone = joined([asked for _, asked, name, _ in chosen if name == each])
+            alone.append(what_if(loss, **asked_alone))
+        for leaf in model["leaves"]:
+            for shown, truth in [
+                (leaf["after"], on),
+                *zip([each["after"] for each in leaf["named"]], alone, strict=True),
+            ]:
+                after = truth.after[leaf["name"]]
+                assert (shown and shown["values"]) == (None if after is None else after.item())
+            for each, truth in zip(leaf["named"], alone, strict=True):
+                before, after = truth.before[leaf["name"]], truth.after[leaf["name"]]
+                assert each["changed"] == (after is None or not torch.equal(before, after))
+        for (_, _, _, off), told in zip(chosen, model["edits"], strict=True):
+            assert told["label"]
+            assert not off or told["was"] is told["now"] is None
+
+
+def test_edits_that_are_off_change_nothing_and_only_so_many_names_are_compared():
+    names = block()
+    with closing(GraphWidget(names["loss"], names=names)) as widget:
+        widget.edits = [{"kind": "cut", "edge": (2, 0), "off": True}]
+        assert widget.edits[0]["off"]
+        assert widget.what_if["reached"] == []
+        assert all(leaf["difference"] is None for leaf in widget.what_if["leaves"])
+        assert widget.what_if["code"] == ""
+        widget.edits = [
+            {"kind": "scale", "edge": (2, 0), "value": i, "name": f" {i} ", "off": True}
+            for i in range(8)
+        ]
+        assert widget.what_if["names"] == list("012345")
+        assert widget.what_if["notes"] == ["Of 8 names the first 6 are compared."]
+        w0 = next(leaf for leaf in widget.what_if["leaves"] if leaf["name"] == "w0")
+        found = [each["after"]["values"] for each in w0["named"]]
+        leaf = names["w0"]
+        truth = [what_if(names["loss"], scale={(2, 0): i}, inputs=[leaf]) for i in range(6)]
+        assert found == [each.after["leaf"].item() for each in truth]
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 2), (2, 1, 2), (1,), ()])
+def test_as_many_numbers_as_it_has_replace_a_gradient_of_any_shape(shape: tuple[int, ...]):
+    w = torch.ones(shape, requires_grad=True)
+    out = (w * 2).sum()
+    numbers = [float(i) for i in range(w.numel())]
+    with closing(GraphWidget(out, names={"w": w})) as widget:
+        for value in (numbers, torch.tensor(numbers).reshape(shape).tolist()):
+            widget.edits = [{"kind": "replace", "edge": "w", "value": value}]
+            assert widget.what_if["failed"] is None
+            (leaf,) = widget.what_if["leaves"]
+            wanted = torch.tensor(numbers).reshape(shape)
+            assert torch.equal(torch.tensor(leaf["after"]["values"]), wanted)
+        widget.edits = [{"kind": "replace", "edge": "w", "value": [*numbers, 1.0, 2.0]}]
+        assert "one number for each" in str(widget.what_if["failed"])
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [
@@ -82,6 +178,9 @@ def test_edits_are_what_if():
         ([3], TypeError, "Give a list of dicts such as"),
         ([{"kind": "cut"}], TypeError, "Give a list of dicts such as"),
         ([{"kind": "sew", "edge": (0, 0)}], ValueError, "'cut', 'scale', 'replace'"),
+        ([{"kind": "cut", "edge": (0, 0), "name": 3}], TypeError, "edits was given the name 3"),
+        ([{"kind": "cut", "edge": (0, 0), "off": 1}], TypeError, "off=1"),
+        ([{"kind": "cut", "edge": (0, 0), "of": True}], ValueError, "edit with 'of'"),
     ],
 )
 def test_edits_that_are_none(given: Any, kind: type[Exception], said: str):

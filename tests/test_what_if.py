@@ -516,3 +516,42 @@ def test_a_recording_without_names_says_where_they_come_from():
     with pytest.raises(ValueError, match=r"record\(loss, names="):
         what_if(gradwalk.record(w.exp()), scale={"w": 2})
     assert what_if(gradwalk.record(w.exp(), names={"w": w}), scale={"w": 2}).after["w"] is not None
+
+
+def two_branches() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    w = torch.tensor(2.0, requires_grad=True)
+    h = w * 3
+    return w, h, h + h**2
+
+
+def test_named_what_ifs_of_one_pass_stand_side_by_side():
+    w, h, out = two_branches()
+    tries = {"no skip": {"cut": [(0, 0)]}, "half": {"scale": {h: 0.5}}, "none": {"cut": [h]}}
+    found = [what_if(out, **asked, inputs=[w]).named(name) for name, asked in tries.items()]
+    beside = found[0].beside(*found[1:])
+    assert list(beside) == ["before", *tries]
+    (plain,) = torch.autograd.grad(out, w, retain_graph=True)
+    assert torch.equal(next(iter(beside["before"].values())), plain)
+    for name, asked in tries.items():
+        assert beside[name] == what_if(out, **asked, inputs=[w]).after
+    assert found[0].name == "no skip"
+    assert repr(found[0]) == "<WhatIf 'no skip': 1 of 1 gradients would be others>"
+
+
+def test_what_cannot_stand_beside_each_other_is_said():
+    _, _, out = two_branches()
+    one = what_if(out, cut=[(0, 0)])
+    with pytest.raises(ValueError, match="one without a name"):
+        one.beside()
+    one = one.named("one")
+    with pytest.raises(ValueError, match="two that are called 'one'"):
+        one.beside(one)
+    with pytest.raises(ValueError, match="'other', whose gradients without a change are others"):
+        one.beside(what_if(out * 2).named("other"))
+    with pytest.raises(TypeError, match="beside\\(\\) was given 3"):
+        one.beside(3)
+    for name in ("", "before"):
+        with pytest.raises(ValueError, match="named\\(\\) was given"):
+            one.named(name)
+    with pytest.raises(TypeError, match="Give a text"):
+        one.named(3)

@@ -64,16 +64,29 @@ export function isAt(edit: EditModel, [consumer, inputNr]: EdgeId): boolean {
   return typeof edit.edge !== "string" && edit.edge[0] === consumer && edit.edge[1] === inputNr;
 }
 
-/** What is done to an edge; null for nothing. The last edit of it counts. */
+/** What is done to an edge; null for nothing. The last edit of it that is on counts. */
 export function editAt(edits: readonly EditModel[], edge: EdgeId): EditModel | null {
-  return edits.filter((edit) => isAt(edit, edge)).at(-1) ?? null;
+  return edits.filter((edit) => !edit.off && isAt(edit, edge)).at(-1) ?? null;
+}
+
+/** The same with something else done to the edge, or nothing; what is off stays, to be compared with. */
+export function setEdit(
+  edits: readonly EditModel[],
+  edge: EdgeId,
+  done: Pick<EditModel, "kind" | "value"> | null,
+): EditModel[] {
+  const now = editAt(edits, edge);
+  const isOther = (edit: EditModel) => edit.off || !isAt(edit, edge);
+  if (done === null) return edits.filter(isOther);
+  const next = { edge: [...edge], name: null, off: false, ...now, ...done };
+  if (now === null) return [...edits, next];
+  return edits.flatMap((edit) => (edit === now ? [next] : isOther(edit) ? [edit] : []));
 }
 
 /** The same with the edge cut, or whole again if it was. */
 export function toggleCut(edits: readonly EditModel[], edge: EdgeId): EditModel[] {
-  const others = without(edits, edge);
-  if (editAt(edits, edge)?.kind === "cut") return others;
-  return [...others, { kind: "cut", edge: [...edge], value: null }];
+  const isCut = editAt(edits, edge)?.kind === "cut";
+  return setEdit(edits, edge, isCut ? null : { kind: "cut", value: null });
 }
 
 /** The same with the edge's gradient times a factor; 1 is what it is anyway. */
@@ -82,14 +95,24 @@ export function setFactor(
   edge: EdgeId,
   factor: number | null,
 ): EditModel[] {
-  const others = without(edits, edge);
-  if (factor === null || factor === 1) return others;
-  return [...others, { kind: "scale", edge: [...edge], value: factor }];
+  const isNone = factor === null || factor === 1;
+  return setEdit(edits, edge, isNone ? null : { kind: "scale", value: factor });
 }
 
-/** The same without what was done to the edge. */
-export function without(edits: readonly EditModel[], edge: EdgeId): EditModel[] {
-  return edits.filter((edit) => !isAt(edit, edge));
+/** The same with one of them changed. */
+export function changed(
+  edits: readonly EditModel[],
+  at: number,
+  change: Partial<EditModel>,
+): EditModel[] {
+  return edits.map((edit, i) => (i === at ? { ...edit, ...change } : edit));
+}
+
+/** The name whose edits, all of them, are all that is on; null where there is none. */
+export function nameThatIsOn(edits: readonly EditModel[]): string | null {
+  const [name] = edits.filter(({ off }) => !off).map((edit) => edit.name);
+  const isAll = edits.every((edit) => edit.off === (edit.name !== name));
+  return (isAll && name) || null;
 }
 
 /** A factor as a person writes it, "0.5", "1e-3", "1/3", "−2"; null for what is none. */
@@ -99,6 +122,17 @@ export function readFactor(text: string): number | null {
   const [over, under, ...more] = plain.split("/").map(Number);
   const value = under === undefined ? over : over / under;
   return more.length === 0 && Number.isFinite(value) ? value : null;
+}
+
+/** One number, or several as "1, 2, 3" or "[1 2 3]"; null for what is none. */
+export function readNumbers(text: string): number | number[] | null {
+  const words = text
+    .replaceAll(/[=[\]]/g, " ")
+    .trim()
+    .split(/[\s,;]+/);
+  const found = words.map(readFactor);
+  if (found.includes(null)) return null;
+  return found.length === 1 ? found[0] : (found as number[]);
 }
 
 /** The edges from an output down to a node and along one more, the shortest way: as places in the graph's edges. */

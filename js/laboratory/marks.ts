@@ -2,11 +2,10 @@ import { svgElement } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { halfway, pathData } from "../scene/curve";
 import type { Scene, SceneEdge } from "../scene/scene";
-import { boardNumber } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { EditModel, ShareModel, WhatIfModel } from "../wire";
 import { type EdgeId, type Edges, wayTo } from "./edits";
-import { gradText } from "./words";
+import { editText, gradText } from "./words";
 
 const PAD = 7;
 const TAG_HEIGHT = 18;
@@ -41,7 +40,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   );
   found.push(...drawnAt(scene, changed.slice(0, MOST_LINES)).map((e) => line(e, "gw-changed")));
   edits.forEach((edit, i) => {
-    if (typeof edit.edge === "string") return;
+    if (edit.off || typeof edit.edge === "string") return;
     const drawn = edges.drawn(scene, [edit.edge[0], edit.edge[1]]);
     if (drawn) found.push(...editMark(drawn, edit, answer?.edits[i] ?? null));
   });
@@ -68,11 +67,13 @@ function line(edge: SceneEdge, name: string, more: Record<string, number> = {}):
 
 function editMark(
   drawn: SceneEdge,
-  { kind, value }: EditModel,
+  edit: EditModel,
   told: WhatIfModel["edits"][number] | null,
 ): SVGElement[] {
   const [x, y] = halfway(drawn.curve);
-  const word = kind === "scale" && typeof value === "number" ? `× ${boardNumber(value)}` : "=";
+  const { kind, value } = edit;
+  // Of several numbers the panel has room for.
+  const word = typeof value === "number" ? editText(edit) : "=";
   const sign =
     kind === "cut"
       ? svgElement("path", { d: ICONS.scissors, transform: "translate(-8,-8)" })

@@ -6,7 +6,7 @@ import { MODELS } from "../demo/models";
 import { nextFrame, testPage } from "../testing/browser";
 import { freshTraits } from "../testing/traits";
 import { createView } from "../view";
-import type { WhatIfModel } from "../wire";
+import type { EditModel, WhatIfModel } from "../wire";
 import { changeText, percentText, shareText } from "./words";
 
 const page = testPage();
@@ -27,6 +27,7 @@ const ANSWER: WhatIfModel = {
       after: { values: 1, norm: 1 },
       difference: { values: -3, norm: 3 },
       rest: 0.25,
+      named: [],
     },
     {
       node: 3,
@@ -35,14 +36,27 @@ const ANSWER: WhatIfModel = {
       after: { values: 1, norm: 1 },
       difference: null,
       rest: null,
+      named: [],
     },
   ],
   leaf_count: 5,
+  names: [],
   reached: [1],
   ran: 1,
   code: "h = h.detach()\n",
   notes: ["A sentence."],
 };
+
+const PLAIN = { name: null, off: false };
+const cut = (...edge: [number, number]): EditModel => ({
+  kind: "cut",
+  edge,
+  value: null,
+  ...PLAIN,
+});
+const half = (...edge: [number, number]): EditModel => ({
+  ...{ kind: "scale", edge, value: 0.5, ...PLAIN },
+});
 
 async function view(change: Partial<Traits> = {}, asks = true) {
   const host = document.body.appendChild(document.createElement("div"));
@@ -64,10 +78,7 @@ async function view(change: Partial<Traits> = {}, asks = true) {
 describe("what if", () => {
   it("lists edits, leaves and code, as text", async () => {
     const { host, all, one } = await view({
-      edits: [
-        { kind: "cut", edge: [0, 0], value: null },
-        { kind: "scale", edge: [0, 1], value: 0.5 },
-      ],
+      edits: [cut(0, 0), half(0, 1)],
       what_if: ANSWER,
     });
     expect(host.querySelector("img")).toBeNull();
@@ -87,20 +98,73 @@ describe("what if", () => {
   });
 
   it("undoes one edit, or all of them", async () => {
-    const edits: Traits["edits"] = [
-      { kind: "cut", edge: [0, 0], value: null },
-      { kind: "scale", edge: [0, 1], value: 0.5 },
-    ];
+    const edits: EditModel[] = [cut(0, 0), half(0, 1)];
     const { channel, all, one } = await view({ edits, what_if: ANSWER });
-    (all(".gw-edit-list button")[0] as HTMLButtonElement).click();
+    all(".gw-edit-list button")[0].click();
     expect(channel.get("edits")).toEqual([edits[1]]);
     channel.change("edits", edits);
     one(".gw-edits-head button").click();
     expect(channel.get("edits")).toEqual([]);
   });
 
+  it("switches an edit off and on, and names it; keys stay where they are", async () => {
+    const { channel, all, one } = await view({ edits: [cut(0, 0), half(0, 1)], what_if: ANSWER });
+    const set = (selector: string, change: (field: HTMLInputElement) => void) => {
+      const field = all(selector)[1] as HTMLInputElement;
+      field.focus();
+      change(field);
+      field.dispatchEvent(new Event("change"));
+      expect(document.activeElement).toBe(all(selector)[1]);
+    };
+    set(".gw-edit-list input[type=checkbox]", (field) => {
+      field.checked = false;
+    });
+    expect(channel.get("edits")).toEqual([cut(0, 0), { ...half(0, 1), off: true }]);
+    expect(one(".gw-edit-list li.is-off").textContent).toContain("off");
+    expect(all(".gw-edit-badge")).toHaveLength(1);
+    set(".gw-edit-name", (field) => {
+      field.value = ` ${EVIL} `;
+    });
+    expect(channel.get("edits")?.[1].name).toBe(EVIL);
+    set(".gw-edit-name", (field) => {
+      field.value = " ";
+    });
+    expect(channel.get("edits")?.[1].name).toBeNull();
+  });
+
+  it("compares what is named, and marks what the picture shows", async () => {
+    const edits = [
+      { ...cut(0, 0), name: EVIL },
+      { ...half(0, 1), name: "B", off: true },
+    ];
+    const named = (a: number, b: number) =>
+      [a, b].map((value) => ({ after: { values: value, norm: value }, changed: value !== 4 }));
+    const compared: WhatIfModel = {
+      ...ANSWER,
+      names: [EVIL, "B"],
+      leaves: [{ ...ANSWER.leaves[0], named: named(1, 4) }],
+    };
+    const { host, channel, all } = await view({ edits, what_if: compared });
+    expect(host.querySelector(".gw-leaf-changes img")).toBeNull();
+    const heads = () =>
+      Array.from(all(".gw-leaf-changes thead th"), (head) => [
+        head.textContent,
+        head.getAttribute("aria-current"),
+      ]);
+    const plain = [
+      ["leaf", null],
+      ["before", null],
+    ];
+    expect(heads()).toEqual([...plain, [EVIL, "true"], ["B", null]]);
+    const cells = () => all(".gw-leaf-changes tbody td");
+    expect(cells().map(({ textContent }) => textContent)).toEqual(["4", "1", "4"]);
+    expect(cells().map(({ className }) => className)).toEqual(["", "is-changed", ""]);
+    channel.change("edits", [edits[0], { ...edits[1], off: false }]);
+    expect(heads()).toEqual([...plain, [EVIL, null], ["B", null], ["all on", "true"]]);
+  });
+
   it("cuts and scales an edge that is clicked, by its tools", async () => {
-    const { host, channel, one, graph } = await view();
+    const { host, channel, one, all, graph } = await view();
     const line = one(".gw-edge:not(.is-quiet) .gw-line");
     const [x, y] = (line.getAttribute("d") ?? "").slice(1).split("C")[0].split(",").map(Number);
     const layer = one(".gw-layer").getAttribute("transform") ?? "";
@@ -125,6 +189,17 @@ describe("what if", () => {
     again.dispatchEvent(new Event("change"));
     expect(again.getAttribute("aria-invalid")).toBe("true");
     expect(channel.get("edits")).toHaveLength(1);
+    const instead = () => all(".gw-edge-bar .gw-factor")[1] as HTMLInputElement;
+    const type = (text: string) => {
+      const field = instead();
+      field.value = text;
+      field.dispatchEvent(new Event("change"));
+    };
+    type("[1, \u22122]");
+    expect(channel.get("edits")).toEqual([{ ...edit, kind: "replace", value: [1, -2] }]);
+    expect(instead().value).toBe("[1, \u22122]");
+    type("");
+    expect(channel.get("edits")).toEqual([]);
   });
 
   it("offers the edges into the selected node, and lights the way of a share", async () => {
@@ -146,7 +221,7 @@ describe("what if", () => {
   });
 
   it("says why it cannot be told, and that it waits", async () => {
-    const edits: Traits["edits"] = [{ kind: "cut", edge: [0, 0], value: null }];
+    const edits: EditModel[] = [cut(0, 0)];
     const { channel, one } = await view({ edits });
     expect(one(".gw-what-if").textContent).toContain("Waiting for Python");
     channel.change("what_if", { ...ANSWER, failed: "It was freed.", edits: [], leaves: [] });
@@ -154,12 +229,12 @@ describe("what if", () => {
   });
 
   it("closes with the panel, and opens with the next edit", async () => {
-    const edits: Traits["edits"] = [{ kind: "cut", edge: [0, 0], value: null }];
+    const edits: EditModel[] = [cut(0, 0)];
     const { channel, one } = await view({ edits, what_if: ANSWER });
     expect(one(".gw-panel").hidden).toBe(false);
     one(".gw-panel-close").click();
     expect(one(".gw-panel").hidden).toBe(true);
-    channel.change("edits", [...edits, { kind: "cut", edge: [0, 1], value: null }]);
+    channel.change("edits", [...edits, cut(0, 1)]);
     expect(one(".gw-panel").hidden).toBe(false);
   });
 

@@ -4,17 +4,20 @@ import { isAutograd } from "../scene/shown_graph";
 import { boardNumber } from "../text/gradient";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
-import type { EditModel, LeafChangeModel, ShareModel, WhatIfModel } from "../wire";
+import type { EditedModel, EditModel, LeafChangeModel, ShareModel, WhatIfModel } from "../wire";
 import {
+  changed,
   type EdgeId,
   type Edges,
   editAt,
+  nameThatIsOn,
   readFactor,
+  readNumbers,
+  setEdit,
   setFactor,
   toggleCut,
-  without,
 } from "./edits";
-import { changeText, gradText, percentText, shareText } from "./words";
+import { changeText, editText, gradText, numbersText, percentText, shareText } from "./words";
 
 /** What the reader does in it. */
 interface WhatIfActions {
@@ -59,7 +62,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
     edits.length > 0 && editList(shown, actions),
     edits.length > 0 && !answer && element("p", "gw-small", "Waiting for Python…"),
     answer?.failed && element("p", "gw-note", answer.failed),
-    answer && !answer.failed && leafTable(answer, actions),
+    answer && !answer.failed && leafTable(answer, edits, actions),
     answer?.code && codeBlock(answer.code),
     answer && !answer.failed && notes(answer, shown.edges.graph.nodes.filter(isAutograd).length),
   );
@@ -105,41 +108,74 @@ export function edgeTools(
     },
     () => edit(toggleCut(edits, edge)),
   );
-  const factor = element("input", {
-    class: "gw-factor",
-    type: "text",
-    inputmode: "decimal",
-    size: 4,
-    placeholder: "k",
-    value: now?.kind === "scale" && typeof now.value === "number" ? boardNumber(now.value) : "",
-    "aria-label": `Factor of the gradient along ${label}`,
+  const factor = field({
+    words: now?.kind === "scale" && typeof now.value === "number" ? boardNumber(now.value) : "",
+    hint: "k",
+    label: `Factor of the gradient along ${label}`,
     title: "Multiply the gradient that flows here: 0.5, 1/3, −1",
-    ...KEEP_KEYS,
+    read: readFactor,
+    take: (value) => {
+      if (value !== null || now?.kind === "scale") edit(setFactor(edits, edge, value));
+    },
   });
-  const take = () => {
-    const value = readFactor(factor.value);
-    const isWrong = value === null && factor.value.trim() !== "";
-    factor.setAttribute("aria-invalid", String(isWrong));
-    if (isWrong) return;
-    if (value === null && now?.kind !== "scale") return;
-    edit(setFactor(edits, edge, value));
-  };
-  factor.addEventListener("change", take);
+  const instead = field({
+    words: now?.kind === "replace" ? numbersText(now.value) : "",
+    hint: "g",
+    label: `What flows along ${label} instead of the gradient`,
+    title: "Replace the gradient that flows here: one number, or one for each, as 1, 0, −2",
+    read: readNumbers,
+    take: (value) => {
+      if (value !== null) edit(setEdit(edits, edge, { kind: "replace", value }));
+      else if (now?.kind === "replace") edit(setEdit(edits, edge, null));
+    },
+  });
   const undo = button({ label: `Undo the edit of ${label}`, title: "Undo", icon: UNDO }, () =>
-    edit(without(edits, edge)),
+    edit(setEdit(edits, edge, null)),
   );
   undo.disabled = now === null;
   cut.dataset.focus = `${key}.cut`;
   factor.dataset.focus = `${key}.factor`;
+  instead.dataset.focus = `${key}.instead`;
   undo.dataset.focus = `${key}.undo`;
   return element(
     "span",
     { class: "gw-edge-tools", role: "group", "aria-label": `Edit ${label}` },
     cut,
-    element("span", "gw-times", "×"),
+    element("span", { class: "gw-times", "aria-hidden": "true" }, "×"),
     factor,
+    element("span", { class: "gw-times", "aria-hidden": "true" }, "="),
+    instead,
     undo,
   );
+}
+
+/** Where numbers are typed; `take` is told of what was read, null for nothing, and not of what is no number. */
+function field<V>(options: {
+  words: string;
+  hint: string;
+  label: string;
+  title: string;
+  read(text: string): V | null;
+  take(value: V | null): void;
+}): HTMLInputElement {
+  const made = element("input", {
+    class: "gw-factor",
+    type: "text",
+    inputmode: "text",
+    size: 4,
+    placeholder: options.hint,
+    value: options.words,
+    "aria-label": options.label,
+    title: options.title,
+    ...KEEP_KEYS,
+  });
+  made.addEventListener("change", () => {
+    const value = options.read(made.value);
+    const isWrong = value === null && made.value.trim() !== "";
+    made.setAttribute("aria-invalid", String(isWrong));
+    if (!isWrong) options.take(value);
+  });
+  return made;
 }
 
 const UNDO = "M6 3L2.500 6.500L6 10M2.500 6.500h7a4 4 0 0 1 0 8H7";
@@ -167,38 +203,79 @@ function editList({ edits, answer, edges }: WhatIfShown, { edit }: WhatIfActions
       "ol",
       "gw-edit-list",
       ...edits.map((one, i) => {
-        const told = answer?.edits[i];
+        const told = answer?.edits[i] ?? null;
         const label =
           told?.label ??
           (typeof one.edge === "string" ? one.edge : edges.label([one.edge[0], one.edge[1]]));
-        const undo = button(
-          { label: `Undo: ${doneTo(one)} ${oneLine(label)}`, title: "Undo", icon: UNDO },
-          () => edit(edits.filter((_, k) => k !== i)),
-        );
-        undo.dataset.focus = `edits.${i}`;
-        return element(
-          "li",
-          {},
-          element("b", {}, doneTo(one)),
-          element("span", "gw-edge-name", oneLine(label)),
-          told && element("span", "gw-dim", `${gradText(told.was)} → ${nowText(one, told.now)}`),
-          undo,
-        );
+        return editItem(one, i, { edits, told, label: oneLine(label), edit });
       }),
     ),
   );
 }
 
-function nowText(edit: EditModel, now: Parameters<typeof gradText>[0]): string {
-  return edit.kind === "cut" ? "nothing" : gradText(now);
+/** One edit of the list: whether it is on, what it does, its name, and an undo. */
+function editItem(
+  one: EditModel,
+  i: number,
+  shown: {
+    edits: readonly EditModel[];
+    told: EditedModel | null;
+    label: string;
+    edit: WhatIfActions["edit"];
+  },
+): HTMLElement {
+  const { edits, told, label, edit } = shown;
+  const what = `${editText(one)} ${label}`;
+  const on = element("input", {
+    type: "checkbox",
+    checked: !one.off,
+    "aria-label": `On: ${what}`,
+    title: one.off
+      ? "Switch on: it is made with all others that are on"
+      : "Switch off: it stays in the list, and under its name in the comparison",
+    ...KEEP_KEYS,
+  });
+  on.addEventListener("change", () => edit(changed(edits, i, { off: !on.checked })));
+  const name = element("input", {
+    class: "gw-edit-name",
+    type: "text",
+    placeholder: "name it to compare",
+    value: oneLine(one.name ?? ""),
+    "aria-label": `Name of ${what}`,
+    title: "Edits of one name are one. With two names, what each does alone is in the table",
+    ...KEEP_KEYS,
+  });
+  name.addEventListener("change", () =>
+    edit(changed(edits, i, { name: name.value.trim() || null })),
+  );
+  const undo = button({ label: `Undo: ${what}`, title: "Undo", icon: UNDO }, () =>
+    edit(edits.filter((_, k) => k !== i)),
+  );
+  on.dataset.focus = `edits.${i}.on`;
+  name.dataset.focus = `edits.${i}.name`;
+  undo.dataset.focus = `edits.${i}`;
+  const flows =
+    told &&
+    !one.off &&
+    `${gradText(told.was)} → ${one.kind === "cut" ? "nothing" : gradText(told.now)}`;
+  return element(
+    "li",
+    { class: one.off ? "is-off" : null },
+    on,
+    element("b", {}, editText(one)),
+    element("span", { class: "gw-edge-name", title: label }, label),
+    undo,
+    name,
+    element("span", "gw-dim", one.off ? "off" : flows),
+  );
 }
 
-function doneTo({ kind, value }: EditModel): string {
-  if (kind === "scale") return `× ${typeof value === "number" ? boardNumber(value) : "k"}`;
-  return kind === "cut" ? "cut" : "replaced";
-}
-
-function leafTable({ leaves, leaf_count }: WhatIfModel, actions: WhatIfActions): HTMLElement {
+function leafTable(
+  answer: WhatIfModel,
+  edits: readonly EditModel[],
+  actions: WhatIfActions,
+): HTMLElement {
+  const { leaves, leaf_count, names } = answer;
   const rest = leaf_count - leaves.length;
   return element(
     "div",
@@ -209,26 +286,67 @@ function leafTable({ leaves, leaf_count }: WhatIfModel, actions: WhatIfActions):
       "aria-label": "Leaves",
       ...KEEP_KEYS,
     },
-    table(
-      ["leaf", "before", "after", "change"],
-      leaves.map((leaf) => leafRow(leaf, actions)),
-      "gw-table gw-leaf-changes",
-    ),
+    names.length > 0
+      ? comparison(answer, edits, actions)
+      : table(
+          ["leaf", "before", "after", "change"],
+          leaves.map((leaf) => leafRow(leaf, actions)),
+          "gw-table gw-leaf-changes",
+        ),
     rest > 0 && element("p", "gw-small", `and ${counted(rest, "more leaf", "more leaves")}`),
   );
 }
 
-function leafRow(leaf: LeafChangeModel, { goTo }: WhatIfActions): HTMLElement {
+/** The leaves with the edits of each name alone, and with all that is on where that is something else. */
+function comparison(
+  { leaves, names }: WhatIfModel,
+  edits: readonly EditModel[],
+  actions: WhatIfActions,
+): HTMLElement {
+  const isOn = nameThatIsOn(edits);
+  const on = edits.filter(({ off }) => !off).length;
+  const showsAll = isOn === null && on > 0;
+  const found = table(
+    ["leaf", "before", ...names.map(oneLine), ...(showsAll ? ["all on"] : [])],
+    leaves.map((leaf) =>
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, leafLink(leaf, actions)),
+        element("td", {}, gradText(leaf.before)),
+        ...leaf.named.map(({ after, changed }) =>
+          element("td", { class: changed ? "is-changed" : null }, gradText(after)),
+        ),
+        showsAll &&
+          element("td", { class: leaf.difference ? "is-changed" : null }, gradText(leaf.after)),
+      ),
+    ),
+    "gw-table gw-leaf-changes is-compared",
+  );
+  const [, , ...columns] = found.querySelectorAll<HTMLElement>("thead th");
+  for (const [i, column] of columns.entries()) {
+    const isShown = i === names.length || names[i] === isOn;
+    column.title = isShown ? "What the picture shows" : oneLine(names[i]);
+    if (isShown) column.setAttribute("aria-current", "true");
+  }
+  return found;
+}
+
+function leafLink(leaf: LeafChangeModel, { goTo }: WhatIfActions): HTMLElement {
   const name = oneLine(leaf.name ?? `node ${leaf.node}`);
   const link = button({ label: `Select ${name}`, text: name, class: "gw-link" }, () =>
     goTo(leaf.node),
   );
   link.dataset.focus = `leaf.${leaf.node}`;
+  return link;
+}
+
+function leafRow(leaf: LeafChangeModel, actions: WhatIfActions): HTMLElement {
   const percent = percentText(leaf);
   return element(
     "tr",
     { class: leaf.difference ? "is-changed" : null },
-    element("th", { scope: "row" }, link),
+    element("th", { scope: "row" }, leafLink(leaf, actions)),
     element("td", {}, gradText(leaf.before)),
     element("td", {}, gradText(leaf.after)),
     element("td", { title: percent }, changeText(leaf)),

@@ -1,6 +1,6 @@
-import { boardNumber, fewText } from "../text/gradient";
+import { boardNumber, boardValues, fewText } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import type { FewModel, LeafChangeModel, ShareModel } from "../wire";
+import type { EditModel, FewModel, LeafChangeModel, ShareModel, Values } from "../wire";
 
 /** A gradient in short; "None" where there is none. */
 export function gradText(few: FewModel | null): string {
@@ -31,4 +31,16 @@ export function shareText({ label, share }: ShareModel): string {
   return share < 0
     ? `${from} takes ${many.toLowerCase()} % of this gradient back.`
     : `${many} % of this gradient comes through ${from}.`;
+}
+
+/** What an edit does: "cut", "× 0.5", "= 3". */
+export function editText({ kind, value }: EditModel): string {
+  if (kind === "cut") return "cut";
+  return kind === "scale" ? `× ${numbersText(value) || "k"}` : `= ${numbersText(value)}`;
+}
+
+/** A factor, or the numbers of a replacement, as they are typed. */
+export function numbersText(value: Values | null): string {
+  if (value === null) return "";
+  return typeof value === "number" ? boardNumber(value) : boardValues(value);
 }

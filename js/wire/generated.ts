@@ -744,15 +744,26 @@ export interface EditModel {
   edge: number[] | string;
   /** The factor; the numbers that replace the gradient; null of a cut. */
   value: Values | null;
+  /** What the reader calls it; edits of one name are one, compared with those of another. User text. */
+  name: string | null;
+  /** Whether it is not made now: it is only listed and, by its name, compared. */
+  off: boolean;
 }
 
 /** What an edit does. */
 export interface EditedModel {
   /** Where it is, "out → h". User text. */
   label: string;
-  /** What flows there; null for nothing. */
+  /** What flows there; null for nothing, and for both where it is off. */
   was: FewModel | null;
   now: FewModel | null;
+}
+
+/** The gradient of a leaf with the edits of one name alone. */
+export interface NamedChangeModel {
+  after: FewModel | null;
+  /** Whether it is another than without edits. */
+  changed: boolean;
 }
 
 /** The gradient of a leaf without and with the edits. */
@@ -766,6 +777,8 @@ export interface LeafChangeModel {
   difference: FewModel | null;
   /** The part of it that is left, as a norm over a norm; null of nothing. */
   rest: number | null;
+  /** The same with the edits of each of `names` alone. */
+  named: NamedChangeModel[];
 }
 
 /** What the edits do. */
@@ -776,6 +789,8 @@ export interface WhatIfModel {
   /** The first of them, those that change before all others. */
   leaves: LeafChangeModel[];
   leaf_count: Count;
+  /** Of the edits that are compared, in order; none where there are not two. User text. */
+  names: string[];
   /** The nodes below an edit, which ran again or got another gradient. */
   reached: AutogradNodeId[];
   /** How many of the graph's nodes ran again. */

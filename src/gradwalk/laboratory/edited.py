@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from ..backward.kept import Kept
 from ..forward.annotations import Annotation
+from ..graph.capture import Place
 from ..subject.model import few_of
 from ..wire import EditModel, FewModel, LeafChangeModel, WhatIfModel
 from .change import Edit, same
@@ -20,6 +22,9 @@ from .replay import Gradient
 MOST_LEAVES = 100
 """Leaves that are listed; of more, those that change first."""
 
+MOST_COMPARED = 6
+"""Names whose edits are compared: each is a backward pass below them, and a column."""
+
 _KINDS = ("cut", "scale", "replace")
 
 
@@ -27,13 +32,14 @@ def read_edit(given: Any) -> EditModel:
     """One of the trait ``edits``, checked as far as it can be without the graph.
 
     Args:
-        given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``.
+        given: A dict with ``kind``, ``edge`` and, unless it is a cut, ``value``; if wanted with
+            ``name`` and ``off``.
 
     Raises:
         TypeError: It is none.
-        ValueError: Its kind is unknown.
+        ValueError: Its kind is unknown, or it has something else.
     """
-    example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5}"
+    example = "{'kind': 'scale', 'edge': (2, 0), 'value': 0.5, 'name': 'half'}"
     if not isinstance(given, Mapping) or "kind" not in given or "edge" not in given:
         raise TypeError(f"edits was given {given!r}. Give a list of dicts such as {example}.")
     kind, edge, value = given["kind"], given["edge"], given.get("value")
@@ -46,9 +52,28 @@ def read_edit(given: Any) -> EditModel:
             f"edits was given the edge {edge!r}, of type {type(edge).__name__}. Give it as "
             "(consumer id, input_nr), or the name of a tensor for all edges that flow to it."
         )
+    name, off = given.get("name"), given.get("off", False)
+    if name is not None and not isinstance(name, str):
+        raise TypeError(
+            f"edits was given the name {name!r}, of type {type(name).__name__}. Give a text, or "
+            "None for an edit without a name."
+        )
+    if not isinstance(off, bool):
+        raise TypeError(f"edits was given off={off!r}. Give True or False.")
+    if unknown := sorted(map(str, given.keys() - EditModel.__annotations__.keys())):
+        raise ValueError(
+            f"edits was given an edit with {', '.join(map(repr, unknown))}, which it does not have."
+            f" Give a list of dicts such as {example}."
+        )
     if isinstance(value, torch.Tensor):
         value = value.tolist()
-    return {"kind": kind, "edge": edge if isinstance(edge, str) else list(edge), "value": value}
+    return {
+        "kind": kind,
+        "edge": edge if isinstance(edge, str) else list(edge),
+        "value": value,
+        "name": (name or "").strip() or None,
+        "off": off,
+    }
 
 
 def edit_of(experiment: Experiment, model: EditModel) -> Edit:
@@ -64,8 +89,11 @@ def edit_of(experiment: Experiment, model: EditModel) -> Edit:
         found = experiment.read("cut", edge)
         like = experiment.like(found.place)
         value = _numbers(value, like, found.label)
+        shape = tuple(like.shape)
         if value.dim() == 0:
-            value = value.expand(tuple(like.shape))
+            value = value.expand(shape)
+        elif value.dim() == 1 and value.numel() == math.prod(shape):
+            value = value.reshape(shape)
     return experiment.read(kind, edge, value)
 
 
@@ -81,32 +109,47 @@ def _numbers(value: Any, like: Any, label: str) -> torch.Tensor:
 
 
 def what_if_model(
-    experiment: Experiment, edits: Sequence[Edit], annotations: Mapping[int, Annotation]
+    experiment: Experiment, models: Sequence[EditModel], annotations: Mapping[int, Annotation]
 ) -> WhatIfModel:
-    """What some edits do.
+    """What some edits do: those that are on together, and those of each name alone.
 
     Args:
         experiment: The graph.
-        edits: What is changed.
+        models: What is changed, as `read_edit` gives it.
         annotations: What `gradwalk.watch` saw of its nodes.
 
     Raises:
+        TypeError: Something is of the wrong kind.
+        ValueError: A place is not in the graph, or numbers do not fit.
         RuntimeError: A node cannot run again.
     """
-    outcome = experiment.what_if(edits)
-    leaves = _leaves(experiment, outcome)
+    edits = [edit_of(experiment, model) for model in models]
+    on = [edit for edit, model in zip(edits, models, strict=True) if not model["off"]]
+    named: dict[str, list[Edit]] = {}
+    for edit, model in zip(edits, models, strict=True):
+        if model["name"] is not None:
+            named.setdefault(model["name"], []).append(edit)
+    names = list(named)[:MOST_COMPARED] if len(named) > 1 else []
+    outcome = experiment.what_if(on)
+    leaves = _leaves(experiment, outcome, [experiment.what_if(named[name]) for name in names])
+    told = iter(_at_edits(on, outcome))
+    notes = experiment.notes(on) if on else []
+    if names and len(names) < len(named):
+        notes.append(f"Of {len(named)} names the first {len(names)} are compared.")
     return {
         "failed": None,
         "edits": [
             {"label": edit.label, "was": was, "now": now}
-            for edit, (was, now) in zip(edits, _at_edits(edits, outcome), strict=True)
+            for edit, model in zip(edits, models, strict=True)
+            for was, now in [(None, None) if model["off"] else next(told)]
         ],
         "leaves": leaves[:MOST_LEAVES],
         "leaf_count": len(leaves),
+        "names": names,
         "reached": sorted(outcome.reached),
         "ran": outcome.ran,
-        "code": program_change(annotations, experiment, list(edits)),
-        "notes": experiment.notes(edits),
+        "code": program_change(annotations, experiment, on),
+        "notes": notes,
     }
 
 
@@ -117,6 +160,7 @@ def without_answer(sentence: str) -> WhatIfModel:
         "edits": [],
         "leaves": [],
         "leaf_count": 0,
+        "names": [],
         "reached": [],
         "ran": 0,
         "code": "",
@@ -138,18 +182,18 @@ def _at_edits(
     return [(was.get(i), now.get(i)) for i in range(len(edits))]
 
 
-def _leaves(experiment: Experiment, outcome: Outcome) -> list[LeafChangeModel]:
-    differences = {
-        place: difference
-        for place, before in outcome.before.items()
-        if (difference := _difference(before, outcome.after[place])) is not None
-    }
+def _leaves(
+    experiment: Experiment, outcome: Outcome, named: Sequence[Outcome]
+) -> list[LeafChangeModel]:
+    """The leaves with what is on, and with what each name alone does; those that change first."""
+    differences = _differences(outcome)
     # Taking norms of all leaves is most of what an edit costs: of those before, once.
     missing = {at: grad for at, grad in outcome.before.items() if at not in experiment.told}
     told = _few(missing)
     experiment.told |= {place: told.get(place) for place in missing}
     was, less = experiment.told, _few(differences)
     now = _few({place: outcome.after[place] for place in differences})
+    by_name = [_after(each) for each in named]
     found: list[LeafChangeModel] = [
         {
             "node": place[0],
@@ -158,10 +202,37 @@ def _leaves(experiment: Experiment, outcome: Outcome) -> list[LeafChangeModel]:
             "after": now.get(place) if place in differences else was[place],
             "difference": less.get(place),
             "rest": _rest(was[place], now.get(place)) if place in differences else None,
+            "named": [
+                {"after": after.get(place, was[place]), "changed": place in after}
+                for after in by_name
+            ],
         }
         for place in outcome.before
     ]
-    return sorted(found, key=lambda leaf: leaf["difference"] is None)
+    return sorted(
+        found,
+        key=lambda leaf: (
+            leaf["difference"] is None and not any(each["changed"] for each in leaf["named"])
+        ),
+    )
+
+
+def _differences(outcome: Outcome) -> dict[Place, Gradient]:
+    """After minus before, where that is another."""
+    return {
+        place: difference
+        for place, before in outcome.before.items()
+        if (difference := _difference(before, outcome.after[place])) is not None
+    }
+
+
+def _after(outcome: Outcome) -> dict[Place, FewModel | None]:
+    """What the gradients that change would be."""
+    changed = [
+        place for place, before in outcome.before.items() if not same(before, outcome.after[place])
+    ]
+    few = _few({place: outcome.after[place] for place in changed})
+    return {place: few.get(place) for place in changed}
 
 
 def _difference(before: Gradient, after: Gradient) -> Gradient:

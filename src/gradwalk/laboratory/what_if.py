@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ from .experiment import Experiment, Outcome, read_edits
 from .places import place_name
 from .program_change import program_change
 
+_BEFORE = "before"
+
 
 @dataclass(frozen=True)
 class WhatIf:
@@ -35,6 +37,7 @@ class WhatIf:
         code: The change of the program that does it for real.
         notes: What there is to say about the numbers, in sentences.
         ran: How many nodes ran again below the changes.
+        name: What it is called beside others; empty until `named` gives it one.
     """
 
     before: dict[str | int, torch.Tensor | None]
@@ -42,6 +45,73 @@ class WhatIf:
     code: str
     notes: list[str]
     ran: int
+    name: str = ""
+
+    def named(self, name: str) -> WhatIf:
+        """The same under a name, to set it beside others.
+
+        Args:
+            name: What to call it: "no skip".
+
+        Raises:
+            TypeError: It is no text.
+            ValueError: It is empty, or "before".
+        """
+        if not isinstance(name, str):
+            raise TypeError(
+                f"named() was given {name!r}, of type {type(name).__name__}. Give a text."
+            )
+        if name in ("", _BEFORE):
+            raise ValueError(
+                f"named() was given {name!r}. Give a name of its own: {_BEFORE!r} is what the "
+                "gradients are called without any change."
+            )
+        return replace(self, name=name)
+
+    def beside(self, *others: WhatIf) -> dict[str, dict[str | int, torch.Tensor | None]]:
+        """The gradients as they are, and as they would be by each, as the columns of a table.
+
+        Args:
+            *others: What else could be changed about the same pass.
+
+        Returns:
+            "before", and the name of each -> leaf -> its gradient, None for none;
+            ``pandas.DataFrame`` takes it as it is.
+
+        Raises:
+            TypeError: Something is no `WhatIf`.
+            ValueError: One has no name, or that of another one, or is of another pass.
+
+        Example::
+
+            >>> w = torch.tensor(2.0, requires_grad=True)
+            >>> h = w * 3
+            >>> out = h + h**2
+            >>> skip = what_if(out, cut=[(0, 0)]).named("no skip")
+            >>> beside = skip.beside(what_if(out, scale={"h": 0.5}).named("half"))
+            >>> {name: gradients["w"].item() for name, gradients in beside.items()}
+            {'before': 39.0, 'no skip': 36.0, 'half': 19.5}
+        """
+        found: dict[str, dict[str | int, torch.Tensor | None]] = {_BEFORE: self.before}
+        for each in (self, *others):
+            if not isinstance(each, WhatIf):
+                raise TypeError(
+                    f"beside() was given {each!r}, of type {type(each).__name__}. Give what "
+                    "what_if() returned."
+                )
+            if not each.name or each.name in found:
+                what = f"two that are called {each.name!r}" if each.name else "one without a name"
+                raise ValueError(f"beside() has {what}. Name each: what_if(...).named('no skip').")
+            if each.before.keys() != self.before.keys() or not all(
+                same(self.before[key], grad) for key, grad in each.before.items()
+            ):
+                raise ValueError(
+                    f"beside() was given {each.name!r}, whose gradients without a change are "
+                    f"others than those of {self.name!r}: it is of another pass, or of other "
+                    "inputs."
+                )
+            found[each.name] = each.after
+        return found
 
     @property
     def difference(self) -> dict[str | int, torch.Tensor | None]:
@@ -50,7 +120,8 @@ class WhatIf:
 
     def __repr__(self) -> str:
         changed = sum(not same(self.before[key], self.after[key]) for key in self.before)
-        return f"<WhatIf: {changed} of {len(self.before)} gradients would be others>"
+        called = f" {self.name!r}" if self.name else ""
+        return f"<WhatIf{called}: {changed} of {len(self.before)} gradients would be others>"
 
 
 def what_if(

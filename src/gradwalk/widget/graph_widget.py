@@ -69,8 +69,8 @@ class GraphWidget(Surgery, QuizzingWidget):
         constants: Whether operands that need no grad are drawn, and where gradient was cut. Set it,
             or use the toolbar.
         edits: What is changed about gradients on their way, in order: dicts with ``kind`` ("cut",
-            "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor) and
-            ``value``. Set it, or cut in the picture.
+            "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name of a tensor),
+            ``value`` and, to compare them, ``name`` and ``off``. Set it, or cut in the picture.
         what_if: What would come of them, as `gradwalk.what_if` tells it (see
             `gradwalk.wire.WhatIfModel`); None without edits. Read-only.
         findings: What `gradwalk.diagnose` found in the pass that is shown (see

@@ -11,7 +11,7 @@ from ..backward.kept import DEFAULT_BUDGET
 from ..backward.recorded_pass import refuse_within_backward
 from ..graph.modes import grad_mode_kept, unseen
 from ..laboratory.check import check
-from ..laboratory.edited import edit_of, read_edit, what_if_model, without_answer
+from ..laboratory.edited import read_edit, what_if_model, without_answer
 from ..laboratory.experiment import Experiment
 from ..laboratory.shares import shares
 from ..reasons import why
@@ -27,7 +27,9 @@ class Surgery(traitlets.HasTraits):
         edits: What is changed about gradients on their way, in order: a list of dicts with
             ``kind`` ("cut", "scale" or "replace"), ``edge`` ((consumer id, input_nr), or the name
             of a tensor for all edges that flow to it) and ``value`` (the factor, or the numbers).
-            Set it, or use the picture; ``edits = edits[:-1]`` takes the last one back.
+            Set it, or use the picture; ``edits = edits[:-1]`` takes the last one back. One with
+            ``off`` is not made. Those with the same ``name`` are one: as soon as there are two
+            names, what each does alone is in ``what_if``, too, whether it is on or off.
         what_if: What comes of them (see `gradwalk.wire.WhatIfModel`); None without edits. No
             ``.grad`` changes, no hook runs, and the forward pass does not run again. Read-only.
     """
@@ -81,8 +83,7 @@ class Surgery(traitlets.HasTraits):
                     seeds = None if run is None else run.seeds
                     self._experiment = Experiment(captured, seeds, max_bytes=DEFAULT_BUDGET)
                 experiment = self._experiment
-                changes = [edit_of(experiment, each) for each in edits]
-                return what_if_model(experiment, changes, captured.annotations)
+                return what_if_model(experiment, edits, captured.annotations)
         except Exception as error:  # what the user's own backward may raise; shown in the picture
             self._experiment = None
             return without_answer(why.failure(error))

@@ -111,6 +111,7 @@ from .what_if import (
     EditedModel,
     EditModel,
     LeafChangeModel,
+    NamedChangeModel,
     ShareModel,
     WhatIfModel,
 )
@@ -173,6 +174,7 @@ __all__ = [
     "MemoryModel",
     "MergedStepModel",
     "ModulesModel",
+    "NamedChangeModel",
     "NoGradInput",
     "NodeId",
     "NodeModel",

@@ -17,6 +17,11 @@ class EditModel(TypedDict):
     flow to it, as one. User text."""
     value: Values | None
     """The factor; the numbers that replace the gradient; None of a cut."""
+    name: str | None
+    """What the reader calls it; edits of one name are one, compared with those of another. User
+    text."""
+    off: bool
+    """Whether it is not made now: it is only listed and, by its name, compared."""
 
 
 class EditedModel(TypedDict):
@@ -25,8 +30,16 @@ class EditedModel(TypedDict):
     label: str
     """Where it is, "out → h". User text."""
     was: FewModel | None
-    """What flows there; None for nothing."""
+    """What flows there; None for nothing, and for both where it is off."""
     now: FewModel | None
+
+
+class NamedChangeModel(TypedDict):
+    """The gradient of a leaf with the edits of one name alone."""
+
+    after: FewModel | None
+    changed: bool
+    """Whether it is another than without edits."""
 
 
 class LeafChangeModel(TypedDict):
@@ -41,6 +54,8 @@ class LeafChangeModel(TypedDict):
     """After minus before; None where they are the same."""
     rest: float | None
     """The part of it that is left, as a norm over a norm; None of nothing."""
+    named: list[NamedChangeModel]
+    """The same with the edits of each of ``names`` alone."""
 
 
 class WhatIfModel(TypedDict):
@@ -52,6 +67,8 @@ class WhatIfModel(TypedDict):
     leaves: list[LeafChangeModel]
     """The first of them, those that change before all others."""
     leaf_count: Count
+    names: list[str]
+    """Of the edits that are compared, in order; none where there are not two. User text."""
     reached: list[AutogradNodeId]
     """The nodes below an edit, which ran again or got another gradient."""
     ran: Count
