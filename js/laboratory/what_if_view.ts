@@ -265,8 +265,12 @@ function editItem(
     element("b", {}, editText(one)),
     element("span", { class: "gw-edge-name", title: label }, label),
     undo,
-    name,
-    element("span", "gw-dim", one.off ? "off" : flows),
+    element(
+      "span",
+      "gw-edit-about",
+      name,
+      element("span", { class: "gw-dim", title: flows || null }, one.off ? "off" : flows),
+    ),
   );
 }
 
