@@ -263,6 +263,24 @@ describe("several ranks", () => {
     expect(channel.get("rank")).toBe(2);
   });
 
+  it("have what others have marked and not counted, lines too", async () => {
+    const { ranks, ...graph } = ranked();
+    const nodes = (ranks?.nodes ?? []).map((strip) => ({
+      ...strip,
+      ...(strip.node === 2 && { only: "only on rank 1", here: false }),
+    }));
+    const edges = graph.edges.flatMap(({ target }, edge) =>
+      target === 2 ? [{ edge, here: false }] : [],
+    );
+    const given = { ...graph, ranks: ranks && { ...ranks, nodes, edges } };
+    const { host, one } = await view({ graph: given, rank: 0, _ranks: [0, 1, 2] });
+    expect(host.querySelectorAll(".gw-only-edge")).toHaveLength(edges.length);
+    expect(one('.gw-node[data-node="2"] .gw-only-tag').textContent).toBe("only on rank 1");
+    const count = nodes.length - 1;
+    expect(host.textContent).toContain(`${count} nodes and 1 on other ranks`);
+    expect(one("[aria-label^='Autograd graph of']").ariaLabel).toContain(`of ${count} nodes`);
+  });
+
   it("are told of where nobody could", async () => {
     const { host, one } = await view({ graph: ranked(), rank: 1, _ranks: [] });
     expect(one(".gw-rank-choice").hidden).toBe(true);

@@ -126,17 +126,31 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):
     selected = ids(widget)["model.first.weight"]
     widget.selected = selected
     widget.rank = 3
-    assert "model.second.weight" not in strips(widget)
-    assert widget.selected == ids(widget)["model.first.weight"]
-    assert widget._update["before"][widget.selected] == selected
-    assert "gone" in widget._update["words"]
-    # What other ranks have beyond the shown graph is told, too.
-    (more,) = widget.graph["ranks"]["elsewhere"]
-    whole = load(tmp_path / "run-0.gw").to_networkx()
-    here = load(tmp_path / "run-3.gw").to_networkx()
-    assert (more["rank"], more["ranks"]) == (0, "ranks 0 and 2")
-    assert more["count"] >= len(whole) - len(here) > 0
-    assert {*more["names"]} == {"model.second.weight", "model.second.bias"}
+    # What it lacks is drawn all the same, at the same place.
+    now = strips(widget)
+    assert now["model.second.weight"]["only"] == "not on ranks 1 and 3"
+    assert (found["model.second.weight"]["here"], now["model.second.weight"]["here"]) == (
+        True,
+        False,
+    )
+    assert widget.selected == selected == ids(widget)["model.first.weight"]
+    assert widget._update["before"] in (None, [*range(len(widget.graph["nodes"]))])
+    assert "gone: " in widget._update["words"]
+    assert widget.graph["ranks"]["elsewhere"] == []
+    # It is no part of the graph of the rank that is shown.
+    here = load(tmp_path / "run-3.gw")
+    assert len(widget.to_networkx()) == len(here.to_networkx())
+    assert str(widget).splitlines()[0] == str(here).splitlines()[0]
+    # In the panel stands what a rank has that has it.
+    widget.selected = ids(widget)["model.second.weight"]
+    about = widget.details["about"]
+    assert about.startswith("The graph of ranks 1 and 3 has no such node. What stands here is of")
+    assert widget.details["grad_output"][0]["norm"] == pytest.approx(
+        grads(0)["model.second.weight"].norm().item()
+    )
+    widget.rank = 0
+    assert "not on rank 3: " in widget._update["words"]
+    assert len(widget.to_networkx()) == len(load(tmp_path / "run-0.gw").to_networkx())
 
 
 def test_nan_and_a_missing_gradient_have_marks_of_their_own(as_rank, tmp_path):

@@ -10,11 +10,12 @@ export const NO_FLOW = "No gradient flows here";
  * other way, as data flows.
  */
 export function edgeParts(
-  { curve, label, quiet, merged }: SceneEdge,
+  { curve, label, quiet, merged, isOnSome }: SceneEdge,
   heading: readonly [number, number],
   isStatic = false,
 ): Part[] {
   const parts = [part("path", { class: "gw-line", d: pathData(curve) })];
+  if (isOnSome) parts.unshift(part("path", { class: "gw-only-edge", d: pathData(curve) }));
   if (merged && merged.tensors > 1)
     parts.unshift(part("title", {}, `${merged.tensors} tensors go along this line`));
   if (quiet === undefined && !isTiny(curve)) {

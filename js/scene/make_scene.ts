@@ -355,6 +355,7 @@ function sceneEdges(
     (edge) => labelSize(edge, horizontal, measure),
   );
   const rows = rowsOf(routes, edges, placed, shapes, horizontal);
+  const onSome = new Set(graph.ranks?.edges.map(({ edge }) => edge));
   const curveOf = (e: number) => {
     const route = routes[e];
     if (placed.backward[e]) return smoothUp(route);
@@ -378,6 +379,7 @@ function sceneEdges(
       bounds: boundsOf(curve),
       label: null,
       backward: placed.backward[index] === 1,
+      ...(parts.some((part) => onSome.has(part)) && { isOnSome: true }),
       ...(rows.has(index) && { row: rows.get(index) as number }),
       // Where a drawn edge is one of the graph, and at its place, it needs no telling.
       ...(edgeOf && {

@@ -88,6 +88,8 @@ export interface SceneEdge {
   quiet?: Exclude<EdgeModel["kind"], "gradient">;
   /** What of the graph it stands for, in a picture with folded groups or plumbing. */
   merged?: MergedEdges;
+  /** Whether not all ranks of a run have it. */
+  isOnSome?: boolean;
   /** Of an edge into a leaf that adds up in rows, which is its own. */
   row?: number;
   /** Whether it runs against the flow, as lines between boxes do that feed each other. */

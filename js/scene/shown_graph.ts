@@ -1,5 +1,6 @@
 import { counted } from "../text/number";
 import type { EdgeModel, GraphModel, NodeModel } from "../wire";
+import { overRanks } from "./rank_strip";
 
 /** Whether a node is one of autograd's own, which gradients can flow through. */
 export function isAutograd({ kind }: Pick<NodeModel, "kind">): boolean {
@@ -28,15 +29,35 @@ export function graphName(graph: GraphModel): string {
 
 /** How many tensors go in, in words. */
 export function leafCount(graph: GraphModel): string {
-  const leaves = graph.nodes.filter(({ kind }) => kind === "leaf").length;
+  const isHere = hereIn(graph);
+  const leaves = graph.nodes.filter(({ kind, id }) => kind === "leaf" && isHere(id)).length;
   return graph.static ? counted(leaves, "input") : counted(leaves, "leaf", "leaves");
 }
 
-/** How many nodes and edges of autograd's there are: calls inside of compiled code are none. */
-export function autogradSize({ nodes, edges }: GraphModel): { nodes: number; edges: number } {
-  const isGradient = ({ source, target, kind }: GraphModel["edges"][number]) =>
-    kind === "gradient" && isAutograd(nodes[source]) && isAutograd(nodes[target]);
-  return { nodes: nodes.filter(isAutograd).length, edges: edges.filter(isGradient).length };
+/**
+ * How many nodes and edges of autograd's there are, of several ranks on the one that is shown: calls inside of compiled code
+ * are none.
+ */
+export function autogradSize(graph: GraphModel): { nodes: number; edges: number } {
+  const { nodes, edges, ranks } = graph;
+  const isHere = hereIn(graph);
+  const others = new Set(ranks?.edges.flatMap(({ edge, here }) => (here ? [] : [edge])));
+  return {
+    nodes: nodes.filter((node) => isAutograd(node) && isHere(node.id)).length,
+    edges: edges.filter(
+      ({ source, target, kind }, i) =>
+        kind === "gradient" &&
+        isAutograd(nodes[source]) &&
+        isAutograd(nodes[target]) &&
+        !others.has(i),
+    ).length,
+  };
+}
+
+/** Whether the rank that is shown has a node; so it is of every other graph. */
+function hereIn(graph: GraphModel): (id: number) => boolean {
+  const over = overRanks(graph);
+  return (id) => over.get(id)?.here !== false;
 }
 
 /** Whether there are constants or cuts. */

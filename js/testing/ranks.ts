@@ -25,8 +25,10 @@ export function withRanks(
         beyond: [],
         odd: [],
         only: null,
+        here: true,
         ...change,
       })),
+      edges: [],
       elsewhere: [],
     },
   };

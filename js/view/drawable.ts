@@ -2,7 +2,7 @@ import { bestDirection } from "../fold/first_scene";
 import { asDirection, type Direction } from "../layout/direction";
 import { MOST_CARDS } from "../scene/card";
 import { outputNames } from "../scene/node_words";
-import { autogradSize, graphName, leafCount, shownGraph } from "../scene/shown_graph";
+import { autogradSize, graphName, isAutograd, leafCount, shownGraph } from "../scene/shown_graph";
 import type { Room } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { counted } from "../text/number";
@@ -46,13 +46,21 @@ export class Drawable {
     return asDirection(asked, () => bestDirection(this.whole, room, measure));
   }
 
-  /** "f(x)", "12 nodes", "12 nodes, 13 edges"; where compiled code is open "12 nodes and 3 calls". */
+  /**
+   * "f(x)", "12 nodes", "12 nodes, 13 edges"; where compiled code is open "12 nodes and 3 calls", and of several ranks that
+   * differ "12 nodes and 4 on other ranks".
+   */
   get words(): [names: string, nodes: string, size: string] {
     const { nodes, edges } = this.size;
     const count = counted(nodes, "node");
-    const calls = this.autograd.nodes.length - nodes;
-    const drawn = calls > 0 ? `${count} and ${counted(calls, "call")}` : count;
-    return [outputNames(this.graph), drawn, `${count}, ${counted(edges, "edge")}`];
+    const calls = this.autograd.nodes.filter((node) => !isAutograd(node)).length;
+    const others = this.autograd.nodes.length - calls - nodes;
+    const drawn = [
+      count,
+      ...(calls > 0 ? [counted(calls, "call")] : []),
+      ...(others > 0 ? [`${others} on other ranks`] : []),
+    ];
+    return [outputNames(this.graph), drawn.join(" and "), `${count}, ${counted(edges, "edge")}`];
   }
 
   /** What a screen reader says of the picture. */

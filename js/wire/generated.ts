@@ -187,15 +187,24 @@ export interface NodeRanksModel {
   odd: Count[];
   /** Which ranks have the node, where not all have it: "only on rank 0". */
   only: string | null;
+  /** Whether the rank that is shown has it. */
+  here: boolean;
 }
 
-/** Nodes of other ranks that the graph which is shown has not. */
+/** An edge that not all ranks have. */
+export interface EdgeRanksModel {
+  edge: EdgePlace;
+  /** Whether the rank that is shown has it. */
+  here: boolean;
+}
+
+/** Nodes of other ranks that are not drawn here, where there are too many kinds of graphs. */
 export interface ElsewhereModel {
   /** The first of these ranks. */
   rank: Count;
   /** All of them in words: "ranks 1 and 3". */
   ranks: string;
-  /** How many autograd nodes each has beyond the shown graph's. */
+  /** How many autograd nodes each has beyond those that are drawn. */
   count: Count;
   /** Of the leaves among them, the first few. User text. */
   names: string[];
@@ -211,6 +220,8 @@ export interface RanksModel {
   last: Count[];
   /** The autograd nodes of which there is something to say. */
   nodes: NodeRanksModel[];
+  /** Those that not all ranks have. */
+  edges: EdgeRanksModel[];
   /** What is not drawn here, the first few kinds of other graphs. */
   elsewhere: ElsewhereModel[];
 }
@@ -1050,6 +1061,8 @@ export interface SavedNode extends SavedEveryNode {
   called?: string | null;
   numbers?: SavedNumber[];
   seq_nr?: number | null;
+  /** Of several ranks not the one that is shown has it, but others do. */
+  ranks?: "others";
 }
 
 /** What the captured graph says of every edge, beyond what is drawn. */
@@ -1060,6 +1073,8 @@ export interface SavedEveryEdge {
 /** What it says of some edges. */
 export interface SavedEdge extends SavedEveryEdge {
   how?: string | null;
+  /** Of several ranks the one that is shown has it and some do not, or others alone have it. */
+  ranks?: "some" | "others";
 }
 
 /** What the graph as a whole says. */

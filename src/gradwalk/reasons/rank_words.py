@@ -92,6 +92,11 @@ def about_received(rank: int, is_likely: bool) -> str:
     )
 
 
+def about_elsewhere(rank: int) -> str:
+    """Whose a node is that the shown rank lacks."""
+    return f"What stands here is of rank {rank}, at the end of what it recorded."
+
+
 def about_sent(rank: int, is_likely: bool) -> str:
     """What becomes of the output of a stage."""
     same = "" if is_likely else ": both hold the same numbers"

@@ -112,7 +112,9 @@ def joined(
         "dtypes": {"names": names, "nodes": [-1 if n is None else places[n] for n in dtypes]},
         "watched": any(part.saved["watched"] for part in parts),
         "memory": _memory(parts),
-        "findings": [_finding(each, part) for part in parts for each in part.saved["findings"]],
+        "findings": [
+            finding_at(each, part.nodes) for part in parts for each in part.saved["findings"]
+        ],
         "constants": any(part.saved["constants"] for part in parts),
         "selected": None,
         "cursor": _cursor(parts),
@@ -250,12 +252,17 @@ def _memory(parts: Sequence[Part]) -> MemoryModel:
     }
 
 
-def _finding(found: FindingModel, part: Part) -> FindingModel:
-    """What was found on a rank, with the nodes of the whole; sentences number nodes, too."""
+def finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
+    """What was found on a rank, with the nodes of the whole; sentences number nodes, too.
+
+    Args:
+        found: It, whose ``nodes`` are those of the whole already.
+        places: By node of that rank its place in the whole.
+    """
 
     def node(text: str) -> str:
         place = int(text)
-        return str(part.nodes[place] if place < len(part.nodes) else place)
+        return str(places[place] if place < len(places) else place)
 
     return {
         **found,

@@ -48,7 +48,7 @@ class Opened(Still):
     def __init__(self, saved: SavedGraph) -> None:
         self.saved = saved
         self.drawn = graph_from_data(with_drawn(saved["graph"], saved["network"]))
-        self.graph = _autograd_part(self.drawn)
+        self.graph = _autograd_part(_of_shown_rank(self.drawn))
         self.cursor = saved["cursor"]
 
     @property
@@ -147,11 +147,12 @@ class Opened(Still):
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The graph without what was inferred; a copy."""
-        opened = any(kind == "call" for _, kind in self.drawn.nodes(data="kind"))
+        drawn = _of_shown_rank(self.drawn)
+        opened = any(kind == "call" for _, kind in drawn.nodes(data="kind"))
         if not self.is_watched and not opened:
             return self.graph.copy()
-        seen = [node for node, inferred in self.drawn.nodes(data="inferred") if not inferred]
-        return tied(self.drawn.subgraph(seen).copy())
+        seen = [node for node, inferred in drawn.nodes(data="inferred") if not inferred]
+        return tied(drawn.subgraph(seen).copy())
 
 
 def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
@@ -161,6 +162,18 @@ def details_at(found: list[StageModel], cursor: int) -> DetailsModel:
         if stage["from_step"] <= cursor:
             fields.update(stage["fields"])
     return cast(DetailsModel, fields)
+
+
+def _of_shown_rank(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:
+    """Of several ranks laid on each other the graph of the one that is shown."""
+    beyond = [node for node, ranks in drawn.nodes(data="ranks") if ranks == "others"]
+    edges = [edge for *edge, ranks in drawn.edges(keys=True, data="ranks") if ranks == "others"]
+    if not beyond and not edges:
+        return drawn
+    graph = drawn.copy()
+    graph.remove_edges_from(edges)
+    graph.remove_nodes_from(beyond)
+    return graph
 
 
 def _autograd_part(drawn: nx.MultiDiGraph) -> nx.MultiDiGraph:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ..findings.leaf_over_ranks import in_words, number_of
-from ..wire import ElsewhereModel, NodeRanksModel, RanksModel
+from ..wire import EdgeRanksModel, ElsewhereModel, NodeRanksModel, RanksModel
 from ..wire.ranks import RankModel
 
 MOST_BARS = 16
@@ -28,16 +28,19 @@ def ranks_model(
     nodes: int,
     pairs: Mapping[int, Mapping[int, int]],
     among: Callable[[int], Collection[int]],
+    *,
+    edges: Sequence[EdgeRanksModel],
 ) -> RanksModel:
     """What arrives at each node on the ranks.
 
     Args:
-        shown: Whose graph is drawn.
+        shown: Whose numbers are drawn.
         ranks: What each of them says, ascending.
         nodes: How many autograd nodes that has.
         pairs: Rank -> node of the shown graph -> the same node of that rank's; a rank that is not
             in it has the same graph.
         among: Gives the ranks that should have a node.
+        edges: Those that not all ranks have.
 
     Returns:
         Plain values that grow with the nodes, and not with the ranks.
@@ -54,13 +57,16 @@ def ranks_model(
             for number, column in zip(numbers, columns, strict=True)
         ]
         if any(each is not None and each is not _BEYOND for each in row):
-            found.append(_node_model(node, row, numbers, size))
+            on_shown = pairs.get(shown)
+            is_here = on_shown is None or node in on_shown
+            found.append(_node_model(node, row, numbers, size, is_here))
     return {
         "shown": shown,
         "count": len(ranks),
         "first": [numbers[i] for i in firsts],
         "last": [numbers[min(i + size, len(ranks)) - 1] for i in firsts],
         "nodes": found,
+        "edges": [*edges],
         "elsewhere": _elsewhere(ranks, pairs),
     }
 
@@ -148,7 +154,9 @@ def _on(said: RankModel, nodes: int, pairs: Mapping[int, int] | None) -> list[An
     return [norms.get(pairs[node]) if node in pairs else _LACKS for node in range(nodes)]
 
 
-def _node_model(node: int, row: list[Any], numbers: list[int], size: int) -> NodeRanksModel:
+def _node_model(
+    node: int, row: list[Any], numbers: list[int], size: int, is_here: bool
+) -> NodeRanksModel:
     norms: list[float | None] = [None if isinstance(each, _Lacking) else each for each in row]
     due = [i for i, each in enumerate(row) if each is not _BEYOND]
     odd = dict(zip(due, are_odd([norms[i] for i in due]), strict=True))
@@ -171,6 +179,7 @@ def _node_model(node: int, row: list[Any], numbers: list[int], size: int) -> Nod
             [numbers[i] for i in due if row[i] is not _LACKS],
             [numbers[i] for i in due if row[i] is _LACKS],
         ),
+        "here": is_here,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,32 +15,26 @@ from ..findings.leaf_over_ranks import LeafOverRanks, in_words, not_as_most, num
 from ..findings.over_ranks import about_leaf, findings_over_ranks
 from ..findings.replicas import are_replicas
 from ..graph.names import Names
-from ..matching.match import match
-from ..wire import DetailsModel, FindingModel, GraphModel, RankGradModel
-from ..wire.ranks import RankLeafModel, RankModel, rank_in, summary_of
-from ..wire.saved_graph import SavedGraph, unpack
+from ..wire import (
+    DetailsModel,
+    EdgeRanksModel,
+    GraphModel,
+    RankGradModel,
+)
+from ..wire.ranks import RankLeafModel, RankModel, summary_of
+from ..wire.saved_graph import SavedGraph, is_autograd, unpack
 from .joined import Stage, joined
 from .opened import Opened
 from .rank_bars import are_odd, ranks_model
-from .stages import chain_of, received_by, stages_of, ties_among
+from .rank_files import RankFile, of_one_run, opened_file, read_rank_file
+from .stages import Tie, chain_of, received_by, stages_of, ties_among
+from .united import United
 
 _MOST_ROWS = 64
 """Ranks of which a page or a file has the gradients of every leaf: it would grow with both."""
 
-
-@dataclass(frozen=True)
-class RankFile:
-    """The file of one rank.
-
-    Attributes:
-        name: What to call it.
-        data: What stands in it.
-        says: What the rank says beside its graph.
-    """
-
-    name: str
-    data: bytes
-    says: RankModel
+_MOST_KINDS = 8
+"""Of so many graphs that differ each is drawn; of more, each would take its time to be matched."""
 
 
 class Ranked(Opened):
@@ -77,7 +71,8 @@ class Ranked(Opened):
         self.apart = alike.apart
         self.on_rank = on_rank
         self.loaded_ranks = [said["rank"] for said in ranks]
-        bars = ranks_model(rank, ranks, len(self.graph), pairs, alike.ranks_at)
+        count = sum(map(is_autograd, saved["graph"]["nodes"]))
+        bars = ranks_model(rank, ranks, count, pairs, alike.ranks_at, edges=_edges(saved))
         self._model: GraphModel = {**saved["graph"], "ranks": bars}
         self._pairs = pairs
         self._alike = alike
@@ -208,7 +203,7 @@ def read_ranks(
         ValueError: A file is damaged, of no rank, or of another run than the others; or two are of
             one rank; or none is of ``rank``.
     """
-    ranks = _of_one_run([_read(data, name) for data, name in files])
+    ranks = of_one_run([read_rank_file(data, name) for data, name in files])
     if rank is None:
         rank = min(ranks)
     if rank not in ranks:
@@ -216,124 +211,134 @@ def read_ranks(
             f"load() was given rank={rank!r}, but the files are of {in_words(sorted(ranks))}. Give "
             "one of these."
         )
-    return _with_graph_of(rank, ranks, max_nodes)
+    return _with_graph_of(rank, ranks, max_nodes, {})
 
 
-def _with_graph_of(rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None) -> Ranked:
+@dataclass(frozen=True)
+class _Laid:
+    """The graphs of ranks that do the same, laid on each other where they differ.
+
+    Attributes:
+        whole: Those that are drawn; None where all are equal.
+        pairs: By rank, place in the whole -> node of that rank's graph; empty where all are equal.
+    """
+
+    whole: United | None
+    pairs: Mapping[int, Mapping[int, int]]
+
+
+def _with_graph_of(
+    rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None, known: dict[str, _Laid]
+) -> Ranked:
+    """One of them shown; ``known`` has what was laid on each other for another."""
     says = [ranks[each].says for each in sorted(ranks)]
     ties = ties_among(says)
     sets = stages_of(says, ties)
     chain = chain_of(rank, ties)
-    graphs = {each: _opened(ranks[each], max_nodes) for each in chain}
+    graphs: dict[int, SavedGraph] = {}
+    laid: dict[int, _Laid] = {}
+    for each in chain:
+        same = [ranks[other] for other in sorted(ranks) if sets[other] == sets[each]]
+        graphs[each] = opened_file(ranks[each], max_nodes)
+        taken = {other: received_by(other, ties) for other in ranks if sets[other] == sets[each]}
+        laid[each] = _laid(ranks[each], graphs[each], same, taken, max_nodes=max_nodes, known=known)
+        whole = laid[each].whole
+        if whole is not None:
+            graphs[each] = whole.showing(ranks[each].says["structure"], graphs[each])
     saved = graphs[rank]
     pairs: dict[int, Mapping[int, int]] = {}
+    own: Mapping[int, Mapping[int, int]] = {}
     if len(chain) > 1:
         last = max(sets[each] for each in chain)
         stages = [Stage(each, last - sets[each], graphs[each]) for each in chain]
-        saved, whole = joined(stages, [tie for tie in ties if tie.rank in graphs])
-        pairs.update(whole)
-    shown = {node: sets[each] for each, own in pairs.items() for node in own}
-    for like in chain:
-        same = [file for each, file in ranks.items() if sets[each] == sets[like]]
-        differing = _differing(ranks[like], graphs[like], same, max_nodes)
-        for other, found in differing.items():
-            found.update(zip(received_by(like, ties), received_by(other, ties), strict=False))
-        own = pairs.get(like)
-        if own is None:
-            pairs.update(differing)
+        here = [_at_places(tie, ranks, laid) for tie in ties if tie.rank in graphs]
+        saved, own = joined(stages, here)
+    shown = {node: sets[each] for each, nodes in own.items() for node in nodes}
+    for each in chain:
+        found = laid[each].pairs
+        nodes = own.get(each)
+        if nodes is None:
+            pairs.update(found)
             continue
-        for other in (file.says["rank"] for file in same if file.says["rank"] not in graphs):
-            theirs = differing.get(other)
-            pairs[other] = (
-                own
-                if theirs is None
-                else {node: theirs[mine] for node, mine in own.items() if mine in theirs}
-            )
+        for other in (other for other in ranks if sets[other] == sets[each]):
+            theirs = found.get(other)
+            if theirs is not None:
+                pairs[other] = {
+                    node: theirs[place] for node, place in nodes.items() if place in theirs
+                }
+            elif other == each or other not in graphs:
+                pairs[other] = nodes
     are_shown = {sets[each] for each in chain}
     apart = sorted(each for each in ranks if sets[each] not in are_shown)
     pairs.update({each: {} for each in apart})
     alike = Alike(sets, shown, sets[rank], apart)
-    again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes)
+    again = partial(_with_graph_of, ranks=ranks, max_nodes=max_nodes, known=known)
     return Ranked(saved, rank, says, pairs, alike, on_rank=again)
 
 
-def _differing(
-    shown: RankFile, saved: SavedGraph, files: Sequence[RankFile], max_nodes: int | None
-) -> dict[int, dict[int, int]]:
-    """By rank whose graph is another: node of the shown one -> the same node there."""
-    found: dict[int, dict[int, int]] = {}
-    known: dict[str, dict[int, int]] = {}  # ranks that lack the same are opened once
-    graph = None
+def _laid(
+    shown: RankFile,
+    saved: SavedGraph,
+    files: Sequence[RankFile],
+    taken: Mapping[int, Sequence[int]],
+    *,
+    max_nodes: int | None,
+    known: dict[str, _Laid],
+) -> _Laid:
+    """Lay the graphs of ranks that do the same on each other, one of each kind and not too many.
+
+    Args:
+        shown: The file of the rank that is shown.
+        saved: What stands in it.
+        files: Those of all these ranks, ascending.
+        taken: By rank the leaves that an earlier stage of a pipeline sent.
+        max_nodes: Of the largest graph to open.
+        known: What was laid so before, and will be.
+    """
+    kinds: dict[str, RankFile] = {}
     for file in files:
-        structure = file.says["structure"]
-        if structure == shown.says["structure"]:
-            continue
-        if structure not in known:
-            graph = graph or Opened(saved).graph
-            there = Opened(unpack(file.data, file.name, max_nodes)).graph
-            pairs = match(graph, there).pairs
-            known[structure] = _with_names(pairs, shown.says, file.says)
-        found[file.says["rank"]] = known[structure]
-    return found
+        kinds.setdefault(file.says["structure"], file)
+    if len(kinds) == 1:
+        return _Laid(None, {})
+    structure = shown.says["structure"]
+    drawn = [*kinds][:_MOST_KINDS]
+    if structure not in drawn:
+        drawn[-1] = structure
+    key = " ".join(drawn)
+    if key not in known:
+        graphs = {
+            kind: saved if kinds[kind] is shown else opened_file(kinds[kind], max_nodes)
+            for kind in drawn
+        }
+        first = {kind: file.says["rank"] for kind, file in kinds.items()}
+        received = {kind: taken[rank] for kind, rank in first.items()}
+        whole = United(graphs, {kind: first[kind] for kind in drawn}, received)
+        pairs = {kind: whole.pairs(kind) for kind in drawn}
+        for kind, file in kinds.items():
+            if kind not in pairs:
+                there = Opened(unpack(file.data, file.name, max_nodes)).graph
+                pairs[kind] = whole.matched(there, received[kind])
+        known[key] = _Laid(whole, {f.says["rank"]: pairs[f.says["structure"]] for f in files})
+    return known[key]
 
 
-def _opened(file: RankFile, max_nodes: int | None) -> SavedGraph:
-    """The graph of a rank, whose findings say that they are its own."""
-    saved = unpack(file.data, file.name, max_nodes)
-    said = f"Rank {file.says['rank']}: "
-    findings: list[FindingModel] = [
-        {**found, "message": f"{said}{found['message']}"} for found in saved["findings"]
+def _at_places(tie: Tie, ranks: Mapping[int, RankFile], laid: Mapping[int, _Laid]) -> Tie:
+    """A tie between the places of what was laid on each other."""
+
+    def place(rank: int, node: int) -> int:
+        whole = laid[rank].whole
+        return node if whole is None else whole.place(ranks[rank].says["structure"], node)
+
+    return replace(tie, node=place(tie.rank, tie.node), leaf=place(tie.to_rank, tie.leaf))
+
+
+def _edges(saved: SavedGraph) -> list[EdgeRanksModel]:
+    """The edges that not all ranks have."""
+    return [
+        {"edge": place, "here": more["ranks"] == "some"}
+        for place, more in enumerate(saved["network"]["edges"])
+        if "ranks" in more
     ]
-    return {**saved, "findings": findings}
-
-
-def _with_names(pairs: dict[int, int], here: RankModel, there: RankModel) -> dict[int, int]:
-    """Nodes that are the same, and the leaves left over that have the same name."""
-    taken = set(pairs.values())
-    left = {leaf["name"]: leaf["node"] for leaf in there["leaves"] if leaf["node"] not in taken}
-    named = {
-        leaf["node"]: left[leaf["name"]]
-        for leaf in here["leaves"]
-        if leaf["node"] not in pairs and leaf["name"] is not None and leaf["name"] in left
-    }
-    return pairs | named
-
-
-def _read(data: bytes, name: str) -> RankFile:
-    says = rank_in(data, name)
-    if says is None:
-        raise ValueError(
-            f"{name!r} is of no rank: it was saved where torch.distributed was not initialised. "
-            "Give load() the files that the ranks of one run have saved, or this one alone."
-        )
-    return RankFile(name, data, says)
-
-
-def _of_one_run(files: Sequence[RankFile]) -> dict[int, RankFile]:
-    """The files by rank."""
-    found: dict[int, RankFile] = {}
-    first = files[0]
-    for file in files:
-        ours, theirs = first.says, file.says
-        if ours["world_size"] != theirs["world_size"] or (
-            None not in (ours["run"], theirs["run"]) and ours["run"] != theirs["run"]
-        ):
-            raise ValueError(
-                f"{file.name!r} is of another run ({_run(theirs)}) than {first.name!r} "
-                f"({_run(ours)}). Give the files of one run."
-            )
-        other = found.setdefault(theirs["rank"], file)
-        if other is not file:
-            raise ValueError(
-                f"{other.name!r} and {file.name!r} are both of rank {theirs['rank']}. Give one "
-                "file of each rank."
-            )
-    return found
-
-
-def _run(says: RankModel) -> str:
-    named = f"{says['run']}, " if says["run"] is not None else ""
-    return f"{named}{says['world_size']} ranks"
 
 
 def _side_by_side(

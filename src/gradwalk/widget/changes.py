@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ..matching.match import match
 from ..subject.subject import Subject
-from ..wire import ChangeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
+from ..wire import ChangeModel, EdgeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -76,7 +76,11 @@ def update_model(number: int, was: Pictured, now: Pictured) -> UpdateModel:
     """
     if is_same_structure(was.model, now.model):
         of = {node["id"]: node["id"] for node in now.model["nodes"]}
-        before, words = None, _unchanged(was.model, now.model)
+        before, words = None, _of_rank(was.model, now.model) or "graph unchanged"
+    elif _is_laid_alike(was.model, now.model):
+        of = {node["id"]: node["id"] for node in now.model["nodes"]}
+        before = [of.get(node["id"]) for node in now.model["nodes"]]
+        words = _of_rank(was.model, now.model)
     else:
         of = _partners(was, now)
         before = [of.get(node["id"]) for node in now.model["nodes"]]
@@ -100,10 +104,36 @@ def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
     return all(map(_is_same_node, was["nodes"], now["nodes"]))
 
 
-def _unchanged(was: GraphModel, now: GraphModel) -> str:
+def _is_laid_alike(was: GraphModel, now: GraphModel) -> bool:
+    """Whether two ranks of a run are shown in one picture, in which each node has one place."""
+    if was["ranks"] is None or now["ranks"] is None or len(was["nodes"]) != len(now["nodes"]):
+        return False
+    return all(
+        (one["kind"], one["op"]) == (other["kind"], other["op"])
+        for one, other in zip(was["nodes"], now["nodes"], strict=True)
+    ) and [_ends(edge) for edge in was["edges"]] == [_ends(edge) for edge in now["edges"]]
+
+
+def _ends(edge: EdgeModel) -> tuple[int, int]:
+    return edge["source"], edge["target"]
+
+
+def _of_rank(was: GraphModel, now: GraphModel) -> str:
+    """What the rank that is shown now has and has not, beside the one before; "" without ranks."""
     if was["ranks"] is None or now["ranks"] is None:
-        return "graph unchanged"
-    return f"the same graph as on rank {was['ranks']['shown']}"
+        return ""
+    before, after = (
+        {each["node"] for each in ranks["nodes"] if each["here"]}
+        for ranks in (was["ranks"], now["ranks"])
+    )
+    rank = was["ranks"]["shown"]
+    parts = ((f"not on rank {rank}", after - before), ("gone", before - after))
+    said = [
+        f"{word}: {_listed(now['nodes'][node] for node in sorted(nodes))}"
+        for word, nodes in parts
+        if nodes
+    ]
+    return "; ".join(said) or f"the same graph as on rank {rank}"
 
 
 def _is_same_node(was: NodeModel, now: NodeModel) -> bool:

@@ -9,6 +9,7 @@ from .values import (
     CheckpointPlace,
     Count,
     EdgeKind,
+    EdgePlace,
     JsonNumber,
     Kind,
     NodeId,
@@ -151,17 +152,27 @@ class NodeRanksModel(TypedDict):
     """Places of those that have a rank that is not as most are."""
     only: str | None
     """Which ranks have the node, where not all have it: "only on rank 0"."""
+    here: bool
+    """Whether the rank that is shown has it."""
+
+
+class EdgeRanksModel(TypedDict):
+    """An edge that not all ranks have."""
+
+    edge: EdgePlace
+    here: bool
+    """Whether the rank that is shown has it."""
 
 
 class ElsewhereModel(TypedDict):
-    """Nodes of other ranks that the graph which is shown has not."""
+    """Nodes of other ranks that are not drawn here, where there are too many kinds of graphs."""
 
     rank: Count
     """The first of these ranks."""
     ranks: str
     """All of them in words: "ranks 1 and 3"."""
     count: Count
-    """How many autograd nodes each has beyond the shown graph's."""
+    """How many autograd nodes each has beyond those that are drawn."""
     names: list[str]
     """Of the leaves among them, the first few. User text."""
 
@@ -177,6 +188,8 @@ class RanksModel(TypedDict):
     last: list[Count]
     nodes: list[NodeRanksModel]
     """The autograd nodes of which there is something to say."""
+    edges: list[EdgeRanksModel]
+    """Those that not all ranks have."""
     elsewhere: list[ElsewhereModel]
     """What is not drawn here, the first few kinds of other graphs."""
 

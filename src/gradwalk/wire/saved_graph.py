@@ -88,6 +88,8 @@ class SavedNode(SavedEveryNode, total=False):
     called: str | None
     numbers: list[SavedNumber]
     seq_nr: int | None
+    ranks: Literal["others"]
+    """Of several ranks not the one that is shown has it, but others do."""
 
 
 class SavedEveryEdge(TypedDict):
@@ -100,6 +102,8 @@ class SavedEdge(SavedEveryEdge, total=False):
     """What it says of some edges."""
 
     how: str | None
+    ranks: Literal["some", "others"]
+    """Of several ranks the one that is shown has it and some do not, or others alone have it."""
 
 
 class SavedRoot(TypedDict):
