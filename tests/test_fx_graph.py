@@ -332,19 +332,6 @@ def test_sizes_that_may_vary_leave_the_shape_open():
     assert shapes == {None: None, "input": None, "weight": (4, 3), "bias": (4,)}
 
 
-def test_subgraphs_are_constants():
-    class Branch(nn.Module):
-        def forward(self, x):
-            return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
-
-    exported = export(Branch(), (torch.ones(2),))
-    graph = capture(exported)
-    ops = Counter(data["op"] for _, data in graph.nodes(data=True))
-    assert ops["subgraph"] == 2
-    assert {d["kind"] for _, d in graph.nodes(data=True) if d["op"] == "subgraph"} == {"constant"}
-    assert len(graph) == len(exported.graph.nodes) - 1
-
-
 def test_dead_code_and_unused_inputs_come_last():
     graph = torch.fx.Graph()
     a, b = graph.placeholder("a"), graph.placeholder("b")

@@ -41,17 +41,11 @@ class Normed(nn.Module):
         return {"hidden": hidden, "shifted": hidden.view(2, 4) + self.table[0]}
 
 
-class Branch(nn.Module):
-    def forward(self, x):
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() + 1, (x,))
-
-
 PROGRAMS = {
     "lenet exported": lambda: export(LeNet(), (torch.randn(2, 1, 28, 28),)),
     "lenet traced": lambda: symbolic_trace(LeNet()),
     "normed": lambda: export(Normed(), (torch.randn(4, 3),)),
     "normed, taken apart": lambda: export(Normed(), (torch.randn(4, 3),)).run_decompositions(),
-    "branch": lambda: export(Branch(), (torch.ones(2),)),
     "only an input": lambda: symbolic_trace(nn.Identity()),
 }
 
@@ -193,16 +187,6 @@ def test_modules_are_those_of_the_program():
     wanted = {name: type(part).__name__ for name, part in module.named_children()}
     assert found.items() <= wanted.items()
     assert {node["namespace"] for node in graph["nodes"]} - {None} == {*found}
-
-
-def test_a_branch_tells_what_it_calls():
-    widget = GraphWidget(export(Branch(), (torch.ones(2),)))
-    about = {}
-    for node in widget.graph["nodes"]:
-        widget.selected = node["id"]
-        about[node["label"]] = widget.details["about"]
-    assert "It calls aten.sin.default." in about["true_graph_0"]
-    assert "It calls aten.cos.default, aten.add.Tensor." in about["false_graph_0"]
 
 
 def test_what_nothing_takes_says_so():

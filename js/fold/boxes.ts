@@ -1,3 +1,4 @@
+import { isBody } from "../scene/module_class";
 import type { GroupTree } from "./tree";
 
 /** The open groups that show something, but for one node alone, as boxes for a nested layout. */
@@ -18,7 +19,7 @@ export function boxesAround(containers: readonly number[], tree: GroupTree, top 
   const shows = new Uint8Array(tree.path.length);
   for (const container of containers) {
     for (let g = container; g > 0 && g !== top && !shows[g]; g = tree.parent[g])
-      if (tree.size[g] > 1) shows[g] = 1;
+      if (hasFrame(g, tree)) shows[g] = 1;
   }
   const boxOf = new Int32Array(tree.path.length).fill(-1);
   const group = Int32Array.from(shows.keys()).filter((g) => shows[g] === 1);
@@ -34,9 +35,14 @@ export function boxesAround(containers: readonly number[], tree: GroupTree, top 
   };
 }
 
-/** The innermost group around a group's content that has a box: one around a single node has none. */
-function drawnAround(group: number, { size, parent }: GroupTree): number {
+/** One around a single node has none, unless it tells when that runs. */
+function hasFrame(group: number, { size, path }: GroupTree): boolean {
+  return size[group] > 1 || isBody(path[group]);
+}
+
+/** The innermost group around a group's content that has a box. */
+function drawnAround(group: number, tree: GroupTree): number {
   let g = group;
-  while (g > 0 && size[g] === 1) g = parent[g];
+  while (g > 0 && !hasFrame(g, tree)) g = tree.parent[g];
   return g;
 }

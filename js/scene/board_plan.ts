@@ -1,4 +1,5 @@
 import type { GraphModel } from "../wire";
+import { isBody } from "./module_class";
 import type { Plan } from "./plan";
 import { isWork } from "./shown_graph";
 
@@ -11,7 +12,7 @@ export function boardPlan(graph: GraphModel, plan: Plan): Plan {
     if (!isWork(graph.nodes[id])) continue;
     for (let f = frame; f >= 0; f = frames[f].parent) operations[f]++;
   }
-  const kept = frames.flatMap((_, f) => (operations[f] > 1 ? [f] : []));
+  const kept = frames.flatMap((_, f) => (operations[f] > 1 || isBody(frames[f].path) ? [f] : []));
   if (kept.length === frames.length) return plan;
   const at = new Map(kept.map((f, i) => [f, i]));
   /** The innermost frame around that stays, and the outermost within it that does not. */

@@ -9,6 +9,21 @@ from .static_capture import StaticCapture
 
 _MOST_NAMED = 6  # calls of a subgraph, in one sentence
 
+_RUNS = {
+    "cond": "Runs one of two graphs, each in its box: which one, its predicate says in each call.",
+    "while_loop": (
+        "Runs its body again and again, as long as its condition gives True. Each is in its box, "
+        "with what it takes in the first turn; in a later one it takes what the body gave."
+    ),
+    "map_impl": (
+        "Runs the graph in its box once for each row of what it goes through, along the first "
+        "dimension, and stacks what that gives. Shapes in the box are those of one row."
+    ),
+    "wrap_with_set_grad_enabled": (
+        "Runs the graph in its box with gradients switched on or off, as torch.no_grad() does."
+    ),
+}
+
 
 def about(captured: StaticCapture, node: int) -> str:
     """A sentence or two on what a node is.
@@ -68,6 +83,8 @@ def _about_subgraph(captured: StaticCapture, node: int) -> str:
 def _about_call(captured: StaticCapture, node: int) -> str:
     data: dict[str, Any] = captured.graph.nodes[node]
     fx_node = captured.fx_nodes[node]
+    if node in captured.entered:
+        return _RUNS.get(data["op"], f"A call of {data['op']}, which runs the graph in its box.")
     if fx_node.op == "call_module":
         return (
             f"A call of the module {data['name']}, of class {data['op']}. torch.fx does not look "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.fx.passes.shape_prop import TensorMetadata
 
 from ..graph.outputs import Program
 from ..graph.signatures import Operator, declared_arguments
+from .control_flow import Entered, enter
 from .stack_trace import source_line
 
 if TYPE_CHECKING:
@@ -36,25 +38,28 @@ _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 _MOST_CHARACTERS = 500  # of a written call: lists of many tensors
 
 
-def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
+def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], frozenset[int]]:
     """A static graph, of torch.fx or torch.export, as a networkx graph like that of tensors.
 
     There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
     Edges point from a node to its inputs, as gradients would flow. Nodes are numbered breadth-first
     from the outputs; behind them comes what no output needs, and last what stays the same from call
-    to call: buffers, constants and subgraphs of control flow, which are not entered.
+    to call: buffers and constants. The graphs that control flow runs (``cond``, ``while_loop``,
+    ``map``, parts under ``torch.no_grad``) are entered: edges lead from the call to what these
+    give, and from them to what the call is given.
 
     Args:
         program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
 
     Returns:
-        A ``networkx.MultiDiGraph``, and the fx nodes: ``nodes[i]`` is node ``i`` of the graph. The
-        attributes are those that `gradwalk.capture` describes, read off the graph alone, and None
-        where it does not say:
+        A ``networkx.MultiDiGraph``; the fx nodes, ``nodes[i]`` being node ``i`` of the graph; and
+        the calls of control flow whose graphs were entered. The attributes are those that
+        `gradwalk.capture` describes, read off the graph alone, and None where it does not say:
 
         ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
         "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
-        "placeholder", "parameter", "buffer", "constant" or "subgraph"; otherwise it is what is
+        "placeholder", "parameter", "buffer", "constant" or "subgraph" (of control flow, where what
+        it takes is not told); otherwise it is what is
         called: "aten.conv2d.default", "max_pool2d", or a module's class. ``name`` is that of an
         input, "x", or the path of a parameter or called module, "conv1". ``shape``, ``dtype`` and
         ``device`` come from the node's ``meta``; a shape with symbols in it is None.
@@ -66,7 +71,8 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
         with its arguments, "aten.relu.default(conv2d_1)"; ``numbers`` has a dict for each number
         that an operation of torch.export takes in place of a tensor, of ``input_nr``, ``argument``
         and ``value``; ``source`` is the line of the user's program that it came from, "net.py:7";
-        and ``namespace`` the path of the module, "encoder/layers/0", None for the outermost.
+        and ``namespace`` the path of the module, "encoder/layers/0", None for the outermost; of
+        what control flow runs with a part for its box, "encoder/torch.cond: if true".
 
         Graph attributes: ``roots``; ``root_names``, for each what it changes, "updated
         bn.running_mean", or None of what is returned; ``torch_version``; ``static``, which is True;
@@ -76,26 +82,38 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
 
         >>> from torch import nn
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> graph, _ = capture_program(torch.fx.symbolic_trace(net))
+        >>> graph, _, _ = capture_program(torch.fx.symbolic_trace(net))
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
     source = _read(program)
     roots = _root_nodes(source.graph)
-    described = {node: describe(node, source) for node in _breadth_first(source.graph, roots)}
+    entered = enter(source.graph, source.module)
+    sources = {
+        node: source if module is source.module else replace(source, module=module, inputs={})
+        for node, module in entered.nodes
+    }
+    takes = {node: list(_takes(node, sources[node], entered)) for node in sources}
+    described = {node: describe(node, sources[node]) for node in _breadth_first(takes, roots)}
+    modules = {node: data["namespace"] for node, data in described.items()}
+    for node in described if entered.bodies else ():
+        if node in entered.within:
+            described[node]["namespace"] = entered.box(node, modules)
+        elif described[node]["op"] == "placeholder":
+            described[node]["namespace"] = ""  # no body's own, however many alone take it
     for node in roots:  # what is handed back is drawn as what goes in, however constant it is
         if described[node]["kind"] == "constant":
             described[node]["kind"] = "leaf"
     ordered = sorted(described, key=lambda node: described[node]["kind"] == "constant")  # stable
     ids = {node: i for i, node in enumerate(ordered)}
-    places = {node: i for i, node in enumerate(source.graph.nodes)}
+    places = {node: i for i, node in enumerate(sources)}
     import networkx as nx  # noqa: PLC0415  slow to import
 
     graph = nx.MultiDiGraph()
     for node, i in ids.items():
         graph.add_node(i, **described[node], sequence_nr=places[node])
     for node, i in ids.items():
-        for nr, (argument, value) in enumerate(operands(node, source.module)):
+        for nr, (argument, value) in enumerate(takes[node]):
             if isinstance(value, Node):
                 output_nr = _output_nr(node, graph.nodes[ids[value]])
                 edge = {"input_nr": nr, "argument": argument, "output_nr": output_nr}
@@ -108,7 +126,7 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node]]:
     graph.graph["torch_version"] = str(torch.__version__)
     graph.graph["static"] = True
     graph.graph["made_by"] = source.made_by
-    return graph, ordered
+    return graph, ordered, frozenset(ids[node] for node in entered.bodies)
 
 
 @dataclass(frozen=True)
@@ -152,14 +170,31 @@ def _root_nodes(graph: Graph) -> list[Node]:
     return [value for node in outputs for _, value in _flat("", node.args) if _is_node(value)]
 
 
-def _breadth_first(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str | None, Any]]:
+    """(argument, value) of what a node takes; a call of control flow what its bodies give."""
+    bodies = entered.bodies.get(node, [])
+    first = bodies[0].held if bodies else None
+    found = list(takewhile(lambda each: each[1] is not first, operands(node, source.module)))
+    for body in bodies:
+        word = body.box.partition(": ")[2]
+        for i, value in enumerate(body.outputs):
+            found.append((word if len(body.outputs) == 1 else f"{word}[{i}]", value))
+    for argument, value in found:
+        given = entered.given(value)
+        if _is_node(given) or (isinstance(given, (int, float)) and not isinstance(given, bool)):
+            yield argument, given
+
+
+def _breadth_first(
+    takes: Mapping[Node, Sequence[tuple[str | None, Any]]], roots: Sequence[Node]
+) -> list[Node]:
     order = dict.fromkeys(roots)
     waiting = list(order)
     for node in waiting:  # grows while we walk
-        new = [each for each in node.all_input_nodes if each not in order]
+        new = [each for _, each in takes[node] if _is_node(each) and each not in order]
         order.update(dict.fromkeys(new))
-        waiting += new
-    order.update(dict.fromkeys(node for node in graph.nodes if node.op != "output"))
+        waiting += dict.fromkeys(new)
+    order.update(dict.fromkeys(takes))
     return list(order)
 
 

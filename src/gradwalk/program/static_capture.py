@@ -28,7 +28,8 @@ class StaticCapture:
         drawn: The same with the numbers written into the program as nodes of their own, at the end.
         fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
         tensors_held: Node -> the parameter, buffer or constant that it stands for.
-        bodies: Node -> the graph inside, of the subgraphs that control flow runs.
+        bodies: Node -> the graph inside, of the subgraphs of control flow that are not entered.
+        entered: The calls of control flow whose graphs are drawn.
         modules: Namespace -> class name of the modules.
     """
 
@@ -37,6 +38,7 @@ class StaticCapture:
     fx_nodes: list[Node]
     tensors_held: Mapping[int, torch.Tensor]
     bodies: Mapping[int, GraphModule]
+    entered: frozenset[int]
     modules: Mapping[str, str]
 
     @property
@@ -58,21 +60,23 @@ def capture_static(program: Program) -> StaticCapture:
     Returns:
         The graph; it keeps the program's parameters alive, and runs nothing.
     """
-    graph, nodes = capture_program(program)
+    graph, nodes, entered = capture_program(program)
     tensors: dict[int, torch.Tensor] = {}
     bodies: dict[int, GraphModule] = {}
     for i, data in graph.nodes(data=True):
         if data["op"] in ("parameter", "buffer", "constant", "subgraph"):
-            held = _held(program, str(data["name"]))
+            own = nodes[i].graph.owning_module if nodes[i].graph is not program.graph else program
+            held = _held(own, str(data["name"]))
             if isinstance(held, torch.Tensor):
                 tensors[i] = held
             elif isinstance(held, GraphModule):
                 bodies[i] = held
     drawn = _with_numbers(graph)
-    return StaticCapture(graph, drawn, nodes, tensors, bodies, _classes_of_modules(nodes))
+    modules = _classes_of_modules(nodes, dict(graph.nodes(data="namespace")))
+    return StaticCapture(graph, drawn, nodes, tensors, bodies, entered, modules)
 
 
-def _held(program: Program, path: str) -> Any:
+def _held(program: Program | None, path: str) -> Any:
     """What the program keeps under a name."""
     if isinstance(program, ExportedProgram):
         for kept in (program.state_dict, program.constants):
@@ -85,14 +89,18 @@ def _held(program: Program, path: str) -> Any:
     return held
 
 
-def _classes_of_modules(nodes: list[Node]) -> dict[str, str]:
+def _classes_of_modules(nodes: list[Node], spaces: Mapping[int, str | None]) -> dict[str, str]:
     """Namespace -> class name of the modules that nodes came from: {"encoder/0": "Linear"}."""
     found: dict[str, str] = {}
-    for node in nodes:
+    for i, node in enumerate(nodes):
+        own = spaces[i] or ""
         for path, kind in (node.meta.get("nn_module_stack") or {}).values():
             name = kind.__qualname__ if isinstance(kind, type) else str(kind)
-            if path:
-                found[path.replace(".", "/")] = name.rpartition(".")[2]
+            plain = path.replace(".", "/")
+            if plain:
+                found[plain] = name.rpartition(".")[2]
+            if plain and own.endswith(f"/{plain}"):  # in the box of a body
+                found[own] = name.rpartition(".")[2]
     return found
 
 

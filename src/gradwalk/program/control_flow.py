@@ -1,0 +1,210 @@
+"""The graphs that control flow runs (``cond``, ``while_loop``, ``map``), entered.
+
+A call of control flow takes graphs of their own, its *bodies*, and behind these what each of them
+takes. Entered, what a body takes is what the call is given; so its calls lead on to that.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torch.fx import Graph, GraphModule, Node
+
+MOST_ENTERED = 20_000
+"""So many nodes of bodies are drawn; those that one graph runs several times count each time."""
+
+DEEPEST = 20
+"""So deep graphs within graphs are entered: a node is told by the path of the boxes around it."""
+
+_WORDS = {
+    "cond": ("if true", "if false"),
+    "while_loop": ("condition", "body"),
+    "map_impl": ("body",),
+}
+"""What the bodies of a call are, in its order."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A graph that a call runs.
+
+    Attributes:
+        held: What the call takes it as.
+        graph: The graph. No two bodies have the same.
+        module: What its ``get_attr`` and ``call_module`` nodes refer to.
+        box: The last part of the path of its box, "torch.cond: if true".
+        outputs: What it gives.
+    """
+
+    held: Node
+    graph: Graph
+    module: GraphModule
+    box: str
+    outputs: list[Any]
+
+
+@dataclass
+class Entered:
+    """A program with the bodies of its control flow.
+
+    Attributes:
+        nodes: All nodes that do something, or hold something, in the order in which they run, each
+            with what its graph refers to: a body before the call that runs it.
+        bodies: Call -> what it runs.
+        within: Node of a body -> the call that runs it, and the body.
+        outer: What a body takes -> what that is outside of it.
+    """
+
+    nodes: list[tuple[Node, GraphModule]] = field(default_factory=list)
+    bodies: dict[Node, list[Body]] = field(default_factory=dict)
+    within: dict[Node, tuple[Node, Body]] = field(default_factory=dict)
+    outer: dict[Node, Any] = field(default_factory=dict)
+
+    def given(self, value: Any) -> Any:
+        """What a value is, where it may be one that a body takes."""
+        while isinstance(value, Node) and value in self.outer:
+            value = self.outer[value]
+        return value
+
+    def box(self, node: Node, modules: Mapping[Node, str | None]) -> str | None:
+        """The path of what a node is in: modules, and in them the boxes of bodies.
+
+        Args:
+            node: The node.
+            modules: The path of the module that each node is in.
+        """
+        parts: list[str] = []
+        inner = modules[node] or ""
+        while node in self.within:
+            node, body = self.within[node]
+            outer = modules[node] or ""
+            parts += [inner.removeprefix(outer).strip("/"), body.box]
+            inner = outer
+        return "/".join(filter(None, [inner, *reversed(parts)])) or None
+
+
+def enter(graph: Graph, module: GraphModule) -> Entered:
+    """Enter the control flow of a program.
+
+    Args:
+        graph: Its graph.
+        module: What the nodes of that refer to.
+
+    Returns:
+        It with its bodies. Some stay closed, as constants: where what they take is not told by the
+        call, and where there are too many, or too many around them.
+    """
+    entered = Entered()
+    seen: set[Graph] = {graph}
+    names: dict[str, int] = {}
+    room, depth = MOST_ENTERED, {graph: 0}
+    # What is next: the rest of a graph, and a call that comes after its bodies.
+    waiting: list[Iterator[tuple[Node, GraphModule]]] = [_each(graph, module)]
+    while waiting:
+        node, of = next(waiting[-1], (None, None))
+        if node is None or of is None:
+            waiting.pop()
+            continue
+        if node.op == "output" or node in entered.outer:
+            continue
+        bodies = [] if node in entered.bodies else _bodies(node, of, names)
+        size = sum(len(body.graph.nodes) for body in bodies)
+        if not bodies or size > room or depth[node.graph] == DEEPEST:
+            entered.nodes.append((node, of))
+            continue
+        room -= size
+        bodies = [_own(body, seen) for body in bodies]
+        entered.bodies[node] = bodies
+        for body in bodies:
+            depth[body.graph] = depth[node.graph] + 1
+            entered.outer.update(zip(_placeholders(body.graph), _taken(node, of), strict=True))
+            entered.within.update((each, (node, body)) for each in body.graph.nodes)
+        waiting.append(iter([(node, of)]))
+        waiting += [_each(body.graph, body.module) for body in reversed(bodies)]
+    closed = {
+        each
+        for node, _ in entered.nodes
+        if node not in entered.bodies
+        for each in node.all_input_nodes
+    }
+    entered.nodes = [
+        (node, of)
+        for node, of in entered.nodes
+        if node in closed or not isinstance(_held(node, of), GraphModule) or not node.users
+    ]
+    return entered
+
+
+def _each(graph: Graph, module: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
+    return ((node, module) for node in graph.nodes)
+
+
+def _placeholders(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def _held(node: Any, module: GraphModule) -> Any:
+    """What a ``get_attr`` node gives; None of all else."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return None
+    try:
+        return operator.attrgetter(str(node.target))(module)
+    except AttributeError:
+        return None
+
+
+def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body]:
+    """What a call runs; nothing for a call of another kind, or one that does not tell enough."""
+    if call.op != "call_function":
+        return []
+    held = [(each, _held(each, module)) for each in call.args]
+    found = [
+        (each, body)
+        for each, body in held
+        if isinstance(each, Node) and isinstance(body, GraphModule)
+    ]
+    takes = len(_taken(call, module))
+    if not found or any(len(_placeholders(body.graph)) != takes for _, body in found):
+        return []
+    op = str(getattr(call.target, "__name__", call.target))
+    number = names[op] = names.get(op, 0) + 1
+    words = _WORDS.get(op, ())
+    called = f"torch.{op.removesuffix('_impl')}{f' {number}' if number > 1 else ''}"
+    bodies = []
+    for i, (node, body) in enumerate(found):
+        word = words[i] if len(words) == len(found) else str(node.target)
+        (output,) = (each for each in body.graph.nodes if each.op == "output")
+        given = output.args[0]
+        outputs = list(given) if isinstance(given, (list, tuple)) else [given]
+        bodies.append(Body(node, body.graph, body, f"{called}: {word}", outputs))
+    return bodies
+
+
+def _taken(call: Node, module: GraphModule) -> list[Any]:
+    """What each body of a call takes: what stands behind the last of them, one by one."""
+    last = max(
+        (i for i, each in enumerate(call.args) if isinstance(_held(each, module), GraphModule)),
+        default=len(call.args),
+    )
+    found: list[Any] = []
+    for value in call.args[last + 1 :]:
+        if isinstance(value, str):  # a name that torch gives to a graph that is run several times
+            continue
+        found += value if isinstance(value, (list, tuple)) else [value]
+    return found
+
+
+def _own(body: Body, seen: set[Graph]) -> Body:
+    """A body with a graph of its own, where another call runs the same."""
+    if body.graph not in seen:
+        seen.add(body.graph)
+        return body
+    graph, copies = Graph(owning_module=body.module), dict[Node, Node]()
+    graph.output(graph.graph_copy(body.graph, copies))
+    for node, made in copies.items():
+        made.meta = node.meta
+    outputs = [copies[each] if isinstance(each, Node) else each for each in body.outputs]
+    return replace(body, graph=graph, outputs=outputs)
