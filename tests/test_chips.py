@@ -22,10 +22,15 @@ WIDTHS = [1366, 766]
 def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that looks at the places of numbers."""
     program = tmp_path_factory.mktemp("chips") / "chips.mjs"
-    source = JS / "testing" / "chips_of_graphs.ts"
+    called = """
+        import { readFileSync } from "node:fs";
+        import { chipsOf } from "./testing/chips_of_graphs.ts";
+        process.stdout.write(JSON.stringify(chipsOf(JSON.parse(readFileSync(0, "utf8")))));
+    """
     builder = JS / "node_modules" / "esbuild" / "bin" / "esbuild"
     asked = ["--bundle", "--format=esm", "--platform=node", "--log-level=error"]
-    subprocess.run([builder, source, *asked, f"--outfile={program}"], check=True)
+    asked.append(f"--outfile={program}")
+    subprocess.run([builder, *asked], cwd=JS, input=called, text=True, check=True)
     return program
 
 
