@@ -37,7 +37,8 @@ export function paintDifferences(
         ]
       : pane.ghosts.map((node) => ghost(node, selectSlot))),
   );
-  overlay.replaceChildren(...pane.only.slice(0, MOST_TAGS).map(({ tag }) => tagPart(tag)));
+  const tagged = [...pane.only, ...pane.noted].slice(0, MOST_TAGS);
+  overlay.replaceChildren(...tagged.map(({ tag }) => tagPart(tag)));
 }
 
 /** Marks the outline of the selected node where a pane lacks it. */

@@ -54,11 +54,16 @@ export class PaneGrid {
     private readonly events: PaneGridEvents,
   ) {}
 
-  /** Draws graphs, from their first view; with the errors of two as colours and numbers. */
-  show(united: United, direction: Direction, errors: Errors | null = null): void {
+  /** Draws graphs, from their first view; with the errors of two as colours and numbers, and signs at places. */
+  show(
+    united: United,
+    direction: Direction,
+    errors: Errors | null = null,
+    signs: ReadonlyMap<number, string> = new Map(),
+  ): void {
     if (this.united?.panes.length !== united.panes.length) this.remake(united);
     this.united = united;
-    const scenes = paneScenes(united, direction, this.measure, this.roomFor(united));
+    const scenes = paneScenes(united, direction, this.measure, this.roomFor(united), signs);
     this.shown.forEach((pane, p) => {
       const { graph, label } = united.panes[p];
       const only = scenes[p].only.length;

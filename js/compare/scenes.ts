@@ -24,8 +24,15 @@ export interface PaneScene {
   ghosts: SceneNode[];
   ghostEdges: SceneEdge[];
   /** What others lack. */
-  only: { node: SceneNode; tag: Tag }[];
+  only: Tagged[];
+  /** What all have, with something to say of it. */
+  noted: Tagged[];
   onlyEdges: SceneEdge[];
+}
+
+interface Tagged {
+  node: SceneNode;
+  tag: Tag;
 }
 
 /** A small sign with words. */
@@ -55,6 +62,7 @@ export function paneScenes(
   direction: Direction,
   measure: Measure,
   room?: Size,
+  signs: ReadonlyMap<number, string> = new Map(),
 ): PaneScene[] {
   const { slots, slotMembers, panes } = united;
   const cards = areCards(united) && "near";
@@ -97,7 +105,9 @@ export function paneScenes(
     ...(cards && { room }),
   });
   const alike = alikeEdges(united);
-  return panes.map((_, p) => paneScene(united, p, together, scene, shapes[p], alike, measure));
+  return panes.map((_, p) =>
+    paneScene(united, p, together, scene, shapes[p], alike, measure, signs),
+  );
 }
 
 /** The direction in which cards are shown largest: from left to right unless another is far larger. */
@@ -166,6 +176,7 @@ function paneScene(
   shapes: readonly NodeShape[],
   alike: readonly boolean[],
   measure: Measure,
+  signs: ReadonlyMap<number, string>,
 ): PaneScene {
   const { graph, place, edge: slotEdge } = united.panes[p];
   const drawnAs = slotEdge.map((slot) => plan.edgeOf?.[slot] ?? slot);
@@ -178,7 +189,8 @@ function paneScene(
   const nodes: SceneNode[] = [];
   const filled: SceneNode[] = [];
   const ghosts: SceneNode[] = [];
-  const only: PaneScene["only"] = [];
+  const only: Tagged[] = [];
+  const noted: Tagged[] = [];
   for (const at of whole.nodes) {
     const id = united.slotMembers[at.id][p];
     if (id === null || (at.copies > 1 && !used.has(at.index))) {
@@ -200,7 +212,9 @@ function paneScene(
     drawn[id].push(nodes.length);
     nodes.push(node);
     const words = onlyWords(united.members[place[id]]);
-    if (words !== null) only.push({ node, tag: tagAt(node, words, whole.nodes) });
+    const sign = signs.get(place[id]) ?? words;
+    if (sign !== null)
+      (words === null ? noted : only).push({ node, tag: tagAt(node, sign, whole.nodes) });
   }
   const edges = Array.from(drawnAs, (at, i): SceneEdge => {
     const { quiet: _q, merged: _m, ...edge } = whole.edges[at];
@@ -218,7 +232,7 @@ function paneScene(
     nodes,
     edges,
     drawn,
-    signs: only.map(({ tag }) => tag),
+    signs: [...only, ...noted].map(({ tag }) => tag),
   };
   placeLinks(scene, graph, measure);
   return {
@@ -226,6 +240,7 @@ function paneScene(
     ghosts,
     ghostEdges: whole.edges.filter((edge) => !own.has(edge.index)),
     only,
+    noted,
     onlyEdges: edges.filter((_, i) => !alike[slotEdge[i]]),
   };
 }

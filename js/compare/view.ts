@@ -18,6 +18,7 @@ import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
+import { compiledSigns, createCompiledTable } from "./compiled";
 import { createErrorTable } from "./error_table";
 import { readErrors } from "./errors";
 import { createLeafTable } from "./leaf_table";
@@ -102,10 +103,12 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
   };
   const leafTable = createLeafTable(choose);
   const errorTable = createErrorTable(choose);
+  const compiledTable = createCompiledTable(choose);
   const tables = element(
     "div",
     "gw-tables",
     errorTable.element,
+    compiledTable.element,
     leafTable.element,
     nodeTable.element,
   );
@@ -179,7 +182,9 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     leafTable.element.hidden = areStatic;
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
     const errors = channel.get("errors");
-    grid.show(united, direction, errors && readErrors(errors));
+    const compiled = channel.get("compiled");
+    grid.show(united, direction, errors && readErrors(errors), compiledSigns(compiled));
+    compiledTable.update(compiled);
     errorTable.update(errors);
     arrange();
     readSteps();

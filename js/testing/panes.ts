@@ -151,6 +151,7 @@ export function compareTraits(change: Partial<CompareTraits> = {}): CompareTrait
       ],
       total: 2,
     },
+    compiled: [],
     errors: null,
     direction: "down",
     constants: true,

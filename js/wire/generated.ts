@@ -389,6 +389,33 @@ export interface LeafTableModel {
   total: number;
 }
 
+/** What became of an operation in compiled code; places are those in `members`. */
+export interface BecameModel {
+  place: Count;
+  /** One call or several; nothing, the gradient goes straight on; or no counterpart was found. */
+  how: "one" | "several" | "dropped" | "unknown";
+  calls: Count[];
+  /** Calls of its forward that run again. */
+  again: Count[];
+  /** User text, as the next. */
+  label: string;
+  /** Its module and line, as far as they are known. */
+  where: string;
+  /** What became of it, in words. */
+  said: string;
+}
+
+/** Compiled code that is open, beside the same program that is not compiled. */
+export interface CompiledModel {
+  /** What there is to say of all of it. */
+  said: string;
+  operations: BecameModel[];
+  /** Calls that add up gradients, as the engine does between nodes. */
+  adding: Count[];
+  /** Calls of which it is not known what they stand for. */
+  others: Count[];
+}
+
 /** How far the numbers of a node are apart in two graphs; `place` is one in `members`. */
 export interface ErrorModel {
   place: Count;
@@ -974,8 +1001,9 @@ export interface CompareTraits extends SharedTraits {
   passes: PassModel[];
   steps: MergedStepModel[];
   table: LeafTableModel;
-  /** How far two graphs' numbers are apart; null unless that was asked. */
   errors: ErrorsModel | null;
+  /** How far two graphs' numbers are apart; null unless that was asked. */
+  compiled: CompiledModel[];
 }
 
 /** Runs the real backward once and records it, then puts the cursor there; null for the end. */

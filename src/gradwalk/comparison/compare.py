@@ -12,7 +12,9 @@ from .compare_input import read_graphs
 from .compare_widget import CompareWidget
 
 
-def compare(*graphs: Any, names: Any = None, constants: bool | None = None) -> CompareWidget:
+def compare(
+    *graphs: Any, names: Any = None, constants: bool | None = None, opened: bool = False
+) -> CompareWidget:
     """Draw two to four graphs side by side, what they have in common at the same place.
 
     What only some of them have is marked; selecting, moving and stepping through backward go
@@ -27,6 +29,8 @@ def compare(*graphs: Any, names: Any = None, constants: bool | None = None) -> C
             names are looked up among the caller's variables.
         constants: Whether to draw operands that need no grad, and cuts. None draws them when every
             graph has up to 200 nodes.
+        opened: Whether compiled code is opened: beside the same program that is not compiled, what
+            became of each of its operations is marked and listed, also in ``.compiled``.
 
     Returns:
         The widget. It keeps the graphs alive, so `close` it when done with large ones.
@@ -34,8 +38,8 @@ def compare(*graphs: Any, names: Any = None, constants: bool | None = None) -> C
     Raises:
         TypeError: ``graphs`` or ``names`` is of the wrong kind, a label is not a string, or
             ``constants`` is neither True, False nor None.
-        ValueError: There are fewer than two graphs or more than four, a label is empty, or a
-            tensor does not require grad.
+        ValueError: There are fewer than two graphs or more than four, a label is empty, a
+            tensor does not require grad, or compiled code cannot be opened, and why.
 
     Example::
 
@@ -58,4 +62,8 @@ def compare(*graphs: Any, names: Any = None, constants: bool | None = None) -> C
         # The labels are written above the graphs; as names of the outputs they would say it twice.
         found = names_among({k: value for k, value in variables.items() if value is not given})
     subjects = read_graphs(given, names, found, constants)
+    if opened:
+        for subject in subjects.values():
+            for node in subject.openable:
+                subject.expand(node)
     return CompareWidget(subjects, are_small(subjects.values()) if constants is None else constants)

@@ -9,12 +9,14 @@ from typing import Any
 import traitlets
 
 from ..bundle import bundle
+from ..graph.adjacency import attributes
 from ..graph.modes import grad_mode_kept
 from ..graph.whole_number import whole_number
 from ..subject.subject import Subject
 from ..widget.stepping import SteppingWidget
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from ..wire import (
+    CompiledModel,
     DetailsModel,
     ErrorsModel,
     GraphModel,
@@ -23,6 +25,7 @@ from ..wire import (
     PaneModel,
     PassModel,
 )
+from .became import compiled_model
 from .difference import difference
 from .leaf_table import LeafColumn, rows_shown, table_model
 from .linked import LinkedPasses
@@ -56,6 +59,8 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             (see `gradwalk.wire.MergedStepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
         table: The leaves side by side (see `gradwalk.wire.LeafTableModel`). Read-only.
+        compiled: What became of the operations of one graph in the opened compiled code of another
+            (see `gradwalk.wire.CompiledModel`), for each such pair. Read-only.
         errors: How far the numbers of two graphs are apart (see `gradwalk.wire.ErrorsModel`), in
             the widget of `gradwalk.compare_numerics`; else None. Read-only.
         direction: Which way gradients flow in the drawing: "down", "right", "up" or "left"; "auto"
@@ -74,6 +79,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     passes: list[PassModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     steps: list[MergedStepModel] = OfPass([], read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     table: LeafTableModel = OfTensors(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
+    compiled: list[CompiledModel] = traitlets.List(read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     errors: ErrorsModel | None = traitlets.Any(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
 
     _made_as = "graphs", "compare([a, b])"
@@ -94,7 +100,9 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
                 has which place in ``members``.
         """
         graphs = {label: subject.drawn for label, subject in subjects.items()}
-        self.difference = difference(graphs)
+        self.difference = difference(
+            graphs, lambda label, node: subjects[label].model["nodes"][node]["namespace"]
+        )
         united = [node["nodes"] for node in self.difference["nodes"]]
         self._places: Places = {
             label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
@@ -105,6 +113,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
             for label, subject in subjects.items()
         }
+        self.set_trait("compiled", self._compiled(subjects))
         if errors is not None:
             self.set_trait("errors", errors(self._places))
         passes = LinkedPasses(subjects, self._places)
@@ -113,13 +122,36 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
     def _follow(self, linked: LinkedPasses) -> None:
         for label, subject in linked.subjects.items():
             subject.follow(self._pass_ended, self._columns[label].begin)
-        models = {label: subject.model for label, subject in linked.subjects.items()}
-        self.set_trait("panes", [_pane(label, model) for label, model in models.items()])
+        self.set_trait("panes", [self._pane(*each) for each in linked.subjects.items()])
         members = [list(node["nodes"].values()) for node in self.difference["nodes"]]
         self.set_trait("members", members)
         self.set_trait("passes", [_pass(linked, label) for label in linked.subjects])
         self.set_trait("details", [None] * len(linked.subjects))
         self.set_trait("table", self._table_now())
+
+    def _pane(self, label: str, subject: Subject) -> PaneModel:
+        graph: GraphModel = subject.model
+        if not self.compiled:
+            return {"label": label, "graph": graph}
+        # Calls stand in the boxes of their modules, as the operations beside them do.
+        drawn = attributes(subject.drawn)
+        nodes: list[Any] = [
+            {**node, "namespace": drawn[i].get("namespace")} if node["kind"] == "call" else node
+            for i, node in enumerate(graph["nodes"])
+        ]
+        return {"label": label, "graph": {**graph, "nodes": nodes}}
+
+    def _compiled(self, subjects: Mapping[str, Subject]) -> list[CompiledModel]:
+        found: list[CompiledModel] = []
+        reference = self.difference["reference"]
+        for label, comparison in self.difference["comparisons"].items():
+            compiled = comparison.get("compiled")
+            if compiled is not None:
+                plain = reference if compiled["in"] == label else label
+                both = subjects[plain], subjects[compiled["in"]]
+                places = self._places[plain], self._places[compiled["in"]]
+                found.append(compiled_model(compiled, *both, places))
+        return found
 
     @grad_mode_kept
     def backward(
@@ -271,10 +303,6 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
 
 def _details(subject: Subject, node: int | None) -> DetailsModel | None:
     return None if node is None else subject.details(node)
-
-
-def _pane(label: str, graph: GraphModel) -> PaneModel:
-    return {"label": label, "graph": graph}
 
 
 def _pass(linked: LinkedPasses, label: str, known: PassModel | None = None) -> PassModel:

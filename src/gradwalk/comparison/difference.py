@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 import networkx as nx
 
+from ..graph.adjacency import attributes
 from ..matching.alignment import uncrossed
+from ..matching.counterparts import Counterparts, counterparts
 from ..matching.match import match
 
 Members = dict[str, int | None]
 """Label -> a node's number in that graph, or None."""
 
 
-def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
+def difference(
+    graphs: Mapping[str, nx.MultiDiGraph],
+    module_of: Callable[[str, int], str | None] = lambda *_: None,
+) -> dict[str, Any]:
     """Compare labelled graphs with the first of them, the reference.
 
     Args:
         graphs: Label -> what `gradwalk.capture` gave; two or more.
+        module_of: The module of a node of a graph, beyond what the graph says.
 
     Returns:
         A dict that ``json.dumps`` takes as it is:
@@ -29,6 +36,12 @@ def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
         - ``comparisons``: For each other label a dict of ``pairs``, a list of [node of the
           reference, the same node of the other graph], and ``only_left`` and ``only_right``, the
           nodes that only the reference and only the other graph has. All lists are ascending.
+          Where one of the two has compiled code that is open, an operation of the other is paired
+          with the first call that works on its gradient, and ``compiled`` has what became of it:
+          ``operations``, a list of dicts of ``node`` (its number in that other graph), ``calls``,
+          ``main`` (that first one), ``again`` (calls of its forward that run again) and
+          ``is_dropped``; ``adding``, the calls that add up gradients; ``others``, those of which
+          nothing is known; and ``in``, the label of the graph with the calls.
         - ``nodes`` and ``edges``: All graphs laid on top of each other, matched nodes as one,
           without cycles. ``nodes[i]`` has ``id`` i, ``kind``, ``op``, and the ``name`` and
           ``shape`` that it has in the first graph that has it (for a name: that names it), and
@@ -80,6 +93,9 @@ def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
     for label in others:
         graph = graphs[label]
         found = match(first, graph).pairs
+        compiled = _compiled(graphs, (reference, label), found, module_of)
+        if compiled is not None:
+            found |= _standing(compiled, is_left=compiled["in"] == label)
         # Each graph fits on the reference; two of them may run opposite ways between its nodes.
         pairs = uncrossed(_producers(united), _producers(graph), found)
         new = count(len(united))
@@ -90,6 +106,7 @@ def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
             "pairs": [list(pair) for pair in sorted(pairs.items())],
             "only_left": sorted(set(first) - pairs.keys()),
             "only_right": sorted(set(graph) - there.keys()),
+            **({} if compiled is None else {"compiled": compiled}),
         }
     members: list[Members] = [dict.fromkeys(graphs) for _ in united]
     for label, places in ids.items():
@@ -103,6 +120,51 @@ def difference(graphs: Mapping[str, nx.MultiDiGraph]) -> dict[str, Any]:
         "edges": _edges(graphs, ids),
         "leaves": [_leaf(graphs, of) for of in _leaf_rows(graphs, members)],
     }
+
+
+def _compiled(
+    graphs: Mapping[str, nx.MultiDiGraph],
+    labels: tuple[str, str],
+    pairs: Mapping[int, int],
+    module_of: Callable[[str, int], str | None],
+) -> dict[str, Any] | None:
+    """What became of the operations of one of two graphs in the calls of the other."""
+    opened = [label for label in labels if has_calls(graphs[label])]
+    if len(opened) != 1:
+        return None
+    plain = labels[opened[0] == labels[0]]
+    own = pairs if plain == labels[0] else {there: here for here, there in pairs.items()}
+    found: Counterparts = counterparts(
+        graphs[plain], graphs[opened[0]], own, functools.partial(module_of, plain)
+    )
+    return {
+        "in": opened[0],
+        "operations": [
+            {
+                "node": node,
+                "calls": list(each.calls),
+                "main": each.main,
+                "again": list(each.again),
+                "is_dropped": each.is_dropped,
+            }
+            for node, each in found.of.items()
+        ],
+        "adding": found.adding,
+        "others": found.others,
+    }
+
+
+def _standing(compiled: Mapping[str, Any], *, is_left: bool) -> dict[int, int]:
+    """Operations and the calls that stand in their places, as pairs of the two graphs."""
+    pairs = [
+        (each["node"], each["main"]) for each in compiled["operations"] if each["main"] is not None
+    ]
+    return {a if is_left else b: b if is_left else a for a, b in pairs}
+
+
+def has_calls(graph: nx.MultiDiGraph) -> bool:
+    """Whether there is compiled code that is open."""
+    return any(data["kind"] == "call" for data in attributes(graph).values())
 
 
 def _lay_on(united: nx.DiGraph, graph: nx.MultiDiGraph, ids: Mapping[int, int]) -> None:
@@ -154,7 +216,8 @@ def _leaf_rows(graphs: Mapping[str, nx.MultiDiGraph], members: Sequence[Members]
     rows: list[Members] = []
     named: dict[str, Members] = {}
     for of in members:
-        if not _data(graphs, of)[0]["is_leaf"]:
+        data = _data(graphs, of)[0]
+        if not data["is_leaf"] or data.get("inside") is not None:  # what compiled code saved
             continue
         name = _name(graphs, of)
         row = named.get(name) if name else None

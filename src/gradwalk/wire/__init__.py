@@ -19,6 +19,8 @@ from .backward import (
     TransportModel,
 )
 from .comparison import (
+    BecameModel,
+    CompiledModel,
     ErrorModel,
     ErrorsModel,
     ErrorSourceModel,
@@ -125,12 +127,14 @@ __all__ = [
     "AskMessage",
     "AskedTraits",
     "AutogradNodeId",
+    "BecameModel",
     "ChainModel",
     "ChangeModel",
     "CheckMessage",
     "CheckedModel",
     "CheckpointModel",
     "CompareTraits",
+    "CompiledModel",
     "ConstantModel",
     "ConsumerModel",
     "ContributionModel",

@@ -60,6 +60,35 @@ class LeafTableModel(TypedDict):
     total: int
 
 
+class BecameModel(TypedDict):
+    """What became of an operation in compiled code; places are those in ``members``."""
+
+    place: Count
+    how: Literal["one", "several", "dropped", "unknown"]
+    """One call or several; nothing, the gradient goes straight on; or no counterpart was found."""
+    calls: list[Count]
+    again: list[Count]
+    """Calls of its forward that run again."""
+    label: str
+    """User text, as the next."""
+    where: str
+    """Its module and line, as far as they are known."""
+    said: str
+    """What became of it, in words."""
+
+
+class CompiledModel(TypedDict):
+    """Compiled code that is open, beside the same program that is not compiled."""
+
+    said: str
+    """What there is to say of all of it."""
+    operations: list[BecameModel]
+    adding: list[Count]
+    """Calls that add up gradients, as the engine does between nodes."""
+    others: list[Count]
+    """Calls of which it is not known what they stand for."""
+
+
 class ErrorModel(TypedDict):
     """How far the numbers of a node are apart in two graphs; ``place`` is one in ``members``."""
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from .backward import RunModel, StateModel, StepModel, TransportModel
-from .comparison import ErrorsModel, LeafTableModel, MergedStepModel, PaneModel, PassModel
+from .comparison import (
+    CompiledModel,
+    ErrorsModel,
+    LeafTableModel,
+    MergedStepModel,
+    PaneModel,
+    PassModel,
+)
 from .details import DetailsModel
 from .diagnosis import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel
@@ -97,6 +104,7 @@ class CompareTraits(SharedTraits):
     steps: list[MergedStepModel]
     table: LeafTableModel
     errors: ErrorsModel | None
+    compiled: list[CompiledModel]
     """How far two graphs' numbers are apart; None unless that was asked."""
 
 
