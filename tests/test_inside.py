@@ -11,10 +11,16 @@ import torch
 from compiled_zoo import ZOO, compiled_loss
 from test_html import held
 from torch._dynamo.utils import counters
+from torch._functorch._aot_autograd.aot_autograd_result import SerializedGraphModule
 from torch.fx import Interpreter
+from torch.fx.node import map_arg
 
 from gradwalk import GraphWidget, capture, compare_numerics, load, record, save
-from gradwalk.graph.compiled import compiled_backward, program_arguments
+from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.compiled import compiled_backward, is_compiled, program_arguments
+from gradwalk.graph.names import Names
+from gradwalk.graph.outputs import read_outputs
+from gradwalk.graph.packed import unpacked
 from gradwalk.wire.columns import decode
 
 pytestmark = [
@@ -171,19 +177,64 @@ def test_inside_of_inductors_code_agrees_with_what_flowed(name):
         assert "flowed out" in numbers.note, numbers
 
 
+def program_in(module):
+    """What a program calls, with what, whatever its values are called."""
+    places = {node: place for place, node in enumerate(module.graph.nodes)}
+    return [
+        (node.op, node.target, str(map_arg((node.args, node.kwargs), lambda n: f"%{places[n]}")))
+        for node in module.graph.nodes
+    ]
+
+
 @pytest.mark.full
 @pytest.mark.usefixtures("own_cache")
-def test_code_from_torchs_cache_says_that_it_is_packed():
-    compiled_loss("mlp", "inductor").backward()
+@pytest.mark.parametrize("name", ["mlp", "transformer", "function"])
+def test_code_from_torchs_cache_is_read_and_not_run(name):
+    compiled_loss(name, "inductor").backward()
     torch._dynamo.reset()
-    widget = GraphWidget(compiled_loss("mlp", "inductor"))
-    (compiled,) = widget._openable
-    widget.selected = compiled
-    assert "compile cache" in widget.details["about"]
-    with pytest.raises(ValueError, match="compile cache"):
-        widget.expand(compiled)
+    widget = opened(compiled_loss(name, "inductor"))
+    live = widget._open()
+    counted = {key: dict(value) for key, value in counters.items()}
+    for compiled in widget._openable:
+        cls = live.captured.nodes[compiled]._forward_cls
+        pack = cls._lazy_backward_info.bw_module_fn
+        read = compiled_backward(live.captured.nodes[compiled]).module
+        assert {key: dict(value) for key, value in counters.items()} == counted
+        assert program_in(read) == program_in(pack())
     widget.backward()
-    assert widget.graph["nodes"][compiled]["sign"] == "compiled"
+    for compiled in widget._openable:
+        numbers = live._opening.numbers(compiled, live.recording)
+        assert "flowed out" in numbers.note
+        widget.selected = live._opening.captured.first_extra - 1
+        assert "torch forgets them" in widget.details["about"]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_packed_program_is_read_as_torch_unpacks_it(name):
+    loss = compiled_loss(name, "aot_eager")
+    for node in filter(is_compiled, capture_nodes(read_outputs((loss,), "test"), Names()).nodes):
+        module = compiled_backward(node).module
+        packed = SerializedGraphModule(module)
+        read = unpacked(packed.deserialize)
+        assert read.code == module.code
+        assert program_in(read) == program_in(packed.deserialize())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def forward(self, x):\n    return open('there')",
+        "def forward(self, x):\n    import os\n    return x",
+        "def forward(self, x):\n    y = torch.ops.aten.sin.default(z)\n    return y",
+        "def forward(self, x):\n    y = [each for each in x]\n    return y",
+        "x = 1",
+    ],
+)
+def test_a_packed_program_of_another_kind_is_refused(code):
+    packed = SerializedGraphModule(torch.fx.symbolic_trace(torch.nn.Identity()))
+    packed.args[0]["_code"] = code
+    with pytest.raises(ValueError, match="it "):
+        unpacked(packed.deserialize)
 
 
 def test_closed_again_it_is_the_same_picture():

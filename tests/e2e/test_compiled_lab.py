@@ -53,3 +53,48 @@ def test_a_double_click_opens_compiled_code_in_place(watched: Watched, lab: Lab)
     expect(drawn(page, ".gw-node")).to_have_count(before)
     prints(page, 1, "0")
     expect(output).to_be_visible()
+
+
+CUSTOM = """\
+import torch
+from gradwalk import GraphWidget, watch
+class Masked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        out = grad.clone()
+        out[x < 0] = 0
+        return out
+x = torch.tensor([-1.0, 2.0], requires_grad=True)
+with watch():
+    loss = Masked.apply(x * 2).sum()
+w = GraphWidget(loss)
+w"""
+
+
+def test_a_double_click_opens_what_a_custom_backward_ran(watched: Watched, lab: Lab) -> None:
+    page = watched.page
+    open_notebook(lab, page, lab.write("custom.ipynb", CUSTOM, CALLS, "loss.backward()"))
+    run_cell(page, 0)
+    picture = widget(page)
+    custom = picture.locator(".gw-node").filter(has_text="Masked")
+    frame = picture.locator(".gw-frames [data-path='MaskedBackward']")
+    expect(custom).to_be_visible()
+    press(page, "To the end")
+    custom.click()
+    expect(picture.locator(".gw-panel")).to_contain_text("A double click, or expand()")
+    custom.dblclick()
+    expect(frame).to_have_count(1)
+    written = picture.locator(".gw-node").filter(has_text="index put")
+    written.click()
+    panel = picture.locator(".gw-panel")
+    expect(panel).to_contain_text("aten.index_put_.default(clone, [lt]")
+    expect(panel).to_contain_text("Noted as it ran in this pass")
+    prints(page, 1, "4")
+    run_cell(page, 2)  # a pass of the program's own notes nothing: the box is gone
+    expect(frame).to_have_count(0)
+    prints(page, 1, "0")

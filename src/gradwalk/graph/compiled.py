@@ -20,6 +20,7 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from .nodes import COMPILED, donates_buffers, input_numbers
+from .packed import unpacked
 
 _FRAMEWORK = f"torch {torch.__version__}"
 
@@ -86,12 +87,7 @@ def _program(node: Any) -> GraphModule:
             "together with the forward pass, and what is left is machine code."
         )
     if hasattr(info, "bw_module_fn"):
-        raise CannotOpenError(
-            "This node's code came out of torch's compile cache, where its backward program is "
-            "packed; unpacking it would run code to look at it. Set "
-            "torch._functorch.config.enable_autograd_cache = False before the first call, and "
-            "compile it anew."
-        )
+        return _read_packed(node._forward_cls, info.bw_module_fn)
     module = getattr(info, "bw_module", None)
     if not isinstance(module, GraphModule):
         raise CannotOpenError(
@@ -99,6 +95,25 @@ def _program(node: Any) -> GraphModule:
             f"{type(module).__name__}, not as a graph of calls."
         )
     return module
+
+
+_unpacked: weakref.WeakKeyDictionary[type, GraphModule] = weakref.WeakKeyDictionary()
+"""Class of compiled code that came out of torch's compile cache -> its program, once read."""
+
+
+def _read_packed(cls: type, pack: Any) -> GraphModule:
+    """The program of code that came out of torch's compile cache, which has it packed."""
+    if cls not in _unpacked:
+        try:
+            _unpacked[cls] = unpacked(pack)
+        except Exception as error:  # of another torch, or written as nobody has met yet
+            raise CannotOpenError(
+                "This node's code came out of torch's compile cache, where its backward program "
+                f"is packed, and it cannot be read there ({type(error).__name__}: {error}). Set "
+                "torch._functorch.config.enable_autograd_cache = False before the first call, and "
+                "compile it anew."
+            ) from None
+    return _unpacked[cls]
 
 
 _noted: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]

@@ -33,8 +33,9 @@ _RECOMPUTED = (
     "be saved. No gradient flows through it."
 )
 _FORGOTTEN = (
-    "Its shape, module and line are not known: torch forgot them when it packed the program for "
-    "its compile cache, after the first backward. A widget that is made before that keeps them."
+    "Its shape, module and line are not known: torch forgets them when it packs the program for "
+    "its compile cache, after the first backward. A widget that is made before that keeps them; of "
+    "code that comes out of the cache nothing has them."
 )
 _ON_SAVED = "It works on what the forward pass saved alone: no gradient flows through it."
 
