@@ -6,7 +6,6 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,17 +21,11 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
-from ..forward.double_backward import pairs
-from ..forward.values import Drawn, drawn_values
-from ..graph.adjacency import predecessors
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..graph.saved import is_freed
-from ..modules.module_classes import classes_of_modules
-from ..modules.namespaces import inferred_namespaces
-from ..modules.outside import boxes_outside
 from ..program.inside import tied
 from ..reasons import why
 from ..wire import (
@@ -46,17 +39,15 @@ from ..wire import (
 )
 from ..wire.ranks import RankModel
 from .blank import blank_details
-from .checkpointed import checkpointed
-from .details import details
-from .inside_details import inside_details
+from .live_details import cursors_of_changes, details_at
+from .live_picture import LivePicture
 from .looking import Looking
-from .model import as_kept, graph_model, modules_model, run_model, state_model
+from .model import run_model, state_model
 from .opened import replayed
-from .opening import Opening, boxes_inside
+from .opening import Opening
 from .rank import is_one_of_several, rank_model
 from .shared_leaves import BucketOf, SharedLeaves
 from .stored import Since, Stored
-from .transformed import about_transforms, within_transforms
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -66,7 +57,6 @@ class Live:
     """A graph of tensors that are alive; see `gradwalk.subject.subject.Subject`.
 
     Attributes:
-        captured: The graph.
         freed: Ids of the nodes whose saved tensors are gone.
     """
 
@@ -83,19 +73,10 @@ class Live:
             names: What the user calls tensors and modules.
             max_bytes: Of gradients to keep of each pass.
         """
-        self.captured = captured
         self._opening = Opening(captured, max_bytes)
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self._recording: RecordedPass | None = None
-        # Not the names themselves: they know of other graphs, which would then live as long.
-        self._inferred = inferred_namespaces(captured, names)
-        self._classes = classes_of_modules(captured, names, self._inferred)
-        self._boxes = boxes_outside(captured, self._inferred)
-        self._checkpointed = checkpointed(captured, names, self._inferred, self._boxes)
-        self._derived = why.about_derivatives(captured)
-        self._tied = {
-            node: tied for node, leaf in captured.leaves() if (tied := names.tied_to(leaf))
-        }
+        self._picture = LivePicture(captured, names, self._opening, self.freed)
         self._shared = SharedLeaves(captured, names)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
@@ -104,6 +85,11 @@ class Live:
         self._told_compiled = False
         self._stored = Stored(captured)
         self._since = Since()
+
+    @property
+    def captured(self) -> Annotated:
+        """The graph, with what is inside of open nodes."""
+        return self._opening.captured
 
     @property
     def autograd(self) -> Annotated | None:
@@ -125,30 +111,15 @@ class Live:
         """Whether `watch` saw any of the nodes made."""
         return bool(self.captured.annotations)
 
-    @functools.cached_property
+    @property
     def namespaces(self) -> Mapping[int, str]:
         """The modules of the nodes, watched or inferred."""
-        watched = {node: space for node, space in self.drawn.nodes(data="namespace") if space}
-        return self._opening.moved(self._inferred) or watched
+        return self._picture.namespaces
 
-    @functools.cached_property
+    @property
     def model(self) -> GraphModel:
         """What is drawn."""
-        regions, moved = self._checkpointed, self._opening.moved
-        boxes, classes = boxes_inside(self._opening)
-        model = graph_model(
-            self.drawn,
-            moved(self._inferred),
-            modules_model(regions.with_classes({**self._classes, **classes})),
-            {**self._drawn_values.values, **self._opening.values()},
-            self.captured.nodes,
-            boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
-            changed=self._drawn_values.changed,
-            regions=moved(regions.numbers),
-            checkpoints=regions.models,
-            derivatives=pairs(self.captured.derivatives),
-        )
-        return within_transforms(model, self.captured.transforms)
+        return self._picture.model
 
     @property
     def recording(self) -> RecordedPass | None:
@@ -158,8 +129,8 @@ class Live:
     @recording.setter
     def recording(self, recording: RecordedPass | None) -> None:
         self._recording = recording
-        if self._opening.show(None if recording is None else recording.run):
-            self._redraw()
+        if self._picture.show(None if recording is None else recording.run):
+            self._run = None, None
 
     @property
     def openable(self) -> Sequence[int]:
@@ -172,9 +143,8 @@ class Live:
         Raises:
             ValueError: It has nothing inside that can be shown.
         """
-        _ = self._values  # read now, as the graph was drawn: it stays the same graph
-        self._opening.expand(node)
-        self._redraw()
+        self._picture.expand(node)
+        self._run = None, None
 
     def collapse(self, node: int) -> None:
         """Hide it again.
@@ -182,29 +152,8 @@ class Live:
         Raises:
             ValueError: It has nothing inside.
         """
-        self._opening.collapse(node)
-        self._redraw()
-
-    def _redraw(self) -> None:
-        self.captured = self._opening.captured
+        self._picture.collapse(node)
         self._run = None, None
-        for known in ("model", "namespaces", "_drawn_values"):
-            self.__dict__.pop(known, None)
-
-    @functools.cached_property
-    def _drawn_values(self) -> Drawn:
-        """The small values by the ids of what is drawn now."""
-        known, moved = self._values, self._opening.moved
-        return replace(known, values=moved(known.values), changed=moved(known.changed))
-
-    @functools.cached_property
-    def _values(self) -> Drawn:
-        """The small values of the nodes, read when the graph is drawn."""
-        with unseen(), torch.no_grad():
-            try:
-                return drawn_values(self.captured, bool(self.freed))
-            except Exception:  # the picture is worth having without numbers
-                return Drawn({}, {}, {}, had_run=False)
 
     @property
     def recorded(self) -> object | None:
@@ -266,13 +215,14 @@ class Live:
 
     def read_now(self) -> None:
         """The small values; of compiled code all, parts of which its first pass forgets."""
-        _ = self.model if self.openable else self._values
+        self._picture.read_now()
 
     def afresh(self) -> Live:
         """The same graph, followed by nobody yet, without the passes that were seen."""
         other = copy.copy(self)
         other.freed = set(self.freed)
         other._opening = self._opening.afresh()
+        other._picture = self._picture.afresh(other._opening, other.freed)
         other._seen = other._observer = None
         other.recording = None
         other._run = None, None
@@ -413,57 +363,16 @@ class Live:
         # A click can be handled on another thread, in whatever grad mode that thread is in.
         with unseen(), torch.no_grad():
             try:
-                found = self._details(looking, node, cursor)
+                drawn = self._picture.values
+                shown = self.recording
+                found = details_at(looking, shown, self._opening, node, cursor, values=drawn)
                 run = None if self.recording is None else self.recording.run
                 self._shared.put(found, node, run, looking.summaries.of, bucket_of)
             except Exception as error:  # the picture and every other node still work
                 sentence = could_not("details", error)
                 found = blank_details(self.drawn, node, sentence, sentence)
-        if node in self._tied:
-            found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
-        if found["module"] is None and self.namespaces.get(node):
-            found["module"] = self.namespaces[node].replace("/", ".")
-        if node in self._derived:
-            found["about"] += f" {self._derived[node]}"
-        found["checkpoint"] = self._checkpointed.about(node)
-        found["about"] = f"{about_transforms(self.captured.transforms)}{found['about']}"
+        self._picture.add_to(found, node)
         return found
-
-    def _details(self, looking: Looking, node: int, cursor: int | None) -> DetailsModel:
-        shown = self.recording
-        if shown is not None and cursor is not None:
-            _ = shown.models  # worked out once, not for every cursor that is asked about
-            shown = copy.copy(shown)
-            shown.cursor = cursor  # not by travelling, which would move every `.grad`
-        place = self._opening.places.get(node)
-        if place is not None:
-            return inside_details(self._opening, node, place, shown, looking.summaries.of)
-        found = details(looking, node, shown, self._drawn_values)
-        found["about"] += self._opening.about(node)
-        if shown is not None and cursor is not None and shown.owned:
-            self._put_grad(looking, node, shown, found)
-        return found
-
-    def _put_grad(
-        self, looking: Looking, node: int, recording: RecordedPass, found: DetailsModel
-    ) -> None:
-        """Put in what ``.grad`` is at the cursor of a pass that moves it."""
-        run = recording.run
-        assert run.grads is not None
-        for timeline in run.grads.timelines:
-            tensor = timeline.tensor()
-            if timeline.node != node or tensor is None:
-                continue
-            moment = timeline.moments[timeline.at(recording.cursor)]
-            missing = moment.grad is None
-            if missing != (tensor.grad is None):
-                found["explained"] = None  # it is about the `.grad` that is there now
-            found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
-            state = recording.state(node)
-            found["grad_note"]["grad"] = (
-                why.no_grad(self.graph, node, tensor, run, state) if missing else None
-            )
-            return
 
     def rank(self) -> RankModel | None:
         """What this process says of its leaves, when the pass that is shown is over."""
@@ -482,23 +391,7 @@ class Live:
 
     def changes(self, node: int) -> list[int]:
         """Where the node runs, where something arrives at it, where its ``.grad`` changes."""
-        recording = self.recording
-        place = self._opening.places.get(node)
-        if place is not None:
-            return self.changes(place.inside.node)
-        if recording is None or node >= len(self.captured.nodes):
-            return [0]
-        run = recording.run
-        found = {0}
-        own = run.numbers.get(node)
-        if own is not None:
-            found |= {own, own + 1}
-        takers = predecessors(self.graph)[node]
-        found |= {run.numbers[source] for source in takers if source in run.numbers}
-        for timeline in run.grads.timelines if run.grads is not None else ():
-            if timeline.node == node:
-                found |= {moment.step for moment in timeline.moments}
-        return sorted(cursor for cursor in found if cursor <= run.total)
+        return cursors_of_changes(self.recording, self._opening, node)
 
     def travel(self, cursor: int) -> None:
         """Move the cursor of the recording."""

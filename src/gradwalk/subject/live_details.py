@@ -1,0 +1,94 @@
+"""The details of a node of a live graph at any cursor, and at which cursors they change."""
+
+from __future__ import annotations
+
+import copy
+
+from ..backward.recorded_pass import RecordedPass
+from ..forward.values import Drawn
+from ..graph.adjacency import predecessors
+from ..reasons import why
+from ..wire import DetailsModel
+from .details import details
+from .inside_details import inside_details
+from .looking import Looking
+from .model import as_kept
+from .opening import Opening
+
+
+def details_at(
+    looking: Looking,
+    shown: RecordedPass | None,
+    opening: Opening,
+    node: int,
+    cursor: int | None,
+    *,
+    values: Drawn,
+) -> DetailsModel:
+    """What the panel shows of a node.
+
+    Args:
+        looking: The graph, and what has been read of it.
+        shown: The pass that is shown.
+        opening: What is inside of open nodes.
+        node: Its id, in what is drawn now.
+        cursor: After how many steps of the pass; None for where it stands.
+        values: The small values, as they are drawn.
+    """
+    if shown is not None and cursor is not None:
+        _ = shown.models  # worked out once, not for every cursor that is asked about
+        shown = copy.copy(shown)
+        shown.cursor = cursor  # not by travelling, which would move every `.grad`
+    place = opening.places.get(node)
+    if place is not None:
+        return inside_details(opening, node, place, shown, looking.summaries.of)
+    found = details(looking, node, shown, values)
+    found["about"] += opening.about(node)
+    if shown is not None and cursor is not None and shown.owned:
+        _put_grad(looking, node, shown, found)
+    return found
+
+
+def _put_grad(looking: Looking, node: int, recording: RecordedPass, found: DetailsModel) -> None:
+    """Put in what ``.grad`` is at the cursor of a pass that moves it."""
+    run = recording.run
+    assert run.grads is not None
+    for timeline in run.grads.timelines:
+        tensor = timeline.tensor()
+        if timeline.node != node or tensor is None:
+            continue
+        moment = timeline.moments[timeline.at(recording.cursor)]
+        missing = moment.grad is None
+        if missing != (tensor.grad is None):
+            found["explained"] = None  # it is about the `.grad` that is there now
+        found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
+        state = recording.state(node)
+        found["grad_note"]["grad"] = (
+            why.no_grad(looking.captured.graph, node, tensor, run, state) if missing else None
+        )
+        return
+
+
+def cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: int) -> list[int]:
+    """Where the node runs, where something arrives at it, where its ``.grad`` changes.
+
+    Args:
+        recording: The pass that is shown.
+        opening: What is inside of open nodes; it changes where the node around it does.
+        node: Its id, in what is drawn now.
+    """
+    place = opening.places.get(node)
+    node = node if place is None else place.inside.node
+    if recording is None or node >= len(opening.captured.nodes):
+        return [0]
+    run = recording.run
+    found = {0}
+    own = run.numbers.get(node)
+    if own is not None:
+        found |= {own, own + 1}
+    takers = predecessors(opening.captured.graph)[node]
+    found |= {run.numbers[source] for source in takers if source in run.numbers}
+    for timeline in run.grads.timelines if run.grads is not None else ():
+        if timeline.node == node:
+            found |= {moment.step for moment in timeline.moments}
+    return sorted(cursor for cursor in found if cursor <= run.total)

@@ -1,0 +1,151 @@
+"""What is drawn of a live graph: its boxes and small values, with what is inside of open nodes."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+import torch
+
+from ..backward.run import Run
+from ..forward.annotate import Annotated
+from ..forward.double_backward import pairs
+from ..forward.values import Drawn, drawn_values
+from ..graph.modes import unseen
+from ..graph.names import Names
+from ..modules.module_classes import classes_of_modules
+from ..modules.namespaces import inferred_namespaces
+from ..modules.outside import boxes_outside
+from ..reasons import why
+from ..wire import DetailsModel, GraphModel
+from .checkpointed import checkpointed
+from .model import graph_model, modules_model
+from .opening import Opening, boxes_inside
+from .transformed import about_transforms, within_transforms
+
+
+class LivePicture:
+    """A live graph as it is drawn; each part is worked out when it is first asked for.
+
+    What is known of its nodes is known of the graph with every node closed. Open ones change the
+    ids of what is drawn, and then it is told by those.
+    """
+
+    def __init__(self, closed: Annotated, names: Names, opening: Opening, freed: Set[int]) -> None:
+        """Look at the graph with every node closed.
+
+        Args:
+            closed: The graph.
+            names: What the user calls tensors and modules.
+            opening: Which nodes are open.
+            freed: Ids of the nodes whose saved tensors are gone; its owner adds to it.
+        """
+        self._opening = opening
+        self._freed = freed
+        # Not the names themselves: they know of other graphs, which would then live as long.
+        self._inferred = inferred_namespaces(closed, names)
+        self._classes = classes_of_modules(closed, names, self._inferred)
+        self._boxes = boxes_outside(closed, self._inferred)
+        self._checkpointed = checkpointed(closed, names, self._inferred, self._boxes)
+        self._derived = why.about_derivatives(closed)
+        self._tied = {node: tied for node, leaf in closed.leaves() if (tied := names.tied_to(leaf))}
+
+    @functools.cached_property
+    def namespaces(self) -> Mapping[int, str]:
+        """The modules of the nodes, watched or inferred."""
+        drawn = self._opening.captured.drawn
+        watched = {node: space for node, space in drawn.nodes(data="namespace") if space}
+        return self._opening.moved(self._inferred) or watched
+
+    @functools.cached_property
+    def model(self) -> GraphModel:
+        """What is drawn."""
+        regions, moved = self._checkpointed, self._opening.moved
+        captured = self._opening.captured
+        boxes, classes = boxes_inside(self._opening)
+        model = graph_model(
+            captured.drawn,
+            moved(self._inferred),
+            modules_model(regions.with_classes({**self._classes, **classes})),
+            {**self.values.values, **self._opening.values()},
+            captured.nodes,
+            boxes={**moved(self._boxes), **moved(regions.spaces), **boxes},
+            changed=self.values.changed,
+            regions=moved(regions.numbers),
+            checkpoints=regions.models,
+            derivatives=pairs(captured.derivatives),
+        )
+        return within_transforms(model, captured.transforms)
+
+    @functools.cached_property
+    def values(self) -> Drawn:
+        """The small values by the ids of what is drawn now."""
+        known, moved = self._values, self._opening.moved
+        return replace(known, values=moved(known.values), changed=moved(known.changed))
+
+    @functools.cached_property
+    def _values(self) -> Drawn:
+        """The small values of the nodes, read when the graph is drawn."""
+        with unseen(), torch.no_grad():
+            try:
+                return drawn_values(self._opening.captured, bool(self._freed))
+            except Exception:  # the picture is worth having without numbers
+                return Drawn({}, {}, {}, had_run=False)
+
+    def read_now(self) -> None:
+        """The small values; of compiled code all, parts of which its first pass forgets."""
+        _ = self.model if self._opening.openable else self._values
+
+    def expand(self, node: int) -> None:
+        """Show what is inside of a node.
+
+        Raises:
+            ValueError: It has nothing inside that can be shown.
+        """
+        _ = self._values  # read now, as the graph was drawn: it stays the same graph
+        self._opening.expand(node)
+        self._redraw()
+
+    def collapse(self, node: int) -> None:
+        """Hide it again.
+
+        Raises:
+            ValueError: It has nothing inside.
+        """
+        self._opening.collapse(node)
+        self._redraw()
+
+    def show(self, run: Run | None) -> bool:
+        """Another pass is shown: what its nodes ran takes the place of what was open before.
+
+        Returns:
+            Whether the graph is drawn anew.
+        """
+        is_other = self._opening.show(run)
+        if is_other:
+            self._redraw()
+        return is_other
+
+    def _redraw(self) -> None:
+        for known in ("model", "namespaces", "values"):
+            self.__dict__.pop(known, None)
+
+    def add_to(self, found: DetailsModel, node: int) -> None:
+        """Put into the details of a node where it is, and what the graph around makes of it."""
+        if node in self._tied:
+            found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
+        if found["module"] is None and self.namespaces.get(node):
+            found["module"] = self.namespaces[node].replace("/", ".")
+        if node in self._derived:
+            found["about"] += f" {self._derived[node]}"
+        found["checkpoint"] = self._checkpointed.about(node)
+        transforms = about_transforms(self._opening.captured.transforms)
+        found["about"] = f"{transforms}{found['about']}"
+
+    def afresh(self, opening: Opening, freed: Set[int]) -> LivePicture:
+        """The same picture, of which somebody else opens and closes nodes."""
+        other = copy.copy(self)
+        other._opening, other._freed = opening, freed
+        return other
