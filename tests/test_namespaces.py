@@ -11,7 +11,20 @@ import torch
 from architectures import ARCHITECTURES
 from torch import Tensor, nn
 from torch.nn import functional as F
-from winding import Asked, Gated, Scales, Sharers, Splitting, Stages, Twins
+from winding import (
+    Against,
+    Asked,
+    Asking,
+    Collected,
+    Gated,
+    Grid,
+    Scaled,
+    Scales,
+    Sharers,
+    Splitting,
+    Stages,
+    Twins,
+)
 
 from gradwalk import GraphWidget
 from gradwalk.forward.annotations import annotation_of
@@ -115,11 +128,13 @@ def test_a_parameter_of_two_modules_is_taken_by_the_one_that_runs():
     "made",
     [
         *(lambda: Sharers(2), lambda: Sharers(5), lambda: Twins(2), Asked, Splitting),
-        *(Scales, lambda: Scales(alone=True), Gated, Stages),
+        *(Scales, lambda: Scales(alone=True), Gated, Stages, Grid, Asking),
+        *(Scaled, lambda: Scaled(drop=0.5), Against, Collected),
     ],
     ids=[
         *("sharers", "more sharers", "twins", "asked", "splitting"),
-        *("scales", "scales alone", "gated", "stages"),
+        *("scales", "scales alone", "gated", "stages", "grid", "asking"),
+        *("scaled", "scaled and dropped", "against", "collected"),
     ],
 )
 @pytest.mark.parametrize("times", [1, 3])

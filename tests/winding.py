@@ -158,3 +158,99 @@ class Stages(nn.Module):
         for stage in self.late:
             x = stage(x, size=(2, 1))
         return torch.cat([x[:1], x[1:].sin()])
+
+
+class Grid(nn.Module):
+    """Loops within a loop, whose first turn is another than the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.ModuleList(
+            nn.ModuleList(nn.Linear(4, 4) if i != j else nn.Identity() for j in range(3))
+            for i in range(3)
+        )
+        self.act = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = [x, x.sin(), x.cos()]
+        done: list[Tensor] = []
+        for row in self.rows:
+            y = None
+            for i, cell in enumerate(row):
+                y = cell(parts[i]) if y is None else y + cell(parts[i])
+            done.append(self.act(y))
+        return torch.cat(done, dim=1)[:, ::3]
+
+
+class Table(nn.Module):
+    """Has a parameter that others look up by a method."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(5, 4))
+
+    def looked_up(self, rows: Tensor) -> Tensor:
+        return self.table[rows]
+
+
+class Asking(nn.Module):
+    """Calls a method of a module, not the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.rows, self.out = nn.Linear(4, 8), Table(), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = self.inner(x).view(-1, 2, 4).unbind(1)
+        return self.out(torch.sigmoid(a) * b + self.rows.looked_up(torch.arange(len(x))))
+
+
+class Half(nn.Module):
+    """Multiplies, as a dropout does."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 0.5
+
+
+class Scaled(nn.Module):
+    """A parameter of its own times a layer, and what multiplies after it, or never does."""
+
+    def __init__(self, *, drop: float = 0.0) -> None:
+        super().__init__()
+        self.gamma, self.layer = nn.Parameter(torch.ones(4)), nn.Linear(4, 4)
+        self.drop, self.halve = nn.Dropout(drop), Half()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.gamma * self.drop(self.layer(x))
+        return x + self.halve(y)
+
+
+class Against(nn.Module):
+    """Makes rows of what it multiplies with a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.w = nn.Linear(4, 4), nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        key = F.normalize(self.inner(x.unsqueeze(1)), dim=-1)
+        return F.normalize(key @ self.w, dim=1).squeeze(1)
+
+
+class Collected(nn.Module):
+    """Goes through its modules by name, and keeps some of what they give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict(
+            {name: nn.Sequential(nn.Linear(4, 4), nn.Tanh(), Half()) for name in "abcd"}
+        )
+        self.kept = {"b": 0, "d": 1}
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = {}
+        for name, layer in self.layers.items():
+            x = layer(x)
+            if name in self.kept:
+                found[self.kept[name]] = x
+        return found[0] + found[1]

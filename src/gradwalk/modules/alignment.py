@@ -12,7 +12,9 @@ from .paths import common_ancestor
 
 _STRANGE = 3.0  # that a function made a node of a class that it does not make
 _SKIPPED = 0.1  # that a function which could have made a node did not run
-_AGAIN = 0.4  # that a function made one more
+AGAIN = 0.4
+"""That a function made one more."""
+
 _BACK = 0.15  # that a loop began again
 _ENOUGH = 1e-6
 
@@ -27,12 +29,14 @@ class Deed(NamedTuple):
         owner: The path of the module whose forward it stands in.
         loop: What tells the loop around it from others; None for none.
         doubt: How much more doubtful than by its name it is that it made a node.
+        ran: Whether it made a node that is certain, so that it need not make another.
     """
 
     name: str
     owner: str
     loop: tuple[str, int] | None = None
     doubt: float = 0.0
+    ran: bool = False
 
 
 class Aligner:
@@ -66,6 +70,7 @@ class Aligner:
                 str(paths.setdefault(deed.owner, len(paths))),
                 None if deed.loop is None else ("", loops.setdefault(deed.loop, len(loops))),
                 deed.doubt,
+                deed.ran,
             )
             for deed in able
         )
@@ -85,8 +90,9 @@ def _align(ops: tuple[str, ...], deeds: tuple[Deed, ...]) -> list[Places]:
     own = [[_STRANGE if (d := _doubt(deed, op)) is None else d for deed in deeds] for op in ops]
     skipped = [0.0]
     for deed in deeds:
-        skipped.append(skipped[-1] + (0.0 if deed.name.startswith(ANYTHING) else _SKIPPED))
-    again = [0.0 if makes_many(deed.name) else _AGAIN for deed in deeds]
+        free = deed.ran or deed.name.startswith(ANYTHING)
+        skipped.append(skipped[-1] + (0.0 if free else _SKIPPED))
+    again = [0.0 if makes_many(deed.name) else AGAIN for deed in deeds]
     loops: dict[object, list[int]] = defaultdict(list)
     for i, deed in enumerate(deeds):
         if deed.loop is not None:

@@ -20,11 +20,13 @@ class Anchor(NamedTuple):
         place: Where it stands in the program.
         path: The module.
         parameters: The parameters that it takes; none where it takes what was made of them.
+        before: Whether it only prepares what is taken together with them.
     """
 
     place: int
     path: str
     parameters: tuple[str, ...]
+    before: bool = False
 
 
 def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
@@ -55,7 +57,9 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
         last = path
     for place, anchor in list(found.items()):
         for reshaping in _reshapings(program, place):
-            found.setdefault(reshaping, Anchor(reshaping, anchor.path, ()))
+            before = reshaping < place
+            parameters = anchor.parameters if before else ()
+            found.setdefault(reshaping, Anchor(reshaping, anchor.path, parameters, before))
     return [found[place] for place in sorted(found)]
 
 

@@ -30,7 +30,8 @@ OPERATORS = {
 _COMPARISONS = {ast.Is: "==", ast.Eq: "==", ast.IsNot: "!=", ast.NotEq: "!=", ast.Gt: ">"}
 _ASKING = ("isinstance", "hasattr", "len", "print", "getattr", "range", "enumerate", "zip")
 _ASSERTING = ("_assert", "_check")
-_ITEMS = ("items", "values", "children", "_modules")
+_ITEMS = ("items", "values", "children", "named_children", "_modules")
+_NAMED = ("items", "named_children")
 UNREADABLE = (OSError, TypeError, SyntaxError, RecursionError, ValueError, AttributeError)
 """What reading a function raises where Python does not have its text."""
 
@@ -110,19 +111,21 @@ class Expressions:
                     self.known[each.id] = refs
 
     def _bind_items(self, target: ast.expr, taken: ast.expr) -> None:
-        """What a loop's variables name; of ``zip`` and ``enumerate`` each its own."""
+        """What a loop's variables name: of several, each its own where that is known."""
         called = taken.func if isinstance(taken, ast.Call) else None
         given = taken.args if isinstance(taken, ast.Call) else []
         variables = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
-        if isinstance(called, ast.Name) and called.id == "enumerate" and given:
-            given = [ast.Constant(0), given[0]]
-        elif not isinstance(called, ast.Name) or called.id != "zip":
-            variables = []
-        if not variables or len(variables) != len(given):
+        if len(variables) == 2 and _name_of(called) in _NAMED:
+            self._bind(variables[0], None)
+            self._bind(variables[1], self._items(taken))
+        elif len(variables) == 2 and _name_of(called) == "enumerate" and given:
+            self._bind(variables[0], None)
+            self._bind_items(variables[1], given[0])
+        elif len(variables) == len(given) and _name_of(called) == "zip":
+            for variable, each in zip(variables, given, strict=True):
+                self._bind_items(variable, each)
+        else:
             self._bind(target, self._items(taken))
-            return
-        for variable, each in zip(variables, given, strict=True):
-            self._bind_items(variable, each)
 
     @contextlib.contextmanager
     def _loop(self) -> Iterator[None]:
@@ -252,7 +255,9 @@ class Expressions:
         if refs is None:
             self._visit(node.value)
         self._visit(node.slice)
-        self._add("getitem", refs=refs or (), given=self._mentioned([node.value]))
+        taken = node.value.func if isinstance(node.value, ast.Call) else node.value
+        if _name_of(taken) not in ("shape", "size"):
+            self._add("getitem", refs=refs or (), given=self._mentioned([node.value]))
 
     def on_attribute(self, node: ast.Attribute) -> None:
         refs = self._refs(node)
@@ -376,7 +381,7 @@ def _any_of(refs: tuple[str, ...] | None) -> tuple[str, ...] | None:
     )
 
 
-def _name_of(node: ast.AST) -> str | None:
+def _name_of(node: ast.AST | None) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
 
 

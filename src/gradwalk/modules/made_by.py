@@ -31,7 +31,7 @@ _TABLE = {
     "chunk": "Split",
     "tensor_split": "Slice Split",
     "unpack": "Unbind",
-    "getitem": f"Select Slice Index Unsqueeze {_VIEW}",
+    "getitem": "Select Slice Index Unsqueeze Alias",
     "setitem": "CopySlices IndexPut AsStrided Slice Select",
     "copy_": "CopySlices Copy",
     "narrow": "Slice",

@@ -15,6 +15,10 @@ from .made_by import doubt
 from .paths import OUTSIDE, ancestors, below
 
 _UNKNOWN = object()
+_DROPOUTS = (
+    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+    *(nn.AlphaDropout, nn.FeatureAlphaDropout),
+)
 
 
 class Act(NamedTuple):
@@ -68,7 +72,10 @@ class ModuleCode:
         if path not in self._acts:
             module = self.modules.get(path)
             steps = None if module is None else steps_of(type(module))
-            self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
+            if isinstance(module, _DROPOUTS) and module.p == 0:
+                self._acts[path] = []  # it hands on what it is given
+            else:
+                self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
         return self._acts[path]
 
     def _left(self, path: str, steps: tuple[Step, ...]) -> list[Step]:

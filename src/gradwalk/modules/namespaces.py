@@ -57,7 +57,7 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
     found: list[str] = []  # the module of each operation
     for anchor in certain_operations(program, code):
         op = program.ops[anchor.place]
-        deeds = walk.go_to(anchor.path, op, anchor.parameters)
+        deeds = walk.go_to(anchor.path, op, anchor.parameters, before=anchor.before)
         found += aligner.owners(program.ops[len(found) : anchor.place], deeds)
         found.append(anchor.path)
     found += aligner.owners(program.ops[len(found) :], walk.finish())

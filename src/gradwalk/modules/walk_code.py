@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .alignment import Deed
+from .alignment import AGAIN, Deed
 from .code_steps import ANYTHING
-from .made_by import doubt, is_layer
+from .made_by import doubt, is_layer, makes_many
 from .module_code import Act, ModuleCode
 from .paths import OUTSIDE
 
@@ -38,13 +38,16 @@ class CodeWalk:
         self._code = code
         self._running = [_Frame(OUTSIDE)]
 
-    def go_to(self, path: str, op: str, parameters: Sequence[str]) -> list[Deed]:
+    def go_to(
+        self, path: str, op: str, parameters: Sequence[str], *, before: bool = False
+    ) -> list[Deed]:
         """Go on to where a module uses parameters of its own.
 
         Args:
             path: The module.
             op: The class name of the node that takes them.
             parameters: Their dotted names; none where it takes what was made of one before.
+            before: Whether the node does not take them yet, and only prepares for it.
 
         Returns:
             What the code does on the way, both ends included.
@@ -53,16 +56,7 @@ class CodeWalk:
         running = self._running
         start = len(path) + 1 if path and path != OUTSIDE else 0
         wanted = None if not parameters else parameters[0][start:]
-        level = -1
-        for frame, called in zip(running, calls, strict=False):
-            if frame.path != called:
-                break
-            level += 1
-        place = None
-        while place is None and level >= 0:
-            inner = calls[level + 1] if level + 1 < len(calls) else None
-            place = self._next(running[level], inner, wanted, op, parameters)
-            level -= place is None
+        level, place = self._from_where(calls, wanted, op, parameters)
         deeds: list[Deed] = []
         for frame in reversed(running[level + 1 :]):
             deeds += self._tail(frame)
@@ -75,12 +69,36 @@ class CodeWalk:
                 running.append(_Frame(called))
                 place = self._next(running[-1], inner, wanted, op, parameters) or 0
             frame = running[-1]
+            if before and inner is None:
+                place = self._preparing(frame, place, op)
             deeds += self._between(frame, place, inner)
             if (frame.at, frame.inner) != (place, inner):
                 frame.used.clear()
             frame.at, frame.inner = place, inner
-        running[-1].used.update(parameters)
+        if not before:
+            running[-1].used.update(parameters)
         return deeds
+
+    def _from_where(
+        self, calls: Sequence[str], wanted: str | None, op: str, parameters: Sequence[str]
+    ) -> tuple[int, int | None]:
+        """The innermost running module that goes on to some calls, and where in its code it does.
+
+        Returns:
+            -1 and None where none does.
+        """
+        running = self._running
+        level = -1
+        for frame, called in zip(running, calls, strict=False):
+            if frame.path != called:
+                break
+            level += 1
+        place = None
+        while place is None and level >= 0:
+            inner = calls[level + 1] if level + 1 < len(calls) else None
+            place = self._next(running[level], inner, wanted, op, parameters)
+            level -= place is None
+        return level, place
 
     def finish(self) -> list[Deed]:
         """Go on to the end of the program."""
@@ -110,6 +128,8 @@ class CodeWalk:
             fits = [i for i, act in enumerate(acts) if inner in act.modules]
         else:
             fits = [i for i, act in enumerate(acts) if act.name and wanted in act.given]
+            fits = [i for i in fits if doubt(acts[i].name or "", op) is not None] or fits
+            fits = fits or [i for i, act in enumerate(acts) if _asks(act, wanted or "")]
             fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op) == 0]
             fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op)]
         again = inner is None and not frame.used.isdisjoint(parameters)
@@ -123,6 +143,17 @@ class CodeWalk:
             return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
         return None
 
+    def _preparing(self, frame: _Frame, place: int, op: str) -> int:
+        """The step that prepares for another: this itself, or the last one before that can."""
+        acts = self._code.acts(frame.path) or ()
+        for i in range(min(place, len(acts) - 1), frame.at, -1):
+            name = acts[i].name
+            if name is None:
+                break
+            if doubt(name, op) is not None:
+                return i
+        return place
+
     def _goes_on(self, act: Act, frame: _Frame, inner: str | None, again: bool) -> bool:
         """Whether a step that runs may itself be the next."""
         if inner is None or frame.inner is None:
@@ -132,7 +163,10 @@ class CodeWalk:
 
     def _tail(self, frame: _Frame) -> list[Deed]:
         acts = self._code.acts(frame.path) or ()
-        return self._piece(frame.path, frame.at, len(acts), after=frame.inner)
+        act = acts[frame.at] if 0 <= frame.at < len(acts) else None
+        goes_round = act and act.loops and frame.inner and frame.inner != act.names[-1]
+        ran = () if goes_round else (frame.at,)
+        return self._piece(frame.path, frame.at, len(acts), after=frame.inner, ran=ran)
 
     def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Deed]:
         """What a module does from where it is to another place, perhaps round a loop."""
@@ -145,6 +179,8 @@ class CodeWalk:
         if place == at and inner is None:
             return self._piece(path, at, place)
         loops = [each for each in now.loops if each in acts[place].loops]
+        if place == at and frame.inner is not None and inner is not None:
+            loops = loops[: max(1, len(loops) - _turned_within(act.names, frame.inner, inner))]
         inside = [i for i, a in enumerate(acts) if loops and loops[-1] in a.loops]
         first, last = (inside[0], inside[-1]) if inside else (0, len(acts) - 1)
         now_in = frame.inner
@@ -203,8 +239,12 @@ class CodeWalk:
                 continue  # it would have left the function
             if act.name is not None:
                 loop = (path, act.loops[0]) if act.loops else None
-                early = is_layer(act.name) and i == last
-                deeds.append(Deed(act.name, path, loop, _BEFORE_LAYER if early else 0.0))
+                at_end = i in ran and i in (first, last)
+                if at_end and not makes_many(act.name):
+                    doubts = AGAIN
+                else:
+                    doubts = _BEFORE_LAYER if is_layer(act.name) and i == last else 0.0
+                deeds.append(Deed(act.name, path, loop, doubts, at_end))
                 continue
             begin = act.modules.get(after, -1) + 1 if i == first and after is not None else 0
             end = act.modules.get(before) if i == last and before is not None else None
@@ -214,3 +254,24 @@ class CodeWalk:
     def _inside(self, modules: Sequence[str]) -> list[Deed]:
         code = self._code
         return [deed for each in modules if each not in code.certain for deed in code.deeds(each)]
+
+
+def _asks(act: Act, parameter: str) -> bool:
+    """Whether a step calls a method of the module that has a parameter."""
+    owner = parameter.rpartition(".")[0]
+    return bool(act.name and owner) and owner in act.given
+
+
+def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
+    """How many loops begin anew inside of that which goes on from one module to another.
+
+    Of modules that loops within loops call, ``blocks.0.3`` and ``blocks.1.0``, a part of the path
+    is each loop's.
+    """
+    parts = [each.split(".") for each in modules]
+    first, second = now.split("."), then.split(".")
+    if any(len(each) != len(first) for each in (*parts, second)):
+        return 0
+    differ = [len(set(each)) > 1 for each in zip(*parts, strict=True)]
+    where = next((i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
+    return 0 if where is None else sum(differ[where + 1 :])
