@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import linecache
 import pickle
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -235,3 +238,40 @@ def test_a_mode_of_the_users_sees_what_it_would_see_anyway():
     assert [name for name in found[1] if "detach" not in name] == [
         name for name in found[0] if "detach" not in name
     ]
+
+
+def test_no_line_of_another_program_is_shown_for_a_text_that_was_run():
+    """Python 3.13 knows the text of ``python -c``, and takes it for that of every other text."""
+    text = (
+        "import torch\n"
+        "class Twice(torch.autograd.Function):\n"
+        "    forward = staticmethod(lambda ctx, x: x * 2)\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return grad * 2\n"
+        "def run(x):\n"
+        "    return Twice.apply(x).exp() if x.requires_grad else x\n"
+    )
+    program = (
+        "import json\n"
+        "import torch\n"
+        "from gradwalk import GraphWidget, watch\n"
+        "from gradwalk.derivatives.custom_source import written_backward\n"
+        "inner = {}\n"
+        f"exec({text!r}, inner)\n"
+        "with watch():\n"
+        "    y = inner['run'](torch.ones(2, requires_grad=True)) if inner else None\n"
+        "widget = GraphWidget(y)\n"
+        "seen = [str(written_backward(inner['Twice']))]\n"
+        "for widget.selected in range(2):\n"
+        "    seen.append(json.dumps([widget.details['source'], widget.details['forward']]))\n"
+        "print(json.dumps(seen))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    own, *nodes = json.loads(done.stdout)
+    assert own == "None"
+    for shown in nodes:
+        assert "<string>" in shown
+        assert not any(line and line in shown for line in program.split("\n"))

@@ -20,6 +20,8 @@ import ipywidgets
 ipywidgets.Widget.close_all()
 get_ipython().reset(new_session=False)
 __import__("gc").collect()"""
+# What torch.compile says under Python 3.13.0, of that Python alone.
+SLOW_GUARDS = "RuntimeWarning: Guards may run slower on Python 3.13.0"
 
 
 def test_there_are_notebooks() -> None:
@@ -58,7 +60,7 @@ def test_a_notebook_runs(path: Path, run: Callable[[NotebookNode], None]) -> Non
     run(notebook)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            assert output.get("name") != "stderr", output["text"]
+            assert output.get("name") != "stderr" or SLOW_GUARDS in output["text"], output["text"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

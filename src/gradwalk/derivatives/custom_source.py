@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..forward.source_line import NO_FILE
 from ..graph.nodes import is_of_torch
 
 _MOST_LINES = 60
@@ -52,6 +53,8 @@ def written_backward(custom: type[torch.autograd.Function]) -> WrittenBackward |
             lines, first = inspect.getsourcelines(written)
             file = inspect.getsourcefile(written) or inspect.getfile(written)
         except (OSError, TypeError, ValueError):
+            continue
+        if file == NO_FILE:
             continue
         listed = textwrap.dedent("".join(lines)).rstrip().split("\n")
         if len(listed) > _MOST_LINES:

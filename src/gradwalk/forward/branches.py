@@ -6,7 +6,7 @@ import ast
 import linecache
 from collections.abc import Iterator
 
-from .source_line import SourceLine
+from .source_line import NO_FILE, SourceLine
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -27,7 +27,8 @@ class Branches:
             The line of its condition; None where there is none, or the program cannot be read.
         """
         if where.file not in self._known:
-            self._known[where.file] = branches_in("".join(linecache.getlines(where.file)))
+            lines = [] if where.file == NO_FILE else linecache.getlines(where.file)
+            self._known[where.file] = branches_in("".join(lines))
         line = self._known[where.file].get(where.line)
         if line is None:
             return None

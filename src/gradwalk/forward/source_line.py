@@ -18,6 +18,10 @@ _LIBRARIES = tuple(
     for separator in ("/", "\\")
 )
 _INSTALLED = ("site-packages", "dist-packages")
+NO_FILE = "<string>"
+"""The file of every text that is run without one; Python 3.13 shows lines of ``python -c`` for it
+whatever the text."""
+
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
@@ -76,7 +80,8 @@ class SourceLines:
         if file not in self._files:
             self._files.add(file)
             linecache.checkcache(file)  # the file may have changed since Python last read it
-        return SourceLine(file, line, linecache.getline(file, line).strip(), function)
+        text = "" if file == NO_FILE else linecache.getline(file, line).strip()
+        return SourceLine(file, line, text, function)
 
 
 @functools.lru_cache(4096)
