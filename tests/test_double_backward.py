@@ -166,7 +166,8 @@ def test_links_are_saved_and_drawn(tmp_path: Path) -> None:
         picture = shown.to_svg()
         assert picture.count("The derivative of this, as the program computed it") == 2
         assert ">derivative of</text>" in picture  # where a link is too short, nothing is covered
-        assert picture.count("derivative of ") == 2  # for screen readers
+        described = picture.replace("The derivative of this", "")
+        assert described.count("derivative of ") == 2  # for screen readers
     widget.close()
     again.close()
 
