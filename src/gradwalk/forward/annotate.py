@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..graph.adjacency import copied
+from ..graph.adjacency import attributes, copied
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import op_name
@@ -120,7 +121,7 @@ def annotate(captured: Capture, names: Names, *, infer: bool) -> Annotated:
     for node, leaf in captured.leaves():
         if not isinstance(leaf, torch.nn.Parameter):
             # It was made outside of the modules that take it.
-            graph.nodes[node]["namespace"] = ""
+            attributes(graph)[node]["namespace"] = ""
     build = _Builder(captured, names, graph)
     for operand in operands:
         build.add(operand)
@@ -157,9 +158,12 @@ def _annotated(
     )
 
 
-def _seen(annotation: Annotation | None) -> dict[str, Any]:
+_UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
+
+
+def _seen(annotation: Annotation | None) -> Mapping[str, Any]:
     if annotation is None:
-        return {"source": None, "namespace": None, "call": None, "inplace": False}
+        return _UNSEEN
     module = annotation.module
     return {
         "source": None if annotation.source is None else str(annotation.source),

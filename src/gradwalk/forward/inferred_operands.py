@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.names import Names
-from ..graph.nodes import leaf_tensor, node_class
+from ..graph.nodes import leaf_tensor, node_class, saved_tensors
 from ..graph.reading import storage_of, why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
@@ -39,7 +40,7 @@ def operands_inferred(
     """
     leaves = _leaves_by_storage(captured, names)
     for i, node in enumerate(captured.nodes):
-        if leaf_tensor(node) is not None:
+        if not _operands_kept(type(node)):
             continue
         seen = annotations[i].constants if i in annotations else ()
         for saved in _saved_operands(node):
@@ -48,18 +49,16 @@ def operands_inferred(
                 yield Operand(i, constant, inferred=True)
 
 
+@functools.cache
+def _operands_kept(cls: type) -> frozenset[str]:
+    """What nodes of a class may save of the tensors that go into the call."""
+    return tensor_arguments(node_class(cls).op) & saved_tensors(cls)
+
+
 def _saved_operands(node: Node) -> Iterator[Saved]:
     """What a node saved of the tensors that went into its call and need no grad."""
-    arguments = tensor_arguments(node_class(type(node)).op)
-    if not arguments:
-        return
-    for saved in read_saved(node, arguments):
-        name = saved.name.partition("[")[0]
-        if (
-            name in arguments
-            and isinstance(saved.value, torch.Tensor)
-            and not saved.value.requires_grad
-        ):
+    for saved in read_saved(node, _operands_kept(type(node))):
+        if isinstance(saved.value, torch.Tensor) and not saved.value.requires_grad:
             yield saved
 
 

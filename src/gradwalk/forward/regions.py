@@ -20,6 +20,7 @@ from torch import nn
 from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.capture import Capture
 from ..graph.checkpoints import frame_around, frame_of, function_of, reentrant_function
+from ..graph.nodes import keeps_tensors
 from .annotations import Annotation
 
 Frame = weakref.ref[Any]
@@ -185,6 +186,8 @@ def _made_in(
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
     for i, node in enumerate(captured.nodes):
+        if i not in annotations and not keeps_tensors(type(node)):
+            continue
         found = frame_of(node)
         seen = annotations.get(i)
         frame = seen.frame if found is None and seen is not None else _weakly(found)

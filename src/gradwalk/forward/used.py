@@ -9,7 +9,8 @@ freed what was saved, nothing does. A change by way of ``.data`` is not counted:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -17,13 +18,16 @@ from typing import Any
 import torch
 
 from ..graph.adjacency import predecessors
-from ..graph.nodes import keeps_tensors, leaf_tensor
+from ..graph.nodes import keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
-from ..graph.saved import read_saved
+from ..graph.saved import Saved, read_saved
 from ..graph.summary import plain_values
 from ..graph.tensors import version_of
 from .annotate import Annotated
 from .records import Taken
+
+_SavedOf = Callable[[int], list[tuple[int | None, Saved]]]
+"""By node the tensors that it saved, each with its memory."""
 
 _MOST_CONSUMERS = 100  # that are asked for what they saved of one leaf
 _MOST_VIEWS = 3  # between a leaf and the operation that saved it, as the transposed weight
@@ -52,6 +56,8 @@ def used_leaf(
     had_run: bool,
     taken: Iterable[Taken] | None = None,
     is_read: bool = True,
+    *,
+    saved_of: _SavedOf | None = None,
 ) -> Used:
     """What is known of a leaf as the operations of a graph took it.
 
@@ -61,6 +67,7 @@ def used_leaf(
         had_run: Whether a backward may have run since: what changes leaves comes after one.
         taken: What `watch` noted of it; looked up at the operations that use it if not given.
         is_read: Whether what operations saved of it is read.
+        saved_of: Reads that, where it is read for several leaves; each node once.
 
     Returns:
         What is known now.
@@ -89,7 +96,8 @@ def used_leaf(
     with contextlib.suppress(Exception):  # a subclass may refuse any question
         if version_of(leaf) == 0:
             return Used(changed=False)
-        same = _is_as_saved(captured, node, leaf) if is_read else None
+        saved_of = functools.partial(_saved_of, captured) if saved_of is None else saved_of
+        same = _is_as_saved(captured, node, leaf, saved_of) if is_read else None
         if same is not None:
             return Used(changed=not same)
         return Used(changed=None if had_run else False)
@@ -116,8 +124,10 @@ def used_leaves(
             node = None if tensor is None else ids.get(id(tensor))
             if node is not None:
                 taken[node].append(one)
+    saved_of = functools.cache(functools.partial(_saved_of, captured))
     return {
-        node: used_leaf(captured, node, had_run, found, are_read) for node, found in taken.items()
+        node: used_leaf(captured, node, had_run, found, are_read, saved_of=saved_of)
+        for node, found in taken.items()
     }
 
 
@@ -140,18 +150,27 @@ def _as_taken(leaf: torch.Tensor, seen: list[Taken]) -> Used:
     return Used(changed=now is None or repr(leaf.tolist()) != repr(first), value=first)
 
 
-def _is_as_saved(captured: Annotated, node: int, leaf: torch.Tensor) -> bool | None:
+def _saved_of(captured: Annotated, node: int) -> list[tuple[int | None, Saved]]:
+    behind = captured.nodes[node]
+    return [
+        (storage_of(saved.value) if isinstance(saved.value, torch.Tensor) else None, saved)
+        for saved in read_saved(behind, saved_tensors(type(behind)))
+    ]
+
+
+def _is_as_saved(
+    captured: Annotated, node: int, leaf: torch.Tensor, saved_of: _SavedOf
+) -> bool | None:
     """Whether a leaf is what was saved of it for backward; None where that is not known."""
     memory = storage_of(leaf)
     if memory is None:
         return None
     known: bool | None = None
     for taker in _near(captured, node):
-        for saved in read_saved(captured.nodes[taker]):
-            value = saved.value
-            if value is None and saved.changed and saved.version == version_of(leaf):
+        for storage, saved in saved_of(taker):
+            if saved.value is None and saved.changed and saved.version == version_of(leaf):
                 return False  # torch before 2.13 does not give it out
-            if isinstance(value, torch.Tensor) and storage_of(value) == memory:
+            if storage == memory:
                 if saved.changed:
                     return False
                 known = True

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..graph.adjacency import attributes, predecessors, successors
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import keeps_tensors, leaf_tensor
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
 from ..graph.summary import json_number, plain_values
@@ -131,8 +131,8 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
             if known is not None:
                 _put(found, node, known.value)
     if are_read:
-        for node in range(len(captured.nodes)):
-            if node not in leaves:
+        for node, behind in enumerate(captured.nodes):
+            if keeps_tensors(type(behind)):
                 _from_saved(captured, node, small, found)
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
@@ -175,7 +175,9 @@ def _put(found: dict[int, Values], node: int, value: Any) -> None:
 def _plain(values: Any) -> Values:
     """Numbers as ``tolist()`` gives them, as JSON can carry them."""
     if isinstance(values, list):
-        return [_plain(value) for value in values]
+        return [
+            each if type(each) is float and math.isfinite(each) else _plain(each) for each in values
+        ]
     if isinstance(values, complex):
         return f"{values.real:.6g}{values.imag:+.6g}j"
     return values if isinstance(values, bool) else json_number(values)

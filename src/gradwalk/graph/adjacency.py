@@ -7,7 +7,7 @@ the graph is being built.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Neighbours = dict[int, dict[int, dict[int, dict[str, Any]]]]
 
 
 def copied(
-    graph: nx.MultiDiGraph, more: Callable[[int], dict[str, Any]], edges: dict[str, Any]
+    graph: nx.MultiDiGraph, more: Callable[[int], Mapping[str, Any]], edges: dict[str, Any]
 ) -> nx.MultiDiGraph:
     """A graph that can be changed without changing the one it is a copy of.
 

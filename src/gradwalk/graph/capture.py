@@ -206,6 +206,8 @@ class _Described:
         self._graph: nx.MultiDiGraph | None = None
 
     def __call__(self) -> nx.MultiDiGraph:
+        if self._graph is not None:
+            return self._graph
         with self._lock:
             if self._graph is None:
                 with collector_paused(), unseen():

@@ -167,6 +167,12 @@ def saved_names(cls: type) -> tuple[str, ...]:
 
 
 @functools.cache
+def saved_tensors(cls: type) -> frozenset[str]:
+    """Those of `saved_names` that are tensors or lists of them."""
+    return frozenset(name for name in saved_names(cls) if hasattr(cls, f"_raw_saved_{name}"))
+
+
+@functools.cache
 def keeps_tensors(cls: type) -> bool:
     """Whether nodes of this class may keep tensors, not only plain values, for backward."""
     return any(a.startswith("_raw_saved_") for a in dir(cls))

@@ -9,7 +9,6 @@ What looking copies is bounded by `PART` numbers at a time, whatever the tensor'
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -111,9 +110,13 @@ def storage_id(tensor: torch.Tensor) -> int | None:
 
 def storage_of(tensor: torch.Tensor) -> int | None:
     """What tells whether two tensors share their memory; None where a tensor has none."""
-    with contextlib.suppress(Exception):  # a tensor subclass may refuse any question
-        return storage_id(tensor) if tensor.untyped_storage().nbytes() else None
-    return None
+    try:
+        if tensor.is_nested or tensor.layout is not torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        return int(storage._cdata) if storage.nbytes() else None
+    except Exception:  # a tensor subclass may refuse any question
+        return None
 
 
 def storage_uses(storage: int) -> int:

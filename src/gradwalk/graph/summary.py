@@ -277,8 +277,8 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
 
 
 def _listed(tensor: torch.Tensor) -> Values:
-    if tensor.dim() == 0 and tensor.dtype in _PLAIN:  # the same at a third of the time
-        return _nested(tensor.item())
+    if tensor.dtype in _PLAIN:  # the same at a third of the time
+        return _nested(tensor.item() if tensor.dim() == 0 else tensor.tolist())
     return _nested(_readable(tensor).cpu().tolist())
 
 
@@ -337,7 +337,10 @@ def _readable(tensor: torch.Tensor) -> torch.Tensor:
 
 def _nested(values: Any) -> Values:
     if isinstance(values, list):
-        return [_nested(value) for value in values]
+        return [
+            each if type(each) is float and math.isfinite(each) else _nested(each)
+            for each in values
+        ]
     if isinstance(values, bool):
         return values
     if isinstance(values, complex):

@@ -50,7 +50,11 @@ class LivePicture:
         self._boxes = boxes_outside(closed, self._inferred)
         self._checkpointed = checkpointed(closed, names, self._inferred, self._boxes)
         self._derived = why.about_derivatives(closed)
-        self._tied = {node: tied for node, leaf in closed.leaves() if (tied := names.tied_to(leaf))}
+        self._tied = {
+            node: tied
+            for node, leaf in (closed.leaves() if names.tied else ())
+            if (tied := names.tied_to(leaf))
+        }
 
     @functools.cached_property
     def namespaces(self) -> Mapping[int, str]:

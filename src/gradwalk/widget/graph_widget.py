@@ -19,6 +19,7 @@ from ..files.text import counted
 from ..findings.finding import Finding, finding_models
 from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
+from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
 from ..graph.whole_number import whole_number
@@ -169,10 +170,11 @@ class GraphWidget(Surgery, QuizzingWidget):
             "max_nodes": max_nodes,
         }
         named = names is not None
-        subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
-        if constants is None:
-            constants = are_small([subject])
-        self._show(subject, direction=direction or subject.direction, constants=constants)
+        with collector_paused():
+            subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
+            if constants is None:
+                constants = are_small([subject])
+            self._show(subject, direction=direction or subject.direction, constants=constants)
 
     @classmethod
     def _of(cls, subject: Subject, **shown: Any) -> GraphWidget:

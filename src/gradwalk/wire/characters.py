@@ -20,6 +20,8 @@ def well_formed(value: Any) -> Any:
         True
     """
     if isinstance(value, str):
+        if value.isascii():  # known without a look at it, as of the script that each widget carries
+            return value
         return _HALVES.sub("\ufffd", value)
     if isinstance(value, list):
         return [well_formed(each) for each in value]
