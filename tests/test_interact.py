@@ -352,11 +352,30 @@ def test_a_step_widens_a_range_rather_than_stop_at_its_end():
 def test_a_number_set_in_the_picture_sets_its_control(box):
     knob = next(knob for knob in box.graph._knobs if knob["name"] == "w")
     assert (knob["min"], knob["max"]) == (-5.0, 5.0)
-    box.graph._answer({"kind": "turn", "node": knob["node"], "value": 2.5})
+    box.graph._answer({"kind": "turn", "node": knob["node"], "at": [], "value": 2.5})
     assert box.controls["w"].value == 2.5
     assert box.leaves["w"].item() == 2.5
-    box.graph._answer({"kind": "turn", "node": knob["node"], "value": 99})
+    box.graph._answer({"kind": "turn", "node": knob["node"], "at": [], "value": 99})
     assert box.controls["w"].value == 5.0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 2), (2, 1, 3), (16,)])
+def test_each_number_of_a_tensor_is_set_in_the_picture(shape):
+    made = interact(lambda t: (t**3).sum(), t=torch.ones(shape, dtype=torch.float64))
+    knobs = made.graph._knobs
+    assert [tuple(knob["at"]) for knob in knobs] == made.controls["t"].places
+    assert len(knobs) == made.leaves["t"].numel()
+    expected = torch.ones(shape, dtype=torch.float64)
+    for i, knob in enumerate(knobs):
+        number = knob["min"] + (i + 1) * knob["step"]
+        asked = {"kind": "turn", "node": knob["node"], "at": knob["at"], "value": number}
+        made.graph._answer(asked)
+        expected[tuple(knob["at"])] = number
+        truth = expected.clone().requires_grad_()
+        (truth**3).sum().backward()
+        assert torch.equal(made.leaves["t"].detach(), expected)
+        assert torch.equal(made.leaves["t"].grad, truth.grad)
+    made.close()
 
 
 def test_it_is_a_box_of_controls_and_picture():

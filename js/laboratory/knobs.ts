@@ -2,7 +2,7 @@ import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import type { DifferenceModel, GraphModel, KnobModel } from "../wire";
+import type { DifferenceModel, GraphModel, KnobModel, Values } from "../wire";
 import { type Pin, underSpot, valueSpot } from "./pins";
 
 /** So many px of a drag go through a whole range. */
@@ -10,28 +10,66 @@ const WHOLE = 240;
 /** What a large key press moves, in steps. */
 const LARGE = 10;
 
+/** So many numbers of a tensor stand in a row, and the room of one, px. */
+const MOST_COLUMNS = 4;
+const CELL = { width: 46, height: 24 };
+
 /** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
 export class Knobs {
   private readonly made = new Map<string, Knob>();
+  private readonly grids = new Map<string, HTMLElement>();
 
   constructor(private readonly send: Channel["send"]) {}
 
-  /** One for each leaf that can be set. */
+  /** One for each number that can be set; those of a tensor together, under its leaf. */
   pins(knobs: readonly KnobModel[], graph: GraphModel): Pin[] {
-    return knobs.map((model) => {
-      const knob = this.made.get(model.name) ?? new Knob((value) => this.turn(model.name, value));
-      this.made.set(model.name, knob);
-      knob.update(model, Number(graph.nodes[model.node]?.value ?? Number.NaN));
-      return { node: model.node, element: knob.element, spot: valueSpot };
+    const nodes = [...new Set(knobs.map(({ node }) => node))];
+    return nodes.map((node) => {
+      const models = knobs.filter((knob) => knob.node === node);
+      const { value } = graph.nodes[node];
+      const elements = models.map((model) => {
+        const key = `${model.name} ${model.at}`;
+        const knob = this.made.get(key) ?? new Knob((number) => this.turn(key, number));
+        this.made.set(key, knob);
+        knob.update(model, Number(numberAt(value, model.at) ?? Number.NaN), models.length > 1);
+        return knob.element;
+      });
+      if (models.length === 1) return { node, element: elements[0], spot: valueSpot };
+      return { ...this.grid(models, elements), node, mayGoAbove: true };
     });
   }
 
-  private turn(name: string, value: number): void {
-    const knob = this.made.get(name);
-    if (!knob || knob.isBusy) return;
-    knob.isBusy = true;
-    this.send({ kind: "turn", node: knob.node, value }, () => knob.done());
+  private grid(models: readonly KnobModel[], elements: readonly HTMLElement[]) {
+    const [{ name, at }] = models;
+    const grid =
+      this.grids.get(name) ??
+      element("div", { class: "gw-knob-grid", role: "group", "aria-label": oneLine(name) });
+    this.grids.set(name, grid);
+    // As long as they are the same, the keyboard stays on one of them.
+    if (elements.some((one, i) => grid.children[i] !== one)) grid.replaceChildren(...elements);
+    const last = models.reduce((most, one) => Math.max(most, (one.at.at(-1) ?? 0) + 1), 1);
+    const columns = at.length > 1 && last <= MOST_COLUMNS ? last : Math.min(MOST_COLUMNS, last);
+    grid.style.setProperty("--gw-columns", String(columns));
+    const width = columns * CELL.width + 4;
+    const spot: Pin["spot"] = ({ shape: { height } }) => ({
+      ...{ x: -width / 2, y: height / 2 + 3, width },
+      height: Math.ceil(models.length / columns) * CELL.height + 4,
+    });
+    return { element: grid, spot };
   }
+
+  private turn(key: string, value: number): void {
+    const knob = this.made.get(key);
+    if (!knob || knob.isBusy || !knob.model) return;
+    const { node, at } = knob.model;
+    knob.isBusy = true;
+    this.send({ kind: "turn", node, at, value }, () => knob.done());
+  }
+}
+
+/** One number of a tensor of few. */
+function numberAt(values: Values | null, at: readonly number[]): unknown {
+  return at.reduce<unknown>((found, place) => (Array.isArray(found) ? found[place] : null), values);
 }
 
 class Knob {
@@ -44,8 +82,7 @@ class Knob {
   });
   /** Whether Python is busy with the number before. */
   isBusy = false;
-  node = -1;
-  private model: KnobModel | null = null;
+  model: KnobModel | null = null;
   private value = 0;
   /** What is wanted until Python has taken it, and what was sent last. */
   private wanted: number | null = null;
@@ -77,12 +114,14 @@ class Knob {
     element.addEventListener("keydown", (event) => this.press(event));
   }
 
-  update(model: KnobModel, value: number): void {
+  /** `isWritten` where the number stands nowhere else. */
+  update(model: KnobModel, value: number, isWritten: boolean): void {
     this.model = model;
-    this.node = model.node;
     this.value = this.wanted ?? value;
     const { element } = this;
-    element.setAttribute("aria-label", oneLine(model.name));
+    const place = model.at.length > 0 ? `[${model.at.join(", ")}]` : "";
+    element.textContent = isWritten ? boardNumber(value) : "";
+    element.setAttribute("aria-label", oneLine(model.name) + (isWritten ? place : ""));
     element.setAttribute("aria-valuemin", String(model.min));
     element.setAttribute("aria-valuemax", String(model.max));
     element.setAttribute("aria-valuenow", String(value));

@@ -50,19 +50,59 @@ const score = { right: 0, wrong: 0, revealed: 0, of: 2 };
 it("sets a number with the keys, one at a time", async () => {
   const { channel, sent, waiting, one, key } = await view();
   channel.change("_values", [1, 1, 2, 1, 1]);
-  channel.change("_knobs", [{ node: 2, name: "w", min: -5, max: 5, step: 0.5 }]);
+  channel.change("_knobs", [{ node: 2, name: "w", at: [], min: -5, max: 5, step: 0.5 }]);
   const knob = one('[role="slider"][aria-label="w"]');
   expect(knob.getAttribute("aria-valuenow")).toBe("2");
   key(knob, "ArrowRight");
   key(knob, "ArrowRight");
   // While Python is busy with the first only the last one waits.
-  expect(sent).toEqual([{ kind: "turn", node: 2, value: 2.5 }]);
+  expect(sent).toEqual([{ kind: "turn", node: 2, at: [], value: 2.5 }]);
   waiting[0]();
-  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, value: 3 });
+  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, at: [], value: 3 });
   waiting[1]();
   expect(sent).toHaveLength(2);
   key(knob, "End");
-  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, value: 5 });
+  expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, at: [], value: 5 });
+});
+
+it("sets each number of a tensor by itself, and the keyboard stays on it", async () => {
+  const { channel, sent, waiting, host, one, key } = await view();
+  const places = [
+    [0, 0],
+    [0, 1],
+    [1, 0],
+    [1, 1],
+  ];
+  const knobs = () => places.map((at) => ({ node: 2, name: "w", at, min: -5, max: 5, step: 0.5 }));
+  const grid = [
+    [1, 2],
+    [-3, 4],
+  ];
+  channel.change("_values", [1, 1, grid, 1, 1]);
+  channel.change("_knobs", knobs());
+  const group = one('[role="group"][aria-label="w"]');
+  const sliders = () =>
+    Array.from(group.children, (slider) => [
+      slider.getAttribute("aria-label"),
+      slider.textContent,
+      slider.getAttribute("aria-valuenow"),
+    ]);
+  expect(sliders()).toEqual([
+    ["w[0, 0]", "1", "1"],
+    ["w[0, 1]", "2", "2"],
+    ["w[1, 0]", "\u22123", "-3"],
+    ["w[1, 1]", "4", "4"],
+  ]);
+  const third = group.children[2] as HTMLElement;
+  third.focus();
+  key(third, "ArrowRight");
+  expect(sent).toEqual([{ kind: "turn", node: 2, at: [1, 0], value: -2.5 }]);
+  channel.change("_values", [1, 1, [grid[0], [-2.5, 4]], 1, 1]);
+  channel.change("_knobs", knobs());
+  waiting[0]();
+  expect(sliders()[2]).toEqual(["w[1, 0]", "\u22122.5", "-2.5"]);
+  expect(document.activeElement).toBe(third);
+  expect(host.querySelectorAll(".gw-knob-grid")).toHaveLength(1);
 });
 
 it("asks at a node, hints, and goes on to the next question", async () => {

@@ -878,11 +878,13 @@ export interface UpdateModel {
   changes: ChangeModel[];
 }
 
-/** A leaf whose number can be set in the picture, like with a slider. */
+/** A number of a leaf, which can be set in the picture, like with a slider. */
 export interface KnobModel {
   node: AutogradNodeId;
   /** User text. */
   name: string;
+  /** Which number of the leaf it is, a place for each dimension. */
+  at: Count[];
   min: number;
   max: number;
   step: number;
@@ -1017,10 +1019,11 @@ export interface AskMessage {
   kind: "memory" | "diagnose";
 }
 
-/** The reader set the number of a leaf in the picture. */
+/** The reader set a number of a leaf in the picture. */
 export interface TurnMessage {
   kind: "turn";
   node: AutogradNodeId;
+  at: Count[];
   value: number;
 }
 

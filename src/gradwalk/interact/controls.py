@@ -30,6 +30,7 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
 
     Attributes:
         value: The numbers, nested like the tensor's dimensions. Set it, or move a control.
+        places: Of each control, which number of the tensor it is.
     """
 
     value = traitlets.Any()
@@ -53,11 +54,11 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
             )
         self.like = tensor.detach().clone()
         numbers = self.like.flatten().tolist()
-        places = [list(map(int, at)) for at in torch.ones(tensor.shape).nonzero()]
+        self.places = [tuple(map(int, at)) for at in torch.ones(tensor.shape).nonzero()]
         children = []
-        for at, number in zip(places, numbers, strict=True):
+        for at, number in zip(self.places, numbers, strict=True):
             control = interactive.widget_from_abbrev(float(number))
-            control.description = name + (str(at) if at else "")
+            control.description = name + (str(list(at)) if at else "")
             children.append(control)
         super().__init__(children=children)
         self.value = self.like.tolist()
@@ -102,6 +103,13 @@ def put(control: Any, number: float) -> None:
             largest = max(abs(control.min), abs(control.max))
             control.step = 10.0 ** (math.floor(math.log10(largest)) - _DIGITS)
     control.value = number
+
+
+def numbers_of(control: Any) -> list[tuple[tuple[int, ...], Any]]:
+    """The controls of single numbers, each with which number of the tensor it is."""
+    if isinstance(control, TensorControl):
+        return list(zip(control.places, control.children, strict=True))
+    return [] if control is None else [((), control)]
 
 
 def is_whole(control: Any) -> bool:

@@ -19,7 +19,7 @@ from ..subject.subject import Subject
 from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
-from .controls import TensorControl, is_whole, leaf_of, put, with_tensors
+from .controls import TensorControl, is_whole, leaf_of, numbers_of, put, with_tensors
 from .row import LR, Row, Step
 
 
@@ -173,33 +173,31 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return {name: control.value for name, control in self.controls.items()}
 
     def _knobs(self) -> list[KnobModel]:
-        """The leaves of one number, which can be set in the picture."""
+        """The numbers of leaves, which can be set in the picture."""
         assert self.graph is not None
-        found: list[KnobModel] = []
-        for node in self.graph.graph["nodes"]:
-            control = self.controls.get(node["name"] or "")
-            name = node["name"]
-            if node["kind"] != "leaf" or name not in self.leaves or control is None:
-                continue
-            if isinstance(control, TensorControl):
-                if len(control.children) > 1:
-                    continue
-                control = control.children[0]
-            low, high = getattr(control, "min", None), getattr(control, "max", None)
-            number = float(control.value)
-            low = number - max(1.0, abs(number)) if low is None else low
-            high = number + max(1.0, abs(number)) if high is None else high
-            step = self._steps.get(name) or getattr(control, "step", None)
-            step = step or (1 if is_whole(control) else 0.1)
-            found.append({"node": node["id"], "name": name, "min": low, "max": high, "step": step})
-        return found
+        return [
+            {"node": node["id"], "name": node["name"], "at": list(at), **self._reach(name, control)}
+            for node in self.graph.graph["nodes"]
+            if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
+            for at, control in numbers_of(self.controls.get(name))
+        ]
 
-    def _turned(self, node: int, value: float) -> None:
+    def _reach(self, name: str, control: Any) -> dict[str, float]:
+        """How far a control of one number goes, and how finely."""
+        low, high = getattr(control, "min", None), getattr(control, "max", None)
+        number = float(control.value)
+        step = self._steps.get(name) or getattr(control, "step", None)
+        return {
+            "min": number - max(1.0, abs(number)) if low is None else low,
+            "max": number + max(1.0, abs(number)) if high is None else high,
+            "step": step or (1 if is_whole(control) else 0.1),
+        }
+
+    def _turned(self, node: int, at: tuple[int, ...], value: float) -> None:
         """The reader set a number in the picture."""
         assert self.graph is not None
-        control = self.controls[self.graph.graph["nodes"][node]["name"] or ""]
-        if isinstance(control, TensorControl):
-            control = control.children[0]
+        name = self.graph.graph["nodes"][node]["name"] or ""
+        control = dict(numbers_of(self.controls[name]))[at]
         low, high = getattr(control, "min", value), getattr(control, "max", value)
         value = min(max(value, low), high)
         control.value = round(value) if is_whole(control) else value

@@ -48,7 +48,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         **masked("_differences", encoded=False)
     )
 
-    _turned: Callable[[int, float], None] | None = None
+    _turned: Callable[[int, tuple[int, ...], float], None] | None = None
     _read_as: Mapping[str, Any] = {}  # how the graphs are captured: what the constructor was asked
     _updates = 0
     _undrawn = True  # whether the graph that is shown next is not the one in the picture
@@ -224,12 +224,14 @@ class UpdatingWidget(SteppingWidget[Subject]):
         self._said = sentence
         self.set_trait("_fault", sentence)
 
-    def _offer(self, knobs: list[KnobModel], turned: Callable[[int, float], None]) -> None:
+    def _offer(
+        self, knobs: list[KnobModel], turned: Callable[[int, tuple[int, ...], float], None]
+    ) -> None:
         """Let the numbers of leaves be set in the picture.
 
         Args:
             knobs: Which, and how far.
-            turned: Called with the node and the number that it shall have.
+            turned: Called with the node, which of its numbers it is, and what that shall be.
         """
         self._turned = turned
         self.set_trait("_knobs", knobs)
@@ -243,7 +245,8 @@ class UpdatingWidget(SteppingWidget[Subject]):
             self._open_or_close(asked["node"], asked["kind"])
         elif asked.get("kind") == "turn":
             if self._turned is not None:
-                self._turned(int(asked["node"]), float(asked["value"]))
+                at = tuple(map(int, asked.get("at", ())))
+                self._turned(int(asked["node"]), at, float(asked["value"]))
         else:
             super()._answer(asked)
 

@@ -39,11 +39,13 @@ class UpdateModel(TypedDict):
 
 
 class KnobModel(TypedDict):
-    """A leaf whose number can be set in the picture, like with a slider."""
+    """A number of a leaf, which can be set in the picture, like with a slider."""
 
     node: AutogradNodeId
     name: str
     """User text."""
+    at: list[Count]
+    """Which number of the leaf it is, a place for each dimension."""
     min: float
     max: float
     step: float

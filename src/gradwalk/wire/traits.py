@@ -122,10 +122,11 @@ class AskMessage(TypedDict):
 
 
 class TurnMessage(TypedDict):
-    """The reader set the number of a leaf in the picture."""
+    """The reader set a number of a leaf in the picture."""
 
     kind: Literal["turn"]
     node: AutogradNodeId
+    at: list[Count]
     value: float
 
 
