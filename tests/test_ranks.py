@@ -29,7 +29,8 @@ def work(rank):
         local = {{name: p.grad for name, p in local.named_parameters()}}
         for own in (False, True):
             net = sharded(how)
-            loss = net(batch(rank)).square().mean()
+            with watch():
+                loss = net(batch(rank)).square().mean()
             widget = GraphWidget(loss)
             before = look(widget)
             widget.backward() if own else loss.backward()
@@ -37,6 +38,8 @@ def work(rank):
                 assert torch.equal(parameter.grad.to_local(), expected[name]), name
             found = {{d["name"]: d for d in look(widget) if d["kind"] == "leaf"}}
             assert found.keys() == {{"net." + name for name in expected}}, found.keys()
+            signs = {{node["name"]: node["sign"] for node in widget.graph["nodes"]}}
+            assert all(signs["net." + name] == "all-gather" for name in expected), signs
             for name, reduced in expected.items():
                 details = found["net." + name]
                 assert details["shape"] == [*local[name].shape]
@@ -57,7 +60,9 @@ def work(rank):
                 if f.severity != "info"
             ]
             save(widget, folder + f"/{{how}}-{{own}}-{{rank}}.gw")
-            look(gradwalk.load(folder + f"/{{how}}-{{own}}-{{rank}}.gw"))
+            again = gradwalk.load(folder + f"/{{how}}-{{own}}-{{rank}}.gw")
+            look(again)
+            assert not [f for f in again.diagnose() if f.severity != "info"], again.diagnose()
             widget.step_back(3)
             for name, parameter in net.named_parameters():
                 assert torch.equal(parameter.grad.to_local(), expected[name]), name

@@ -60,7 +60,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const { width: least, header, row, pad } = SIZES.full;
   const sign = leaf ? "" : (words.sign ?? "");
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
-  const under = leaf ? "leaf" : words.title;
+  const under = leaf ? (words.name ?? "leaf") : words.title;
   // A word is no sign that is known at a glance.
   const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
   const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
@@ -133,12 +133,15 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const name = leaf ? words.title : (words.flag ?? words.name ?? "");
   const gap = sign === "" || name === "" ? 0 : 10;
   const [lines, style] = shownLines(words, "digits");
+  // What is done for a leaf before it is used, such as to gather it.
+  const role = leaf ? (words.name ?? "") : "";
+  const roleWidth = role === "" ? 0 : measure(role, "cell") + 10;
   const width = even(
     Math.max(
       least,
       leastWidth,
       measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
-      widest(lines, style, measure) + 2 * pad,
+      roleWidth + widest(lines, style, measure) + 2 * pad,
     ),
   );
   const held = row + (lines.length - 1) * LINE;
@@ -153,9 +156,11 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
         ? head(name, "title", -width / 2 + pad, top + 17.5)
         : head(name, "label", right, top + 17.5, "end"),
     );
+  if (role !== "") texts.push(text(role, "cell", -width / 2 + pad, top + header + 15.5));
   lines.forEach((line, i) => {
     const at = top + header + 15.5 + i * LINE;
-    texts.push({ ...text(line, style, right, at, "end"), ...holds(words, width - 2 * pad) });
+    const room = width - 2 * pad - roleWidth;
+    texts.push({ ...text(line, style, right, at, "end"), ...holds(words, room) });
   });
   return {
     width,

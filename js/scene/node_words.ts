@@ -90,7 +90,7 @@ export function wordsOf(
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
-    sign: node.sign && mark + node.sign,
+    sign: leaf ? null : node.sign && mark + node.sign,
     isNumber: node.shape?.every((size) => size === 1) ?? false,
     ...fittingValue(node, measure),
   };
@@ -127,9 +127,10 @@ function shapeOf(
   return shape === null ? null : shortened(formatShape(shape));
 }
 
-/** What a leaf of a static graph is, "parameter"; null of anything else. */
-export function roleOf({ kind, op }: NodeModel): string | null {
-  return kind === "leaf" && op !== "AccumulateGrad" ? op : null;
+/** What a leaf of a static graph is, "parameter", or what is done for a leaf of autograd first; null of anything else. */
+export function roleOf({ kind, op, sign }: NodeModel): string | null {
+  if (kind !== "leaf") return null;
+  return op === "AccumulateGrad" ? sign : op;
 }
 
 /** The words on a constant, a cut or a tensor outside the graph. */

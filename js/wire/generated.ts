@@ -69,7 +69,10 @@ export interface NodeModel {
    * it was made, "x.detach()". User text.
    */
   op: string;
-  /** What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; null for what is none. */
+  /**
+   * What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; null for what is none.
+   * Of a leaf what is done for it before each use, "all-gather" under FSDP2.
+   */
   sign: string | null;
   /** Of a constant that is one number and has no name, the operation whose sign says it. */
   said_by: NodeId | null;

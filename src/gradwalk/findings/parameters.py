@@ -246,6 +246,8 @@ def _unregistered(evidence: Evidence) -> Iterator[Finding]:
         leaf = leaf_tensor(evidence.captured.nodes[node])
         if not isinstance(leaf, torch.nn.Parameter) or key in known or key in evidence.called.known:
             continue
+        if node in evidence.reduced:
+            continue  # FSDP2 gathered it from a parameter that is registered
         for user in graph.pred[node]:
             seen = annotations.get(user)
             module = seen.outermost() if seen is not None and seen.outermost is not None else None

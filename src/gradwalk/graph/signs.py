@@ -90,7 +90,7 @@ _LONG = {
     "totorchtensor": "to local",
     "fromtorchtensor": "from local",
     "redistribute": "place anew",
-    "registerpostbackwardfunction": "reduce",
+    "registerpostbackwardfunction": "reduce-scatter",
 }
 """Signs of operations whose names are longer than a card is wide."""
 

@@ -76,8 +76,8 @@ class Live:
         self._opening = Opening(captured, max_bytes)
         self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
         self._recording: RecordedPass | None = None
-        self._picture = LivePicture(captured, names, self._opening, self.freed)
         self._shared = SharedLeaves(captured, names)
+        self._picture = LivePicture(captured, names, self._opening, self.freed, self._shared)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None

@@ -23,6 +23,7 @@ from ..wire import DetailsModel, GraphModel
 from .checkpointed import checkpointed
 from .model import graph_model, modules_model
 from .opening import Opening, boxes_inside
+from .shared_leaves import SharedLeaves
 from .transformed import about_transforms, within_transforms
 
 
@@ -33,7 +34,14 @@ class LivePicture:
     ids of what is drawn, and then it is told by those.
     """
 
-    def __init__(self, closed: Annotated, names: Names, opening: Opening, freed: Set[int]) -> None:
+    def __init__(
+        self,
+        closed: Annotated,
+        names: Names,
+        opening: Opening,
+        freed: Set[int],
+        shared: SharedLeaves,
+    ) -> None:
         """Look at the graph with every node closed.
 
         Args:
@@ -41,9 +49,11 @@ class LivePicture:
             names: What the user calls tensors and modules.
             opening: Which nodes are open.
             freed: Ids of the nodes whose saved tensors are gone; its owner adds to it.
+            shared: The leaves that several processes have together.
         """
         self._opening = opening
         self._freed = freed
+        self._shared = shared
         # Not the names themselves: they know of other graphs, which would then live as long.
         self._inferred = inferred_namespaces(closed, names)
         self._classes = classes_of_modules(closed, names, self._inferred)
@@ -81,6 +91,8 @@ class LivePicture:
             checkpoints=regions.models,
             derivatives=pairs(captured.derivatives),
         )
+        for node, sign in moved(self._shared.signs).items():
+            model["nodes"][node]["sign"] = sign
         return within_transforms(model, captured.transforms)
 
     @functools.cached_property

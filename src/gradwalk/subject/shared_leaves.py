@@ -26,6 +26,8 @@ from .extra_details import put_sharded
 Parallel = Literal["DDP", "FSDP2"]
 """Who reduces the gradient of a leaf."""
 
+_GATHERED = "all-gather"
+
 BucketOf = Callable[[int], Bucket | None]
 
 
@@ -50,6 +52,11 @@ class SharedLeaves:
             **dict.fromkeys(self._replicated, "DDP"),
             **dict.fromkeys(self._sharded, "FSDP2"),
         }
+
+    @property
+    def signs(self) -> dict[int, str]:
+        """Node of a leaf that is gathered before it is used, which is no node -> its sign."""
+        return dict.fromkeys(self._sharded, _GATHERED)
 
     def buckets(self) -> BucketOf:
         """By node of a leaf in which bucket it is reduced; each log is read once, and if asked."""

@@ -39,7 +39,7 @@ class NodeModel(TypedDict):
     how it was made, "x.detach()". User text."""
     sign: str | None
     """What the operation is called on a board, "+", "× 2", "x²", "conv2d 3×3"; None for what is
-    none."""
+    none. Of a leaf what is done for it before each use, "all-gather" under FSDP2."""
     said_by: NodeId | None
     """Of a constant that is one number and has no name, the operation whose sign says it."""
     label: str
