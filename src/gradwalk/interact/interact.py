@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets
@@ -176,18 +176,21 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         """The numbers of leaves, which can be set in the picture."""
         assert self.graph is not None
         return [
-            {"node": node["id"], "name": node["name"], "at": list(at), **self._reach(name, control)}
+            self._knob(node["id"], name, at, control)
             for node in self.graph.graph["nodes"]
             if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
             for at, control in numbers_of(self.controls.get(name))
         ]
 
-    def _reach(self, name: str, control: Any) -> dict[str, float]:
-        """How far a control of one number goes, and how finely."""
+    def _knob(self, node: int, name: str, at: Sequence[int], control: Any) -> KnobModel:
+        """A number of a leaf, with how far its control goes, and how finely."""
         low, high = getattr(control, "min", None), getattr(control, "max", None)
         number = float(control.value)
         step = self._steps.get(name) or getattr(control, "step", None)
         return {
+            "node": node,
+            "name": name,
+            "at": list(at),
             "min": number - max(1.0, abs(number)) if low is None else low,
             "max": number + max(1.0, abs(number)) if high is None else high,
             "step": step or (1 if is_whole(control) else 0.1),
