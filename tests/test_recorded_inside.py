@@ -322,6 +322,17 @@ def test_a_pass_of_the_programs_own_closes_what_another_ran():
     assert x.grad is not None
 
 
+def test_what_was_made_outside_stands_outside():
+    x, weight = torch.rand(3, requires_grad=True), torch.nn.Parameter(torch.rand(3))
+    with watch():
+        loss = ThroughViews.apply(x, weight).sum()
+    widget = opened(loss)
+    leaves = [node for node in widget.graph["nodes"] if node["kind"] == "leaf"]
+    made_outside, parameter = leaves  # in the order of the arguments
+    assert made_outside["namespace"] == ""
+    assert parameter["namespace"] is None  # drawn with the operation that gives its gradient
+
+
 def test_stepping_knows_what_has_run():
     loss, _ = made(masked)
     widget = opened(loss)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import torch
+
 from ..backward.kept import Kept
 from ..backward.operations import is_looked_into
 from ..backward.recorded_pass import RecordedPass
@@ -251,8 +253,9 @@ def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str
         opening: The graph with what is open of it.
 
     Returns:
-        Node -> path of its box: the opened node's own, with the modules in it; None of a leaf
-        that opened nodes alone take, so that it is drawn with the call that gives its gradient.
+        Node -> path of its box: the opened node's own, with the modules in it; None of a parameter
+        that opened nodes alone take, so that it is drawn with the call that gives its gradient; ""
+        of another leaf that they alone take, which was made outside.
         Path -> class of the module.
     """
     captured = opening.captured
@@ -263,6 +266,7 @@ def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str
         own[node] = "/".join(filter(None, (outer, opening.called(node))))
     boxes: dict[int, str | None] = dict(own)
     classes: dict[str, str] = {}
+    parameters = {i for i, leaf in captured.leaves() if isinstance(leaf, torch.nn.Parameter)}
     for node, place in opening.places.items():
         if drawn.nodes[node]["kind"] == "call":
             path = place.inside.modules.get(place.inner)
@@ -273,5 +277,5 @@ def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str
         for target in successors(captured.graph)[node]:
             takers = predecessors(captured.graph)[target]
             if drawn.nodes[target]["kind"] == "leaf" and takers.keys() <= opening.inside.keys():
-                boxes[target] = None
+                boxes[target] = None if target in parameters else ""
     return boxes, classes
