@@ -26,8 +26,10 @@ def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int,
         Node id -> "load_balancing_loss()" or "loss = …", of operations that are more than
         `MOST_OUTSIDE` in their box; no module has such a path.
     """
-    order = captured.operations
     spaces = inferred or dict(captured.drawn.nodes(data="namespace"))
+    if not any(spaces.values()):
+        return {}
+    order = captured.operations
     inside = [bool(spaces.get(node)) for node in order]
     if not any(inside):
         return {}
