@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,17 @@ def test_what_is_known_dies_with_the_graph() -> None:
     del outputs, pairs
     gc.collect()
     assert len(double_backward._known) <= before - 3
+
+
+def test_programs_that_run_again_and_again_keep_their_links() -> None:
+    def links() -> int:
+        for _ in range(1_000):  # nodes that are gone count no more
+            with watch():
+                outputs, _ = cube()
+        return len(capture(*outputs).graph["derivatives"])
+
+    with ThreadPoolExecutor(1) as thread:  # what is noted is counted thread by thread
+        assert thread.submit(links).result() == 2
 
 
 def test_a_call_with_many_inputs_has_one_link_for_each() -> None:

@@ -29,6 +29,7 @@ _WORDS = {
 }
 _MARK = "gradwalk derivative"
 _COPIES = frozenset({"CopyBackwards", "CloneBackward0"})
+_MOST_TOUCHED = 1024  # nodes that live: deep chains of nodes that Python touched crash when freed
 _MOST_OUTPUTS = 8  # of one call, that what it gives is told to be the derivative of
 
 
@@ -44,7 +45,7 @@ class _Taken(NamedTuple):
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Differentiation:
     """A call that computed derivatives which have a graph.
 
@@ -56,6 +57,7 @@ class _Differentiation:
         further: How many more there are.
         by: Those with respect to which.
         numbers: torch's numbers of the nodes that are marked with it.
+        touched: How many nodes were looked at for it.
     """
 
     called: str
@@ -65,6 +67,28 @@ class _Differentiation:
     further: int
     by: tuple[_Taken, ...]
     numbers: set[int]
+    touched: int = 0
+
+    def __del__(self) -> None:
+        if self.numbers:  # its nodes are gone with it
+            _touched.count -= self.touched
+
+    def node_of(self, tensor: torch.Tensor) -> Any:
+        """The node that made a tensor; None where there is none, or none may be touched."""
+        if tensor.is_leaf or _touched.count >= _MOST_TOUCHED:
+            return None
+        _touched.count += 1
+        self.touched += 1
+        return tensor.grad_fn
+
+
+class _Touched:
+    """How many nodes that Python touched for this may be alive."""
+
+    count = 0
+
+
+_touched = _Touched()
 
 
 class _Mark(NamedTuple):
@@ -118,9 +142,6 @@ class Known(Protocol):
     def reference(self, tensor: torch.Tensor) -> TensorRef:
         """A weak reference to a tensor."""
 
-    def node_of(self, tensor: torch.Tensor) -> Any:
-        """The node that made a tensor; None where there is none, or none may be touched."""
-
 
 def note_derivatives(seen: Call, where: SourceLine | None, known: Known) -> None:
     """Note what a call that computes derivatives gave, where that has a graph.
@@ -133,40 +154,33 @@ def note_derivatives(seen: Call, where: SourceLine | None, known: Known) -> None
     called, word = _WORDS[seen.function]
     outputs = _tensors(seen.arguments[0])
     weights = _tensors(seen.keywords.get(word))
-    given = [(by, grad) for by, grad in _given(seen, outputs, known) if grad.requires_grad]
-    if not given or not outputs:
-        return
 
     def taken(tensors: Iterable[torch.Tensor]) -> tuple[_Taken, ...]:
         return tuple(_Taken(known.reference(each), _shape(each)) for each in tensors)
 
-    call = _Differentiation(
-        called=called,
-        weights=word if weights else None,
-        where=where,
-        of=taken(outputs[:_MOST_OUTPUTS]),
-        further=max(0, len(outputs) - _MOST_OUTPUTS),
-        by=taken(by for by, _ in given),
-        numbers=set(),
-    )
+    first = outputs[:_MOST_OUTPUTS]
+    more = len(outputs) - len(first)
+    call = _Differentiation(called, word if weights else None, where, taken(first), more, (), set())
+    given = [(by, grad) for by, grad in _given(seen, outputs, known, call) if grad.requires_grad]
+    call.by = taken(by for by, _ in given)
     # What was there before was only handed on.
-    before = [known.node_of(each) for each in weights]
+    before = [call.node_of(each) for each in weights] if given else []
     for i, (_, grad) in enumerate(given):
-        for layer, node in _nodes(grad, known):
+        for layer, node in _nodes(grad, call):
             # Other devices number their nodes in threads of their own.
             is_new = layer.device.type != "cpu" or sequence_nr(node) in range(*seen.numbers)
             if is_new and not any(node is one for one in before):
                 _mark(node, _Mark(call, True, i, layer.output_nr))
     if not call.numbers:
         return
-    for i, output in enumerate(outputs[:_MOST_OUTPUTS]):
-        for layer, node in _nodes(output, known):
+    for i, output in enumerate(first):
+        for layer, node in _nodes(output, call):
             _mark(node, _Mark(call, False, i, layer.output_nr))
     _known.add(call)
 
 
 def _given(
-    seen: Call, outputs: list[torch.Tensor], known: Known
+    seen: Call, outputs: list[torch.Tensor], known: Known, call: _Differentiation
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The tensors with respect to which a call computed derivatives, each with its derivative."""
     if seen.function is torch.autograd.grad:
@@ -182,15 +196,15 @@ def _given(
         grad = None if leaf is None else leaf.grad
         # A first gradient that has a graph is copied into `.grad`, a further one is added.
         if leaf is not None and grad is not None:
-            node = known.node_of(grad)
+            node = call.node_of(grad)
             if node is not None and op_name(node) in _COPIES:
                 yield leaf, grad
 
 
-def _nodes(tensor: torch.Tensor, known: Known) -> Iterator[tuple[torch.Tensor, Any]]:
+def _nodes(tensor: torch.Tensor, call: _Differentiation) -> Iterator[tuple[torch.Tensor, Any]]:
     """A tensor and what ``torch.func`` wraps in it, each with the node that made it."""
     for layer in layers(tensor):
-        node = known.node_of(layer)
+        node = call.node_of(layer)
         if node is not None:
             yield layer, node
 

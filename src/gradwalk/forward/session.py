@@ -281,12 +281,6 @@ class Session:
         """A weak reference to a tensor."""
         return self.modules.reference(tensor)
 
-    def node_of(self, tensor: torch.Tensor) -> Any:
-        """The node that made a tensor; None where there is none, or none may be touched."""
-        if tensor.is_leaf or not self._records.may_mark(next_sequence_nr()):
-            return None
-        return tensor.grad_fn
-
     def _note_change(self, name: str, changed: Any, number: int) -> None:
         """Note which line changes tensors in place."""
         where = self._lines.here()

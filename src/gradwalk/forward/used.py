@@ -3,7 +3,8 @@
 An optimizer's step changes parameters after the results that a graph tells of were computed. torch
 counts such changes, and a tensor that was saved for backward remembers the count; once backward has
 freed what was saved, nothing does. A change by way of ``.data`` is not counted: only numbers that
-`watch` copied tell of it.
+`watch` copied tell of it, and a shape, dtype or device that is not what torch noted, as after
+``half()`` of a module.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import torch
 
 from ..graph.adjacency import predecessors
-from ..graph.nodes import keeps_tensors, leaf_tensor, saved_tensors
+from ..graph.nodes import as_taken, keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
 from ..graph.saved import Saved, read_saved
 from ..graph.summary import plain_values
@@ -90,9 +91,13 @@ def used_leaf(
     """
     leaf = leaf_tensor(captured.nodes[node])
     assert leaf is not None, "the node is a leaf"
+    is_other = as_taken(captured.nodes[node], leaf) is not leaf
     seen = list(_taken_by(captured, node, leaf) if taken is None else taken)
     if seen:
-        return _as_taken(leaf, seen)
+        known = _as_taken(leaf, seen)
+        return replace(known, changed=True) if is_other else known
+    if is_other:
+        return Used(changed=True)
     with contextlib.suppress(Exception):  # a subclass may refuse any question
         if version_of(leaf) == 0:
             return Used(changed=False)

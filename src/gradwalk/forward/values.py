@@ -196,9 +196,18 @@ def _held(captured: Annotated, node: int) -> Known | None:
     if tensor is None:
         return None
     with contextlib.suppress(Exception):  # a subclass may refuse any question
-        if tensor.grad_fn is captured.nodes[node] and _is_unchanged(captured, node, tensor):
+        is_it = tensor.grad_fn is captured.nodes[node] and _fits(captured, node, tensor)
+        if is_it and _is_unchanged(captured, node, tensor):
             return Known(tensor, ITSELF)
     return None
+
+
+def _fits(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
+    """Whether a tensor can be what its node gave: ``.data = ...`` may have put another there."""
+    data = captured.graph.nodes[node]
+    shape = None if tensor.is_nested else tuple(tensor.shape)
+    known = data["shape"] is None or data["shape"] == shape
+    return known and data["dtype"] == str(tensor.dtype) and data["device"] == str(tensor.device)
 
 
 def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:

@@ -20,7 +20,7 @@ from .adjacency import successors as successors_of
 from .collector import collector_paused
 from .modes import unseen
 from .names import Names
-from .nodes import AccumulateGrad, NextFunctions, input_names, node_class, op_name
+from .nodes import AccumulateGrad, NextFunctions, as_taken, input_names, node_class, op_name
 from .outputs import Output
 from .release import free_without_recursion
 from .transforms import transforms_around
@@ -140,7 +140,7 @@ def _build(outputs: list[Output], names: Names, most: float) -> Capture:
     described = _Described(
         ids,
         following,
-        leaves={i: _key(AccumulateGrad, leaf) for i, leaf in leaves},
+        leaves={i: _key(AccumulateGrad, as_taken(nodes[i], leaf)) for i, leaf in leaves},
         called={(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
         leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
         roots=roots,
@@ -329,7 +329,7 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
     if only is not None:
         outputs = [_output(0, *only[1:])]
     else:
-        described = [node.variable] if is_leaf else node._input_metadata
+        described = [as_taken(node, node.variable)] if is_leaf else node._input_metadata
         with torch._C.DisableTorchFunctionSubclass():  # a subclass may refuse to tell
             outputs = [
                 _output(nr, _shape(each), each.dtype, each.device)

@@ -79,6 +79,29 @@ def leaf_tensor(node: Node) -> torch.Tensor | None:
     return node.variable if type(node) is AccumulateGrad else None  # type: ignore[attr-defined]
 
 
+def as_taken(node: Any, leaf: torch.Tensor) -> Any:
+    """What has the shape, dtype and device that a leaf had when its AccumulateGrad node was made.
+
+    Args:
+        node: The node.
+        leaf: Its leaf, which another tensor may have been put in the place of since: by ``half()``
+            or ``to()`` of a module, or by ``.data = ...``.
+
+    Returns:
+        The leaf where they are what they were, or are not known; else what torch noted.
+    """
+    try:
+        (noted,) = node._input_metadata
+        same = (tuple(noted.shape), noted.dtype, noted.device) == (
+            tuple(leaf.shape),
+            leaf.dtype,
+            leaf.device,
+        )
+    except Exception:  # a nested tensor has no one shape, a class of the user's may refuse
+        return leaf
+    return leaf if same else noted
+
+
 def outputs_metadata(node: Node) -> Sequence[Any]:
     """Shape, dtype and device of each of a node's outputs, as torch noted them in the forward pass.
 

@@ -9,7 +9,7 @@ import torch
 from ..forward.annotate import Annotated
 from ..forward.used import used_leaf
 from ..forward.values import ITSELF, Drawn, value_of
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import as_taken, leaf_tensor
 from ..graph.summary import Summarise, plain_values, summarise
 from ..graph.tensors import dtype_of, version_of
 from ..graph.words import short_value
@@ -71,7 +71,11 @@ def _of_leaf(
     since = not changed and version_of(leaf) != drawn.versions.get(node, version_of(leaf))
     summary = summarised(leaf)
     now = _in_words(summary)
-    if shown is not None and plain_values(leaf) not in (shown, None):
+    is_other = as_taken(captured.nodes[node], leaf) is not leaf
+    if is_other:
+        shape = ", ".join(map(str, summary["shape"]))
+        now += f" It is a {summary['dtype']} tensor of shape ({shape}) on {summary['device']} now."
+    if shown is not None and (is_other or plain_values(leaf) not in (shown, None)):
         origin = _COPIED_LEAF if used.value is not None else _DRAWN
         return with_origin(as_tensor(captured, node, shown), origin, shown), _SINCE.format(now)
     if used.several:
