@@ -206,8 +206,8 @@ def _fits(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
     """Whether a tensor can be what its node gave: ``.data = ...`` may have put another there."""
     data = captured.graph.nodes[node]
     shape = None if tensor.is_nested else tuple(tensor.shape)
-    known = data["shape"] is None or data["shape"] == shape
-    return known and data["dtype"] == str(tensor.dtype) and data["device"] == str(tensor.device)
+    known: bool = data["shape"] is None or data["shape"] == shape
+    return known and (data["dtype"], data["device"]) == (str(tensor.dtype), str(tensor.device))
 
 
 def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
