@@ -26,6 +26,7 @@ QUESTIONS = (
     ("Capturing a graph, beside torchviz", "capture_speed.py"),
     ("From a graph to the browser", "wire_size.py"),
     ("Moving a large graph in Chromium", "frames.py"),
+    ("What a move of a slider costs", "drag.py"),
     ("What recording a backward pass costs", "record_cost.py"),
     ("What watching a forward pass costs", "watch_cost.py"),
     ("What saving a recorded pass costs", "save_cost.py"),
