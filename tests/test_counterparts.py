@@ -162,3 +162,25 @@ def test_of_long_programs(length):
     found = counterparts(graph, compiled, match(graph, compiled).pairs)
     ops = [[compiled.nodes[call]["op"] for call in each.calls] for each in found.of.values()]
     assert ops == [["aten.cos.default", "aten.mul.Tensor"], ["aten.mul.Tensor"]] * length
+
+
+class Tenfold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 10
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.neg().neg() * 10
+
+
+def test_what_a_custom_backward_calls_is_of_no_other_operation():
+    def step(x):
+        return F.mse_loss(Tenfold.apply(x.sin()).tanh(), torch.zeros(4))
+
+    x = torch.randn(4, requires_grad=True)
+    graph, compiled = capture(step(x)), opened(step, x)
+    found = counterparts(graph, compiled, match(graph, compiled).pairs)
+    for node, each in found.of.items():
+        if graph.nodes[node]["op"] != "TenfoldBackward":
+            assert "aten.neg.default" not in [compiled.nodes[call]["op"] for call in each.calls]

@@ -53,7 +53,7 @@ def compiled_model(
         "said": _said(compiled, operations),
         "operations": operations,
         "adding": [there[call] for call in compiled["adding"]],
-        "others": [there[call] for call in compiled["others"] if not calls[call]["recomputed"]],
+        "others": [there[call] for call in compiled["others"] if not calls[call].get("recomputed")],
     }
 
 

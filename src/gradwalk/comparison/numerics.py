@@ -8,6 +8,7 @@ import numbers
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +40,7 @@ from .compare_widget import CompareWidget, Places
 from .gap import Gap, gap
 from .known import Known
 from .leaf_error import added_to_leaf
+from .numerics_inside import notes_inside, rows_inside
 from .numerics_rows import NumericsRow, culprit, errors_model, least_of, notes_about, verdict
 
 _CALLER = "compare_numerics"
@@ -74,6 +76,9 @@ class NumericsComparison:
         only_a: Ids of the nodes that only ``a`` has, or that could not be aligned.
         only_b: The same of ``b``.
         notes: What there is to say about the numbers, in sentences.
+        inside: Where one of the two is compiled: operations of the other whose gradient is known
+            inside of the compiled code, too, with the id of the call that works on it, as
+            ``capture(loss, opened=True)`` numbers them.
 
     In a notebook it is a widget, as `gradwalk.compare` gives it: with the error of each node as its
     colour and number, and a table of where error arises; `widget` has that, too.
@@ -85,6 +90,7 @@ class NumericsComparison:
     only_a: list[int]
     only_b: list[int]
     notes: list[str]
+    inside: list[NumericsRow]
     _sweep: Sweep = field(repr=False, compare=False)
     _is_straight: bool = field(repr=False, compare=False)
 
@@ -103,10 +109,16 @@ class NumericsComparison:
         """
         both = self._sweep.aligned if self._is_straight else self._sweep.aligned.turned()
         subjects = {each.label: each.subject.afresh() for each in (both.here, both.there)}
+        if self.inside:
+            for subject in subjects.values():
+                for node in subject.openable:
+                    with suppress(ValueError):  # it stays closed
+                        subject.expand(node)
 
         def errors(places: Places) -> ErrorsModel:
             sides = dict(enumerate(places.values()))
-            return errors_model(sides, self.rows, self.first, self.ranked, str(self))
+            rows = [*self.rows, *self.inside]
+            return errors_model(sides, rows, self.first, self.ranked, str(self))
 
         widget = CompareWidget(subjects, are_small(subjects.values()), errors)
         if widget.errors is not None:
@@ -286,6 +298,7 @@ def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> Num
         if sweep.aligned is not both:
             own = {sweep.aligned.pairs[node]: each for node, each in own.items()}
         rows = {node: _row(both, node, gaps[node], own.get(node), allowed) for node in gaps}
+        inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
     found = list(rows.values())
     only_a, only_b = both.alone()
     return NumericsComparison(
@@ -297,7 +310,8 @@ def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> Num
         ),
         only_a=only_a,
         only_b=only_b,
-        notes=notes_about(both, found),
+        notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
+        inside=inside,
         _sweep=sweep,
         _is_straight=sweep.aligned is both,
     )
@@ -322,7 +336,10 @@ def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gap
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
     """That of torch.testing for the dtypes of a node in both."""
     here, there = both.here.subject.graph, both.there.subject.graph
-    names = here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]
+    return _allowed((here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]))
+
+
+def _allowed(names: Sequence[str | None]) -> tuple[float, float]:
     dtypes = [dtype_of(name) for name in names if name is not None]
     return tolerances(*(dtypes or [torch.float32]))
 

@@ -111,12 +111,18 @@ def _named(row: NumericsRow) -> str:
     return row.label if row.label == row.op else f"{row.label} ({row.op})"
 
 
-def notes_about(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
+def notes_about(
+    both: Aligned, rows: Sequence[NumericsRow], inside: Sequence[NumericsRow] = ()
+) -> list[str]:
     """What could not be aligned, not be compared in full, or only be estimated, in sentences."""
     sides = (("a", both.here.subject), ("b", both.there.subject))
+    alones = [
+        sorted(set(alone) - {row.nodes[side] for row in inside})
+        for side, alone in enumerate(both.alone())
+    ]
     notes = [
         f"{_counted(len(alone))} of {name} could not be aligned: {_listed(subject.graph, alone)}."
-        for (name, subject), alone in zip(sides, both.alone(), strict=True)
+        for (name, subject), alone in zip(sides, alones, strict=True)
         if alone
     ]
     notes += [

@@ -49,20 +49,27 @@ class CallFlows:
             if data[call]["op"].startswith("aten.add.") and self._is_from_outside(data, call)
         }
         self.key = {
-            call: (data[call]["inside"], data[call]["seq_nr"])
+            call: (data[call]["inside"], data[call].get("seq_nr"))
             for call in self.calls
-            if data[call]["seq_nr"] is not None and call not in self.adding
+            if data[call].get("seq_nr") is not None and call not in self.adding
         }
         self.groups = self._grouped(data)
 
     def _grouped(self, data: Mapping[int, Mapping[str, Any]]) -> list[Group]:
         """The groups, in the order in which the forward pass ran their operations."""
         found: dict[tuple[int, int], Group] = {}
-        for call, key in self.key.items():
+        begins: dict[tuple[int, int], set[int]] = {}
+        for call, key in list(self.key.items()):
             group = found.setdefault(key, Group(*key))
-            if data[call]["recomputed"]:
+            if data[call].get("recomputed"):
                 group.again.append(call)
                 continue
+            if self.came[call] and not any(one in group.calls for one, _ in self.came[call]):
+                # What the backward of a custom Function calls may bear the number of another.
+                sources = self.sources(call)
+                if not sources & begins.setdefault(key, sources):
+                    del self.key[call]
+                    continue
             group.calls.append(call)
             group.names.add(base_name(data[call]["op"]))
             if self.came[call]:
@@ -78,7 +85,7 @@ class CallFlows:
     def _is_from_outside(self, data: Mapping[int, Any], call: int) -> bool:
         """Whether it adds gradients of which one at least is of another operation."""
         came = [source for source, _ in self.came[call]]
-        own = data[call]["inside"], data[call]["seq_nr"]
+        own = data[call]["inside"], data[call].get("seq_nr")
         others = [
             each for each in came if (data[each].get("inside"), data[each].get("seq_nr")) != own
         ]

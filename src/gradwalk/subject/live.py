@@ -137,6 +137,10 @@ class Live:
         """The compiled nodes, and those whose operations the pass that is shown has noted."""
         return self._opening.openable
 
+    def all_open(self) -> Opening:
+        """All compiled code open, beside what is shown."""
+        return self._opening.wide()
+
     def expand(self, node: int) -> None:
         """Show what is inside of a node.
 

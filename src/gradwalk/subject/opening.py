@@ -234,6 +234,15 @@ class Opening:
         except Exception as error:  # whatever an operation or a backend may raise
             return could_not("the gradients inside", error)
 
+    def wide(self) -> Opening:
+        """The same graph with all compiled code open that can be, whatever is shown."""
+        other = Opening(self._closed, self._max_bytes)
+        for node in sorted(other._compiled):
+            with contextlib.suppress(CannotOpenError):
+                other.inside[node] = other._read(node)
+        other._draw()
+        return other
+
     def afresh(self) -> Opening:
         """The same nodes open, to be opened and closed by somebody else."""
         other = copy.copy(self)

@@ -25,6 +25,7 @@ from ..wire import (
     TransportModel,
 )
 from ..wire.ranks import RankModel
+from .opening import Opening
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -224,6 +225,10 @@ class Subject(Protocol):
             ValueError: It has nothing inside that can be shown.
         """
 
+    def all_open(self) -> Opening | None:
+        """The graph with all compiled code open that can be, and its numbers; None for none."""
+        ...
+
     def collapse(self, node: int) -> None:
         """Hide it again.
 
@@ -291,6 +296,10 @@ class Still:
             ValueError: Always.
         """
         raise ValueError(_NOTHING_BEHIND)
+
+    def all_open(self) -> Opening | None:
+        """Nothing can be opened."""
+        return None
 
     def collapse(self, node: int) -> None:
         """The same.
