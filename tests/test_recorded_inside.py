@@ -11,7 +11,7 @@ from checkpointed import program
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from gradwalk import GraphWidget, load, record, save, watch
+from gradwalk import GraphWidget, capture, load, record, save, watch
 from gradwalk.backward import operations
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
@@ -362,6 +362,25 @@ def test_recordings_and_files(tmp_path):
     assert again.details == told
     assert again.to_networkx().edges(keys=True) == widget.to_networkx().edges(keys=True)
     assert "aten.cat.default" in widget.to_dot()
+
+
+@pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
+def test_a_recording_is_captured_as_it_is_drawn(run):
+    loss, _ = made(run)
+    recording = record(loss)
+    widget = GraphWidget(recording, constants=False)
+    for node in widget._openable:
+        widget.expand(node)
+    graph, drawn = capture(recording, opened=True), widget.to_networkx()
+    assert dict(graph.nodes(data="op")) == dict(drawn.nodes(data="op"))
+    assert dict(graph.nodes(data="inside")) == dict(drawn.nodes(data="inside"))
+    assert sorted(graph.edges(keys=True)) == sorted(drawn.edges(keys=True))
+    plain = capture(recording)
+    assert list(plain) == list(capture(loss))
+    unnoted = capture(
+        record(run(*[torch.rand(3, requires_grad=True) for _ in "xy"]).sum()), opened=True
+    )
+    assert any("gradwalk.watch()" in str(why) for _, why in unnoted.nodes(data="closed"))
 
 
 class Many(torch.autograd.Function):

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..backward.operations import is_looked_into
+from ..backward.recording import Recording
+from ..backward.run import Run
 from ..forward.annotate import Annotated, annotate
 from ..forward.double_backward import pairs
-from ..graph.capture import capture_nodes
+from ..graph.capture import Capture, capture_nodes
 from ..graph.collector import collector_paused
 from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.names import read_names
@@ -17,6 +20,7 @@ from ..graph.outputs import read_given
 from ..program.compiled_inside import compiled_inside
 from ..program.fx_graph import capture_program
 from ..program.inside import Inside, tied, with_inside
+from ..program.recorded_inside import recorded_inside
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -36,12 +40,14 @@ def capture(
     Args:
         *outputs: Tensors that require grad, ``torch.autograd.graph.GradientEdge``s or autograd
             ``Node``s, any number, also in lists, tuples and dicts. Or one static graph: what
-            ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned.
+            ``torch.export.export`` or ``torch.fx.symbolic_trace`` returned; or one `Recording`,
+            for the graph that it ran through.
         names: What to call tensors: a mapping from names to tensors or ``nn.Module``s (whose
             parameters get dotted names), or one module.
         opened: Whether to look inside of what ``torch.compile`` made: the backward program of each
-            ``CompiledFunctionBackward``, as it was before the backend fused it. Nothing is compiled
-            or run for it.
+            ``CompiledFunctionBackward``, as it was before the backend fused it; and, of a
+            recording, of the custom ``autograd.Function``s and reentrant checkpoints of which it
+            has noted what their backward ran. Nothing is compiled or run for it.
 
     Returns:
         A ``networkx.MultiDiGraph``. Nodes are numbered breadth-first from the outputs. Edges point
@@ -72,7 +78,7 @@ def capture(
         ``input_nr`` of None.
 
         With ``opened``, after the autograd nodes come nodes of kind "call": the calls of the
-        backward programs, each with ``inside`` (the id of its compiled node), ``op``
+        backward programs, or the operations that ran, each with ``inside`` (its node's id), ``op``
         ("aten.mm.default"), ``called`` (the call with its arguments), ``fx_name``, ``namespace``
         and ``source`` as above, of the forward call that it is the backward of, ``seq_nr`` (the
         number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
@@ -106,12 +112,18 @@ def capture(
         >>> list(graph.edges(data="argument"))
         [(0, 1, 'self')]
     """
-    given = read_given(outputs, "capture")
-    if not isinstance(given, list):
-        return capture_program(given)[0]
+    recording = outputs[0] if len(outputs) == 1 and isinstance(outputs[0], Recording) else None
     called = read_names(names, "capture")
-    captured = annotate(capture_nodes(given, called), called, infer=False)
-    drawn = _opened(captured) if opened else captured.drawn
+    if recording is not None:
+        plain: Capture = recording._pass.captured
+    else:
+        given = read_given(outputs, "capture")
+        if not isinstance(given, list):
+            return capture_program(given)[0]
+        plain = capture_nodes(given, called)
+    captured = annotate(plain, called, infer=False)
+    run = None if recording is None else recording._pass.run
+    drawn = _opened(captured, run) if opened else captured.drawn
     if captured.derivatives:
         drawn.graph["derivatives"] = list(dict.fromkeys(pairs(captured.derivatives)))
     if captured.transforms:
@@ -119,17 +131,24 @@ def capture(
     return drawn
 
 
-def _opened(captured: Annotated) -> nx.MultiDiGraph:
-    """The graph with what is inside of its compiled nodes."""
+def _opened(captured: Annotated, run: Run | None) -> nx.MultiDiGraph:
+    """The graph with what is inside of its compiled nodes, and of those that a pass looked into."""
     found: list[Inside] = []
     closed: dict[int, str] = {}
     with collector_paused():
         for i, node in enumerate(captured.nodes):
-            if is_compiled(node):
-                try:
-                    found.append(compiled_inside(captured, i, 0))
-                except CannotOpenError as why:
-                    closed[i] = str(why)
+            compiled = is_compiled(node)
+            if not compiled and (run is None or not is_looked_into(node)):
+                continue
+            try:
+                inside = (
+                    compiled_inside(captured, i, 0)
+                    if compiled
+                    else recorded_inside(captured, i, run)
+                )
+                found.append(inside)
+            except CannotOpenError as why:
+                closed[i] = str(why)
         graph = tied(with_inside(captured, found).drawn)
     for i, sentence in closed.items():
         graph.nodes[i]["closed"] = sentence
