@@ -379,7 +379,10 @@ ASKS = {
     "get_state": lambda widget: widget.get_state(),
     "send_state": lambda widget: widget.send_state(),
     "a box": lambda widget: ipywidgets.VBox([widget]).get_state(),
-    "a page": lambda widget: ipywidgets.embed.embed_snippet([widget], drop_defaults=False),
+    # With the state of this one: else of every widget that other tests have left.
+    "a page": lambda widget: ipywidgets.embed.embed_snippet(
+        [widget], state=ipywidgets.embed.dependency_state([widget], drop_defaults=False)
+    ),
     "a trait": lambda widget: widget.graph,
     "another": lambda widget: widget.transport,
     "the cursor": lambda widget: widget.cursor,
