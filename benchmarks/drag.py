@@ -27,7 +27,7 @@ from typing import Any
 
 import comm
 import torch
-from ipywidgets.widgets.widget import _remove_buffers
+from ipywidgets.widgets.widget import _remove_buffers  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from gradwalk import interact
