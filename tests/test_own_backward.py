@@ -242,13 +242,15 @@ class TestWhereItStarts:
         found = fresh("""
             import sys
             import torch
+            import torch.utils.checkpoint  # that of torch 2.7 imports it
             from gradwalk import GraphWidget, record
 
+            before = "sympy" in sys.modules
             x = torch.tensor([3.0], requires_grad=True)
             widget = GraphWidget(x * x + x)
             widget.step(1)
             widget.step(9)
             record(x * 2)
-            print("sympy" in sys.modules)
+            print(("sympy" in sys.modules) is before)
         """).split()
-        assert found == ["False"]
+        assert found == ["True"]

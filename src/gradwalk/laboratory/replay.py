@@ -40,6 +40,8 @@ Seeds = Sequence[tuple[Place, torch.Tensor]]
 
 _T = TypeVar("_T")
 
+_AGAIN = "Running nodes again"
+
 
 @dataclass
 class Flow:
@@ -162,11 +164,12 @@ class Replay:
         """
         wanted = range(len(self.captured.nodes)) if only is None else only
 
-        def work() -> Flow:
+        refuse_within_backward(_AGAIN)
+        with unseen():
+            # Not within the pass: torch before 2.13 unpacks what is read, and what a checkpoint
+            # computes again can be unpacked once in each pass.
             self.refuse(wanted)
-            return self._run(seeds, edits or Edits(), wanted, known or {}, keep)
-
-        return self.beside(work)
+        return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
 
     def beside(self, work: Callable[[], _T]) -> _T:
         """Run what calls nodes where the engine would, with no mode and no random number changed.
@@ -175,7 +178,7 @@ class Replay:
             RuntimeError: This was asked for by a hook.
             Exception: What it raises.
         """
-        refuse_within_backward("Running nodes again")
+        refuse_within_backward(_AGAIN)
         with unseen(), random_numbers_kept(_devices(self.captured)):
             return within_a_pass(work)
 
