@@ -48,10 +48,10 @@ class CallFlows:
             for call in self.calls
             if data[call]["op"].startswith("aten.add.") and self._is_from_outside(data, call)
         }
-        self.key = {
-            call: (data[call]["inside"], data[call].get("seq_nr"))
+        self.key: dict[int, tuple[int, int]] = {
+            call: (data[call]["inside"], number)
             for call in self.calls
-            if data[call].get("seq_nr") is not None and call not in self.adding
+            if (number := data[call].get("seq_nr")) is not None and call not in self.adding
         }
         self.groups = self._grouped(data)
 
