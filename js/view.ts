@@ -320,7 +320,7 @@ export function createView(
     help.setDirection(asked, graph.static);
     const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
-    if (isOther && was) drawing.mark({ progress: null }); // of the graph before, whose edges had other places
+    if (isOther && was !== null) drawing.mark({ progress: null }); // of the graph before, whose edges had other places
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
     else folder.show(shown, drawable.direction(asked, room, measure), graph, source, room);
     laboratory.update(graph);

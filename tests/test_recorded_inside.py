@@ -333,6 +333,18 @@ def test_what_was_made_outside_stands_outside():
     assert parameter["namespace"] is None  # drawn with the operation that gives its gradient
 
 
+def test_opening_and_closing_draw_once():
+    loss, _ = made(masked)
+    widget = opened(loss)
+    (node,) = widget._openable
+    for change in (widget.collapse, widget.expand, widget.collapse):
+        widget.selected = calls_of(widget)[0]["id"] if calls_of(widget) else node
+        before = widget._update["number"]
+        change(node)
+        assert widget._update["number"] == before + 1
+        assert len(widget.run["norms"]) <= len(widget.graph["edges"])
+
+
 def test_stepping_knows_what_has_run():
     loss, _ = made(masked)
     widget = opened(loss)

@@ -173,6 +173,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         was, now = self._pictured, pictured(subject)
         assert was is not None
         self._updates += 1
+        self._pictured = now  # to read a trait meanwhile shall not draw it once more
         self._put(opened_model(self._updates, was, now), now, subject)
         self._show_flows(subject)
         self._undescribed = True
