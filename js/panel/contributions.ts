@@ -62,22 +62,32 @@ function row(part: ContributionModel, i: number, several: boolean, go: GoTo): HT
 }
 
 /** A tensor in a cell: its values when they are few, else its norm; `none` where there is none. */
-export function amount(summary: TensorSummary | null, none = "not kept"): HTMLElement {
+export function amount(
+  summary: TensorSummary | null,
+  none = "not kept",
+  most = Number.POSITIVE_INFINITY,
+): HTMLElement {
   if (summary === null) return element("td", "gw-dim", none);
   const { values, norm, shape, note } = summary;
-  const few = isFew(summary);
+  const isKnown = isFew(summary);
+  const few = isKnown && (summary.numel <= most || norm === null);
   const text = few
     ? boardValues(values ?? [])
     : norm === null
       ? formatShape(shape)
       : fewText({ values: null, norm });
   const alarming =
-    (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (few && hasNotFinite(values ?? []));
+    (summary.nan ?? 0) + (summary.inf ?? 0) > 0 || (isKnown && hasNotFinite(values ?? []));
   return element(
     "td",
     {
       class: alarming ? "is-alarming" : null,
-      title: [formatShape(shape), norm === null ? null : `norm ${fullNumber(norm)}`, note]
+      title: [
+        formatShape(shape),
+        isKnown && !few ? boardValues(values ?? []) : null,
+        norm === null ? null : `norm ${fullNumber(norm)}`,
+        note,
+      ]
         .filter((one) => one !== null)
         .join(" · "),
     },

@@ -75,8 +75,9 @@ describe("Panel", () => {
     expect(cells).toEqual([
       // What is not as on most ranks comes first.
       ["2\u25c6", "none", "none", "–", "–"],
-      ["0", expect.stringContaining("2.5"), "[1, 0.5]", "1", "2"],
+      ["0", expect.stringContaining("2.5"), "‖1.118‖", "1", "2"],
     ]);
+    expect((rows[1].children[2] as HTMLElement).title).toContain("[1, 0.5]");
     panel.update(graph, 3, { ...details, ranks: [] });
     expect(panel.element.querySelector('[data-section="ranks"]')).toBeNull();
   });

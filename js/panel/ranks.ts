@@ -5,6 +5,8 @@ import { amount } from "./contributions";
 import { type Opened, section } from "./sections";
 
 const MOST_ROWS = 64;
+/** Of more numbers than this the norm is written, with the numbers for those who point at it: columns stand side by side. */
+const MOST_NUMBERS = 1;
 
 /** What the table is sorted by; ranks that are not as most are come first. */
 type Column = "rank" | "local" | "reduced" | "difference" | "bucket" | "ready";
@@ -96,7 +98,7 @@ function rankRow(
 ): HTMLElement {
   const { rank, local, odd } = row;
   const number = String(rank);
-  const own = amount(local, "none");
+  const own = amount(local, "none", MOST_NUMBERS);
   const share = most > 0 ? finiteNorm(local) / most : 0;
   own.style.setProperty("--gw-share", `${(100 * share).toFixed(1)}%`);
   return element(
@@ -117,7 +119,8 @@ function rankRow(
     ),
     own,
     ...columns.slice(2).map((column) => {
-      if (!isNumber(column)) return amount(row[column], column === "reduced" ? "none" : "–");
+      if (!isNumber(column))
+        return amount(row[column], column === "reduced" ? "none" : "–", MOST_NUMBERS);
       const place = row[column];
       return element("td", {}, place === null ? "–" : String(place + 1));
     }),
