@@ -47,8 +47,14 @@ def run() -> Iterator[Callable[[NotebookNode], None]]:
         loop.run_until_complete(execute(forget))
 
     yield run_one
-    loop.run_until_complete(kernel.shutdown_kernel(now=True))
-    loop.close()
+    # Browser tests of the same process may have left a loop that is marked as running.
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        loop.run_until_complete(kernel.shutdown_kernel(now=True))
+        loop.close()
+    finally:
+        asyncio._set_running_loop(running)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
@@ -544,3 +545,21 @@ def test_long_graphs(length):
     found = compare_numerics(chain(1.0001), chain(1.01))
     assert found.ranked[0].own_error == pytest.approx(1.01 / 1.0001 - 1, rel=1e-3)
     assert len(found.rows) == length + 2
+
+
+@pytest.mark.parametrize("steps", [220, 250, 280, 400])
+@pytest.mark.parametrize("watched", [False, True])
+def test_gradients_that_underflow_are_none_that_part(steps, watched):
+    """Of what float32 no longer holds with all its digits no digit is told to be wrong."""
+
+    def loss(dtype):
+        with watch() if watched else contextlib.nullcontext():
+            y = torch.linspace(0.1, 0.9, 4, dtype=dtype, requires_grad=True)
+            for _ in range(steps):
+                y = 0.5 * (y.sin() * 0.9) + 0.1
+            return y.sum()
+
+    found = compare_numerics(loss(DOUBLE), loss(SINGLE))
+    assert found.first is None
+    assert all(row.own_error < 1e-5 for row in found.ranked)
+    assert "inf" not in str(found)

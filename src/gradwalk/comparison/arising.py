@@ -22,7 +22,7 @@ from ..laboratory.first_order import change_of_output, passed_on
 from ..laboratory.replay import Replay
 from ..modules.plumbing import CASTS, is_plumbing
 from .aligned import Aligned
-from .gap import Gap, change_between, difference, ratio
+from .gap import Gap, change_between, difference, least_normal, ratio
 
 USUAL = 100.0
 """An operation whose nodes cannot run again is believed to make an error so many times as large."""
@@ -146,7 +146,8 @@ class Sweep:
         value = self.aligned.here.value(node)
         if change is not None and expected is not None and value is not None:
             assert value.tensor is not None
-            error, is_guess = ratio([change - expected.to(change)], [value.tensor]), False
+            error = ratio([change - expected.to(change)], [value.tensor], self._faint(node))
+            is_guess = False
         else:
             before = max((self._relative.get(child, 0.0) for child in inputs.values()), default=0.0)
             error, is_guess = beyond(known.error, before), True
@@ -223,7 +224,7 @@ class Sweep:
         added, passed = self.added(node), self.aligned.here.passed(node)
         if added is not None and passed is not None:
             whole = [each for each in passed if each is not None]
-            self._backward[node] = beyond(ratio(added.values(), whole), values)
+            self._backward[node] = beyond(ratio(added.values(), whole, self._faint(node)), values)
             return
         mine = self.errors[node][1]
         below = [gap.error for child in inputs.values() if (gap := self.errors[child][1])]
@@ -231,6 +232,12 @@ class Sweep:
             self._backward[node] = beyond(max(below), max(mine.error, values))
             if self._backward[node]:
                 self._guessed.add(node)
+
+    def _faint(self, node: int) -> float:
+        """The least that both dtypes hold with all digits: an error below it tells nothing."""
+        graph, other = self.aligned.here.subject.graph, self.aligned.there.subject.graph
+        names = graph.nodes[node]["dtype"], other.nodes[self.aligned.pairs[node]]["dtype"]
+        return least_normal(*(dtype_of(name) for name in names if name is not None))
 
     def added(self, node: int) -> dict[int, torch.Tensor] | None:
         """What a node adds of its own to the error of what it passes on, by input_nr.

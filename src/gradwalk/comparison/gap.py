@@ -92,14 +92,16 @@ def gap(
         found: The other one.
         allowed: The relative and the absolute tolerance; None for those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
-        scale: What the absolute tolerance counts in.
+        scale: What the absolute tolerance counts in. Unless that is 0, it is never less than the
+            smallest number that both dtypes hold with all digits.
 
     Returns:
         The gap; None where the two have different shapes or nothing comparable is known of them.
         NaN and an infinity are equal to themselves.
     """
     rtol, atol = allowed or tolerances(expected.dtype, found.dtype)
-    atol *= scale
+    if atol:
+        atol = max(atol * scale, least_normal(expected.dtype, found.dtype))
     if expected.tensor is not None and found.tensor is not None:
         if expected.tensor.shape != found.tensor.shape:
             return None
@@ -228,10 +230,23 @@ def change_between(one: torch.Tensor | None, other: torch.Tensor | None) -> torc
     return difference(other, one)
 
 
-def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor]) -> float:
-    """The 2-norm of tensors relative to that of others."""
-    above, below = _norm(some), _norm(whole)
-    if above == 0:
+def least_normal(*dtypes: torch.dtype) -> float:
+    """The smallest number that the coarsest of some dtypes holds with all its digits; else 0.
+
+    Example::
+
+        >>> least_normal(torch.float32, torch.float64)
+        1.1754943508222875e-38
+    """
+    rounded = [each for each in dtypes if each.is_floating_point or each.is_complex]
+    return max((torch.finfo(each).smallest_normal for each in rounded), default=0.0)
+
+
+def ratio(some: Iterable[torch.Tensor], whole: Iterable[torch.Tensor], faint: float) -> float:
+    """The 2-norm of tensors relative to that of others; 0 where the numbers are ``faint``."""
+    given = list(some)
+    above, below = _norm(given), _norm(whole)
+    if above <= faint * math.sqrt(sum(each.numel() for each in given)):
         return 0.0
     return above / below if below and math.isfinite(above) else math.inf
 

@@ -83,10 +83,11 @@ def verdict(first: NumericsRow | None, rows: Sequence[NumericsRow]) -> str:
     assert first.numbers is not None
     expected, found = first.numbers
     what = "the norm" if first.compared == "norm" else "a number of it"
+    counted_in = " times its largest number" if first.leaves == "gradient" else ""
     return (
         f"The first to part is the {first.leaves} of {called(first)}: {what} is {found:.6g}, "
-        f"where {expected:.6g} was expected within rtol={rtol:g} and atol={atol:g}; as a whole its "
-        f"relative error is {error:.2g}."
+        f"where {expected:.6g} was expected within rtol={rtol:g} and atol={atol:g}{counted_in}; "
+        f"as a whole its relative error is {error:.2g}."
     )
 
 
