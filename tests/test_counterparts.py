@@ -16,6 +16,7 @@ from gradwalk.subject.read import read_subject
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+    pytest.mark.filterwarnings("ignore:.*there are global hooks on modules:UserWarning"),
 ]
 
 QUICK = ("mlp", "attention", "recurrent", "autoencoder", "graph break", "in place")
