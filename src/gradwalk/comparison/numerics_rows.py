@@ -83,7 +83,12 @@ def verdict(first: NumericsRow | None, rows: Sequence[NumericsRow]) -> str:
     assert first.numbers is not None
     expected, found = first.numbers
     what = "the norm" if first.compared == "norm" else "a number of it"
-    counted_in = " times its largest number" if first.leaves == "gradient" else ""
+    counted_in = "".join(
+        [
+            " times its largest number" * (first.leaves == "gradient"),
+            " times the root of how many numbers it has" * (first.compared == "norm"),
+        ]
+    )
     return (
         f"The first to part is the {first.leaves} of {called(first)}: {what} is {found:.6g}, "
         f"where {expected:.6g} was expected within rtol={rtol:g} and atol={atol:g}{counted_in}; "
