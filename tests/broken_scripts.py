@@ -306,7 +306,7 @@ broken(
 broken(
     "the logarithm of zero",
     "nan",
-    "is born|zero",
+    "loss is NaN already|which took zeros",
     """
     model = nn.Linear(4, 3)
     def step():
@@ -336,8 +336,158 @@ broken(
         return torch.where(z > 0, z.log(), torch.zeros(())).sum()  # HERE
 """,
 )
+broken(
+    "the logarithm of numbers below zero",
+    "nan",
+    "loss is NaN already|took numbers below 0",
+    """
+    model = nn.Linear(4, 3)
+    def step():
+        return torch.log(model(x)).mean()  # HERE
+""",
+)
+broken(
+    "a number that is missing in the data",
+    "nan",
+    "loss is NaN already|its mat1 has NaN in it, which needs no grad: look at the data",
+    """
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    data = x.clone()
+    data[3, 2] = math.nan
+    def step():
+        return F.mse_loss(model(data), y)  # HERE
+""",
+)
+broken(
+    "a row that is masked whole",
+    "nan",
+    "loss is NaN already|its result has NaN in it",
+    """
+    model = nn.Linear(4, 3)
+    mask = torch.zeros(16, 3, dtype=torch.bool)
+    mask[5] = True
+    def step():
+        scores = model(x).masked_fill(mask, -math.inf)
+        return F.softmax(scores, 1).pow(2).sum()  # HERE
+""",
+)
+broken(
+    "the mean of nothing",
+    "nan",
+    "loss is NaN already|which divided by zero",
+    """
+    model = nn.Linear(4, 1)
+    valid = torch.zeros(16, 1)
+    def step():
+        return ((model(x) - y).square() * valid).sum() / valid.sum()  # HERE
+""",
+)
+broken(
+    "too large for half precision",
+    "nan",
+    "loss is Inf already|a power of 2 is too large for torch.float16",
+    """
+    model = nn.Linear(4, 3).half()
+    data = (x * 1e4).half()
+    def step():
+        return (model(data) ** 2).mean()  # HERE
+""",
+)
+broken(
+    "a hidden state that is kept",
+    "freed",
+    "has lost its saved tensors to an earlier backward pass|detach()",
+    """
+    model = nn.LSTM(4, 5)
+    h = None
+    def step():
+        global h
+        out, h = model(x[:, None], h)
+        out.sum().backward()
+        out, h = model(x[:, None], h)  # HERE
+        return out.sum()
+""",
+)
+broken(
+    "two losses that share a part, one after the other",
+    "freed",
+    "has lost its saved tensors to an earlier backward pass|add the losses up",
+    """
+    body, one, two = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 1), nn.Linear(8, 1)
+    def step():
+        h = body(x)
+        F.mse_loss(one(h), y).backward()
+        return F.mse_loss(two(h), y)
+""",
+)
 
 # Parameters that are lost.
+
+broken(
+    "learned numbers that are no leaf",
+    "not a leaf",
+    "w is not a leaf|w.grad stays None",
+    """
+    w = torch.randn(4, 1, requires_grad=True) * 0.1
+    def step():
+        return F.mse_loss(x @ w, y)
+""",
+)
+broken(
+    "an update that makes another tensor",
+    "not a leaf",
+    "w is not a leaf|w.grad stays None",
+    """
+    w = torch.randn(4, 1, requires_grad=True)
+    def step():
+        global w
+        F.mse_loss(x @ w, y).backward()
+        w = w - 0.1 * w.grad  # HERE
+        return F.mse_loss(x @ w, y)
+""",
+)
+broken(
+    "a plain tensor in a module",
+    "unregistered",
+    "model.scale is a tensor that requires grad, and no Parameter",
+    """
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 1)
+            self.scale = torch.ones(1, requires_grad=True)
+        def forward(self, x):
+            return self.linear(x) * self.scale
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "requires_grad_() after no_grad",
+    "cut",
+    "model.bias and model.weight|no_grad",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        with torch.no_grad():  # HERE
+            out = model(x)
+        out.requires_grad_()
+        return F.mse_loss(out, y)
+""",
+)
+broken(
+    "a list of losses as numbers",
+    "cut",
+    "model.bias and model.weight|item()",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        losses = [F.mse_loss(model(each), at).item() for each, at in zip(x, y)]  # HERE
+        return torch.tensor(losses, requires_grad=True).mean()
+""",
+)
 
 broken(
     "frozen by a typo",
@@ -556,5 +706,66 @@ broken(
     model.eval()
     def step():
         return F.mse_loss(model(x), y)  # HERE
+""",
+)
+broken(
+    "nll_loss of logits",
+    "no log probabilities",
+    "add up to|cross_entropy()",
+    """
+    model = nn.Linear(4, 3)
+    def step():
+        return F.nll_loss(model(x), labels)  # HERE
+""",
+)
+broken(
+    "nll_loss of probabilities",
+    "no log probabilities",
+    "add up to|log_softmax",
+    """
+    model = nn.Linear(4, 3)
+    def step():
+        return F.nll_loss(F.softmax(model(x), 1), labels)  # HERE
+""",
+)
+broken(
+    "a softmax over the examples",
+    "no log probabilities",
+    "along dimension 0|dim=1",
+    """
+    model = nn.Linear(4, 3)
+    def step():
+        return F.nll_loss(F.log_softmax(model(x), 0), labels)  # HERE
+""",
+)
+broken(
+    "cross entropy of a single output",
+    "zero",
+    "a dimension of one number",
+    """
+    model = nn.Linear(4, 1)
+    def step():
+        return F.cross_entropy(model(x), torch.rand(16, 1))  # HERE
+""",
+)
+broken(
+    "a normalisation of single numbers",
+    "zero",
+    "in 1 (|normalises each number by itself",
+    """
+    model = nn.Sequential(nn.Linear(4, 1), nn.LayerNorm(1))
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "nothing but padding",
+    "zero",
+    "every index is 0, its padding_idx",
+    """
+    model = nn.Embedding(10, 4, padding_idx=0)
+    tokens = torch.zeros(16, dtype=torch.long)
+    def step():
+        return (model(tokens) + x).square().sum()
 """,
 )

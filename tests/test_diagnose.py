@@ -331,7 +331,7 @@ def test_outputs_alone_ask_for_a_backward_pass():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     loss = (x * x.log()).sum()
     kinds = [finding.kind for finding in diagnose(loss, names={"x": x})]
-    assert kinds == ["no backward", "memory"]
+    assert kinds == ["nan", "no backward", "memory"]
     assert x.grad is None
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
+import torch
+
+from ..forward.annotations import cuts_of
 from ..forward.cuts import Cut
+from ..graph.nodes import leaf_tensor
 from ..graph.words import described
 from .evidence import Evidence, at_line, counted, listed
 from .finding import Finding
@@ -56,6 +61,42 @@ def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
             f"sends no gradient back. {counted(len(nodes), 'node')} used it.{also}",
             {"nodes": len(nodes)},
         )
+
+
+def cuts_before_leaves(evidence: Evidence) -> Iterator[Finding]:
+    """Leaves that were computed from named tensors, of which gradient is lost on the way.
+
+    Args:
+        evidence: What there is to judge by.
+
+    Yields:
+        Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
+    """
+    roots = {node for node, _ in evidence.captured.roots}
+    for node in evidence.leaves.values():
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        if node in roots or leaf is None or isinstance(leaf, torch.nn.Parameter):
+            continue
+        by_cause: dict[object, list[Cut]] = defaultdict(list)
+        for cut in cuts_of(leaf):
+            by_cause[cut.cause].append(cut)
+        for cuts in by_cause.values():
+            behind = {
+                id(tensor) for cut in cuts for ref in cut.leaves if (tensor := ref()) is not None
+            }
+            lost = [key for key in behind if not evidence.is_used(key)]
+            names = [evidence.called.leaves[key] for key in lost if key in evidence.called.leaves]
+            if not names or any(key in evidence.expected for key in lost):
+                continue
+            yield Finding(
+                "cut",
+                "info",
+                [node],
+                f"{described(evidence.captured.graph, node)} is where this graph begins, but it "
+                f"was computed from {listed(sorted(names))}, by way of {_words(cuts[0].how)}"
+                f"{_cause_words(cuts[0])}{within(evidence, cuts[0])}: no gradient goes back there "
+                "from here.",
+            )
 
 
 def taken_by(evidence: Evidence, cut: Cut) -> list[int]:

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 import torch
 
-from ..backward.failures import is_finite, nan_birth
 from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.words import in_bytes
-from .cuts_inside import cuts_inside
+from .cuts_inside import cuts_before_leaves, cuts_inside
 from .dead_units import dead_units
 from .depth import layers_of, nearest_of, small_gates, worst_declines
-from .evidence import Evidence, at_line
+from .evidence import Evidence
 from .finding import Finding
 from .losses import loss_findings
 from .memory import saved_memory
+from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings
 from .terms import term_findings
@@ -72,11 +72,13 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
     """
     run = evidence.run
     parts: list[Callable[[], Iterable[Finding]]] = [
-        lambda: [_no_backward()] if run is None else _nan(evidence, run),
+        lambda: not_finite(evidence),
+        lambda: [_no_backward()] if run is None else [],
         lambda: [] if run is None else _depth(evidence, run, limits),
         lambda: _dead(evidence, limits.dead),
         lambda: parameter_findings(evidence),
         lambda: cuts_inside(evidence),
+        lambda: cuts_before_leaves(evidence),
         lambda: loss_findings(evidence),
         lambda: term_findings(evidence),
         lambda: operation_findings(evidence),
@@ -106,20 +108,6 @@ def _no_backward() -> Finding:
         "backward() on the GraphWidget or on the loss while it is shown, or pass "
         "gradwalk.record(loss).",
     )
-
-
-def _nan(evidence: Evidence, run: Run) -> Iterator[Finding]:
-    birth = nan_birth(evidence.captured, run)
-    if birth is None:
-        return
-    node, note = birth
-    passed = [kept for kept in run.steps[node].grad_inputs if kept is not None]
-    summary = next(kept for kept in passed if not is_finite(kept)).summarise()
-    counts = {"NaN": summary["nan"], "Inf": summary["inf"], "numbers": summary["numel"]}
-    numbers = {what: float(count) for what, count in counts.items() if count is not None}
-    line = evidence.line(node)
-    made = f" That node was made{at_line(line)}." if line is not None else ""
-    yield Finding("nan", "error", [node], note + made, numbers)
 
 
 def _depth(evidence: Evidence, run: Run, limits: Limits) -> Iterator[Finding]:
@@ -180,12 +168,18 @@ def _dead(evidence: Evidence, dead: float) -> Iterator[Finding]:
             "dead",
             "error" if zero == units else "warning",
             [node],
-            f"{'All' if zero == units else f'{zero}'} of the {units} units of "
-            f"{evidence.words(node)}{evidence.at(node)} are zero for every example of this batch "
-            f"({share:.0%}), so no gradient goes through them and what is before them does not "
-            "learn from it.",
+            f"{_some(zero, units)} of {evidence.words(node)}{evidence.at(node)} "
+            f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}), "
+            f"so no gradient goes through {'it' if units == 1 else 'them'} and what is before "
+            f"{'it' if units == 1 else 'them'} does not learn from it.",
             {"share": share, "dead units": zero, "units": units},
         )
+
+
+def _some(zero: int, units: int) -> str:
+    if units == 1:
+        return "The only unit"
+    return f"{'All' if zero == units else zero} of the {units} units"
 
 
 def _memory(evidence: Evidence, largest: int) -> Iterator[Finding]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch.autograd.graph import Node
 
 from ..forward.records import find_record
 from ..graph.nodes import keeps_tensors, sequence_nr
 from ..graph.reading import storage_id
-from ..graph.saved import read_saved
+from ..graph.saved import is_freed, read_saved
 from .evidence import Evidence, at_line, counted, listed
 from .finding import Finding
 
@@ -24,6 +25,7 @@ def operation_findings(evidence: Evidence) -> Iterator[Finding]:
         evidence: What there is to judge by.
     """
     yield from _changed(evidence)
+    yield from _freed(evidence)
     yield from _not_training(evidence)
 
 
@@ -56,6 +58,46 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
             break
 
 
+def _freed(evidence: Evidence) -> Iterator[Finding]:
+    """Where the graph goes on into what an earlier backward pass has used up."""
+    graph, nodes = evidence.captured.graph, evidence.captured.nodes
+    freed = [node for node, each in enumerate(nodes) if is_freed(each)]
+    came_from = dict(zip(freed, freed, strict=True))
+    waiting = list(freed)
+    for node in waiting:  # grows while we walk, past those that save nothing
+        for user in graph.pred[node]:
+            if user in came_from:
+                continue
+            came_from[user] = came_from[node]
+            if not _holds_tensors(nodes[user]):
+                waiting.append(user)
+                continue
+            start = came_from[node]
+            yield Finding(
+                "freed",
+                "error",
+                [start, user],
+                f"{evidence.words(start)}{evidence.at(start)} has lost its saved tensors to an "
+                f"earlier backward pass, and {evidence.words(user)}{evidence.at(user)}, which "
+                "leads to it, has not: the graph goes on into that of an earlier output, as by a "
+                "hidden state that is kept, or a part that two losses share. backward() raises an "
+                "error there. detach() what is carried over, add the losses up and call backward() "
+                "once, or pass retain_graph=True to the earlier one.",
+                {"nodes": len(freed)},
+            )
+            return
+
+
+def _holds_tensors(node: Node) -> bool:
+    """Whether a node has saved tensors and still has them."""
+    if not keeps_tensors(type(node)):
+        return False
+    saved = list(read_saved(node))
+    return any(isinstance(each.value, torch.Tensor) for each in saved) and not any(
+        each.freed for each in saved
+    )
+
+
 def _not_training(evidence: Evidence) -> Iterator[Finding]:
     """Batch norms that use what they have learned of other batches, and learn no more of it."""
     graph = evidence.captured.graph
@@ -72,7 +114,8 @@ def _not_training(evidence: Evidence) -> Iterator[Finding]:
             still[:_MOST_NODES],
             f"{counted(len(still), 'batch norm')} ran in eval mode: "
             f"{listed([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
-            f"{' and others' if still[1:] else ''}. They use their running statistics and do not "
-            "update them; if this is training, call model.train() before the forward pass.",
+            f"{' and others. They use their' if still[1:] else '. It uses its'} running statistics "
+            f"and {'do' if still[1:] else 'does'} not update them; if this is training, call "
+            "model.train() before the forward pass.",
             {"batch norms": len(still)},
         )

@@ -35,7 +35,9 @@ def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from _left_out(evidence)
     yield from _zero(evidence)
     yield from _unregistered(evidence)
+    yield from _plain_attributes(evidence)
     yield from _untied(evidence)
+    yield from _no_leaf(evidence)
 
 
 def _outside(evidence: Evidence) -> Iterator[Finding]:
@@ -176,8 +178,9 @@ def _zero(evidence: Evidence) -> Iterator[Finding]:
             "what the operations on the way saved is gone or packed by a hook, so whether one of "
             "them lets nothing through cannot be told"
             if found.unknown
-            else "no operation alone lets nothing through: the parts cancelled out, as before a "
-            "normalisation or a softmax, or several operations together block the way"
+            else "no operation alone is seen to let nothing through; the parts may have cancelled "
+            "out, as before a normalisation or a softmax, or several operations block the way "
+            "together"
         )
         yield _zero_finding(evidence, found.rest, "info", f"{why}.")
 
@@ -282,6 +285,28 @@ def _unregistered(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def _plain_attributes(evidence: Evidence) -> Iterator[Finding]:
+    """Leaves that a module holds as plain tensors, and does not know as parameters."""
+    for reference, _, path in evidence.called.places.values():
+        module = reference()
+        for name, value in list(vars(module).items()) if module is not None else ():
+            if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
+                continue
+            node = evidence.leaves.get(id(value))
+            if node is None or id(value) in evidence.held or evidence.called.name_of(value):
+                continue
+            whole = f"{path}.{name}" if path else name
+            yield Finding(
+                "unregistered",
+                "info",
+                [node],
+                f"{whole} is a tensor that requires grad, and no Parameter: parameters() leaves it "
+                "out, so an optimizer made from that does not update it, and state_dict() and to() "
+                f"do not know it. If it is to be learned, write self.{name} = "
+                "nn.Parameter(...).",
+            )
+
+
 def _untied(evidence: Evidence) -> Iterator[Finding]:
     """Two parameters that look as if they were meant to be one."""
     by_memory: dict[int, list[int]] = defaultdict(list)
@@ -326,3 +351,30 @@ def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     if one is None or other is None or one.device != other.device or one.dtype != other.dtype:
         return False
     return torch.equal(one, other) and everywhere(one, lambda part: part == 0) is False
+
+
+def _no_leaf(evidence: Evidence) -> Iterator[Finding]:
+    """Variables that were made to be learned, and computed from a leaf that has no name."""
+    captured = evidence.captured
+    roots = set(captured.roots)
+    for place, reference in captured.tensors.items():
+        tensor, (node, nr) = reference(), place
+        outputs = captured.graph.nodes[node]["outputs"]
+        name = outputs[nr]["name"] if nr < len(outputs) else None
+        behind = list(captured.graph.succ[node])
+        if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
+            continue
+        leaf = leaf_tensor(captured.nodes[behind[0]]) if behind else None
+        if leaf is None or isinstance(leaf, torch.nn.Parameter) or leaf.shape != tensor.shape:
+            continue
+        if evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held:
+            continue
+        yield Finding(
+            "not a leaf",
+            "info",
+            [node, behind[0]],
+            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
+            f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
+            f"gradient. If {name} is to be learned, make it whole first and call "
+            "requires_grad_() last.",
+        )

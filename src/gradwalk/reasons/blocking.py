@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -14,9 +14,6 @@ from ..graph.capture import Capture
 from ..graph.nodes import keeps_tensors, node_class, op_name
 from ..graph.reading import PART, everywhere, why_unreadable
 from ..graph.saved import read_saved
-
-if TYPE_CHECKING:
-    pass
 
 Saved = dict[str, Any]
 Why = tuple[str, str] | tuple[str, str, str | None]
@@ -277,9 +274,46 @@ def _product(one: str, other: str) -> Rule:
 
 def _scaled(argument: str | None, saved: Saved) -> Why | None:
     """Of a normalisation: its input's gradient is multiplied by its weight."""
-    if argument != "input" or not everywhere(saved["weight"], lambda value: value == 0):
+    if argument != "input":
+        return None
+    if _is_of_single_numbers(saved):
+        return "it normalises each number by itself, so what comes out is always its bias", (
+            "normalise over more than one number"
+        )
+    if not everywhere(saved["weight"], lambda value: value == 0):
         return None
     return "its weight is zero everywhere", "start from another weight than 0", "weight"
+
+
+def _is_of_single_numbers(saved: Saved) -> bool:
+    if "normalized_shape" in saved:
+        return math.prod(saved["normalized_shape"]) == 1
+    if "group" in saved:
+        return bool(saved["C"] * saved["HxW"] == saved["group"])
+    return False
+
+
+def _of_one_class(_: str | None, saved: Saved) -> Why | None:
+    """Of a softmax: over one number it gives 1, whatever the number is."""
+    result, dim = saved["result"], saved["dim"]
+    # torch keeps a negative number as the whole number of 64 bits that has its bits.
+    dim = dim - 2**64 if dim >= 2**63 else dim
+    if not result.dim() or result.shape[dim] != 1:
+        return None
+    return "it is taken over a dimension of one number, so its result never changes", (
+        "take another dimension, or for a single output a sigmoid"
+    )
+
+
+def _padding(_: str | None, saved: Saved) -> Why | None:
+    """Of an embedding: the row for padding gets no gradient."""
+    padding = saved["padding_idx"]
+    padding = padding - 2**64 if padding >= 2**63 else padding
+    if padding < 0 or not everywhere(saved["indices"], lambda index: index == padding):
+        return None
+    return f"every index is {padding}, its padding_idx, whose row gets no gradient", (
+        "check the indices"
+    )
 
 
 def _power(_: str | None, saved: Saved) -> Why | None:
@@ -313,4 +347,7 @@ _RULES: dict[str, Rule] = {
     "CudnnBatchNormBackward0": _scaled,
     "NativeLayerNormBackward0": _scaled,
     "NativeGroupNormBackward0": _scaled,
+    "SoftmaxBackward0": _of_one_class,
+    "LogSoftmaxBackward0": _of_one_class,
+    "EmbeddingBackward0": _padding,
 }

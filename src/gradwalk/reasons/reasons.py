@@ -152,8 +152,9 @@ def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
     if overwritten:
         return f"{zero}: {overwritten}its parts cancelled out; read it before zero_grad()."
     return (
-        f"{zero}, although no operation alone blocks the way: its parts cancelled out, or several "
-        "operations together let nothing through; look at the gradients on the way in GraphWidget."
+        f"{zero}, although no operation alone is seen to block the way: its parts may have "
+        "cancelled out, or several operations let nothing through together; look at the gradients "
+        "on the way in GraphWidget."
     )
 
 
