@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..forward.annotate import annotate, unannotated
+from ..forward.annotate import annotate
 from ..graph.capture import MOST_NODES, capture_nodes
 from ..graph.names import Names, read_names
 from ..graph.outputs import Output, is_program, read_outputs
@@ -71,9 +71,7 @@ def read_graphs(
     subjects: list[Subject] = [
         Written(captured)
         if isinstance(captured, StaticCapture)
-        else Live(
-            annotate(captured, known, infer=True) if infer else unannotated(captured, known), known
-        )
+        else Live(annotate(captured, known, infer=infer, look=infer), known)
         for captured, known in zip(plain, called, strict=True)
     ]
     return dict(zip(_apart(names_found), subjects, strict=True))

@@ -95,7 +95,7 @@ def _spread_finding(evidence: Evidence, node: int, n: int) -> Finding:
 def _operand_shapes(evidence: Evidence, node: int) -> list[tuple[int, ...] | None]:
     captured = evidence.captured
     shapes = []
-    for child, edges in successors(captured.graph)[node].items():
+    for child, edges in captured.successors[node].items():
         outputs = captured.graph.nodes[child]["outputs"]
         for edge in edges.values():
             nr = edge["output_nr"]

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import torch
 
 from ..forward.regions import Region
-from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.capture import Capture, Place
 from ..graph.checkpoints import Sizes, frame_of, has_policy, inputs_of, packed_tensors
 from ..graph.nodes import outputs_metadata
@@ -92,9 +91,8 @@ class _Inside:
 
     def __init__(self, captured: Capture, nodes: Sequence[int]) -> None:
         self._captured, self._order, self._nodes = captured, nodes, set(nodes)
-        graph = captured.graph
-        self._data = attributes(graph)
-        self._following, self._before = successors(graph), predecessors(graph)
+        self._data = captured.attributes
+        self._following, self._before = captured.successors, captured.predecessors
 
     def needed(self) -> Iterator[_Needed]:
         """What they would have saved, but for leaves."""

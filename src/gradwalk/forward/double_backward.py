@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 
-from ..graph.adjacency import attributes
 from ..graph.capture import Capture
 from ..graph.names import Names
 from ..graph.nodes import op_name, sequence_nr
@@ -279,7 +278,7 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
     if not numbers:
         return []
     marked: list[tuple[int, _Mark]] = []
-    for node, data in attributes(captured.graph).items():
+    for node, data in captured.attributes.items():
         if data["kind"] == "op" and data["sequence_nr"] in numbers:
             behind: Any = captured.nodes[node]
             marked += [(node, mark) for mark in behind.metadata.get(_MARK, ())]
@@ -290,7 +289,7 @@ def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
     }
 
     def in_words(node: int, output_nr: int) -> str:
-        data = attributes(captured.graph)[node]
+        data = captured.attributes[node]
         outputs = data["outputs"]
         name = outputs[output_nr]["name"] if output_nr < len(outputs) else None
         return f"{name or data['op']} (node {node})"

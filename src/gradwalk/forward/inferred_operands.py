@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch.autograd.graph import Node
@@ -43,10 +42,11 @@ def operands_inferred(
         if not _operands_kept(type(node)):
             continue
         seen = annotations[i].constants if i in annotations else ()
+        places = captured.graph.nodes[i]["no_grad_inputs"]
         for saved in _saved_operands(node):
-            constant = _at_input(captured, i, _inferred(saved, leaves))
-            if not any(_is_same(constant, other) for other in seen):
-                yield Operand(i, constant, inferred=True)
+            nr = next((p["input_nr"] for p in places if p["argument"] == saved.name), None)
+            if not any(_is_same(saved, nr, other) for other in seen):
+                yield Operand(i, _inferred(saved, nr, leaves), inferred=True)
 
 
 @functools.cache
@@ -62,19 +62,26 @@ def _saved_operands(node: Node) -> Iterator[Saved]:
             yield saved
 
 
-def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
+def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
+    """Whether what a node saved is an operand that was seen going in."""
+    if seen.tensor is not None and seen.tensor() is saved.value:
+        return True
+    if input_nr is not None and seen.input_nr is not None:
+        return input_nr == seen.input_nr
+    return saved.name == seen.argument
+
+
+def _inferred(saved: Saved, input_nr: int | None, leaves: dict[int, torch.Tensor]) -> Constant:
     tensor: torch.Tensor = saved.value
-    storage = storage_of(tensor)
-    leaf = leaves.get(storage) if storage is not None else None
-    cuts: tuple[Cut, ...] = ()
-    if leaf is not None:
-        cuts = (alias_of(leaf),)
     values = None
     with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
         # What was changed in place since is not what the operation took.
         small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
         if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
+    storage = storage_of(tensor)
+    leaf = leaves.get(storage) if storage is not None else None
+    cuts: tuple[Cut, ...] = () if leaf is None else (alias_of(leaf),)
     return Constant(
         position=saved.name,
         shape=() if tensor.is_nested else tuple(tensor.shape),
@@ -83,24 +90,8 @@ def _inferred(saved: Saved, leaves: dict[int, torch.Tensor]) -> Constant:
         tensor=TensorRef(tensor),
         origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
         argument=saved.name,
+        input_nr=input_nr,
     )
-
-
-def _at_input(captured: Capture, node: int, constant: Constant) -> Constant:
-    for place in captured.graph.nodes[node]["no_grad_inputs"]:
-        if place["argument"] == constant.argument:
-            return replace(constant, input_nr=place["input_nr"])
-    return constant
-
-
-def _is_same(inferred: Constant, seen: Constant) -> bool:
-    """Whether what a node saved is an operand that was seen going in."""
-    tensor = seen.tensor() if seen.tensor is not None else None
-    if tensor is not None and inferred.tensor is not None and inferred.tensor() is tensor:
-        return True
-    if inferred.input_nr is not None and seen.input_nr is not None:
-        return inferred.input_nr == seen.input_nr
-    return inferred.argument == seen.argument
 
 
 def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:

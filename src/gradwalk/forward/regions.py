@@ -17,7 +17,6 @@ from typing import Any
 
 from torch import nn
 
-from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.capture import Capture
 from ..graph.checkpoints import frame_around, frame_of, function_of, reentrant_function
 from ..graph.nodes import keeps_tensors
@@ -81,8 +80,9 @@ def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> li
     }
     if not frames and not reentrant:
         return []
-    order = Order(captured)
+    functions = {key: _function(frame) for key, frame in frames.items()}
     around = _around(frames)
+    order = Order(captured)
     within: dict[int, list[int]] = {key: [] for key in frames}
     for key, outer in around.items():
         if outer is not None:
@@ -97,8 +97,7 @@ def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> li
         nodes = order.between(known)
         is_exact = all(i in annotations for i in order.beside(nodes))
         nodes = nodes if is_exact else order.with_weights(nodes)
-        frame = frames[key]()
-        called, module = _called(None if frame is None else function_of(frame))
+        called, module = _called(functions[key])
         region = Region(nodes, None, False, is_exact, called, module, frames[key])
         regions[key] = depths[key], region
     found = list(regions.values())
@@ -117,9 +116,8 @@ class Order:
     """The operations of a graph in the order in which the program made them."""
 
     def __init__(self, captured: Capture) -> None:
-        graph = captured.graph
-        self._data = attributes(graph)
-        self._following, self._before = successors(graph), predecessors(graph)
+        self._data = captured.attributes
+        self._following, self._before = captured.successors, captured.predecessors
         self._nodes = captured.operations
         numbers = {self._data[i]["sequence_nr"] for i in self._nodes}
         # Threads number their nodes each by itself: then the order of all of them says nothing.
@@ -209,6 +207,11 @@ def _weakly(frame: Any | None) -> Frame | None:
 def _outer(frame: Frame) -> Frame | None:
     alive = frame()
     return None if alive is None else _weakly(frame_around(alive))
+
+
+def _function(frame: Frame) -> Any | None:
+    alive = frame()
+    return None if alive is None else function_of(alive)
 
 
 def _around(frames: Mapping[int, Frame]) -> dict[int, int | None]:

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from ..graph.adjacency import predecessors
 from ..graph.nodes import as_taken, keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
 from ..graph.saved import Saved, read_saved
@@ -137,7 +136,7 @@ def used_leaves(
 
 
 def _taken_by(captured: Annotated, node: int, leaf: torch.Tensor) -> Iterator[Taken]:
-    for consumer in islice(predecessors(captured.graph)[node], _MOST_CONSUMERS):
+    for consumer in islice(captured.predecessors[node], _MOST_CONSUMERS):
         seen = captured.annotations.get(consumer)
         if seen is not None:
             yield from (taken for taken in seen.leaves if taken.tensor() is leaf)
@@ -184,7 +183,7 @@ def _is_as_saved(
 
 def _near(captured: Annotated, node: int) -> Iterator[int]:
     """The operations that took a leaf, or a view of it, as far as they may have saved it."""
-    takers = predecessors(captured.graph)
+    takers = captured.predecessors
     waiting, seen = [(node, 0)], {node}
     left = _MOST_CONSUMERS
     for at, steps in waiting:  # grows while we walk

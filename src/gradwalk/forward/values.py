@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from ..graph.adjacency import attributes, predecessors, successors
 from ..graph.nodes import keeps_tensors, leaf_tensor
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
@@ -61,13 +60,14 @@ def value_of(captured: Annotated, node: int) -> Known | None:
 
     Example::
 
-        >>> from gradwalk.forward.annotate import unannotated
+        >>> from gradwalk.forward.annotate import annotate
         >>> from gradwalk.graph.capture import capture_nodes
         >>> from gradwalk.graph.names import Names
         >>> from gradwalk.graph.outputs import read_outputs
         >>> w = torch.tensor(3.0, requires_grad=True)
         >>> y = w * 2
-        >>> captured = unannotated(capture_nodes(read_outputs((y,), "capture"), Names()))
+        >>> captured = capture_nodes(read_outputs((y,), "capture"), Names())
+        >>> captured = annotate(captured, Names(), infer=False)
         >>> value_of(captured, 0)
         Known(value=tensor(6., grad_fn=<MulBackward0>), origin='The tensor itself, as it is now.')
         >>> with torch.no_grad():
@@ -242,7 +242,7 @@ def _saved(captured: Annotated, node: int) -> Known | None:
     for saved in _own_results(captured, node):
         if fits(saved):
             return Known(saved.value, f"Saved by this node for backward, as {saved.name}.")
-    for consumer in islice(predecessors(graph)[node], _MOST_CONSUMERS):
+    for consumer in islice(captured.predecessors[node], _MOST_CONSUMERS):
         arguments = {edge["argument"] for edge in graph.get_edge_data(consumer, node).values()}
         for saved in read_saved(captured.nodes[consumer], _of_lists(arguments)):
             if saved.name in arguments and fits(saved):
@@ -288,10 +288,10 @@ def _from_saved(
         small: The shapes of the nodes that have a small value.
         found: Gets the values.
     """
-    nodes = attributes(captured.graph)
+    nodes = captured.attributes
     taken = {
         edge["argument"]: target
-        for target, between in successors(captured.graph)[node].items()
+        for target, between in captured.successors[node].items()
         if target in small and target not in found and nodes[target]["kind"] != "leaf"
         for edge in between.values()
     }

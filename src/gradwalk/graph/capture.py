@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import Node
 
+from .adjacency import Neighbours
 from .adjacency import attributes as attributes_of
 from .adjacency import predecessors as predecessors_of
 from .adjacency import successors as successors_of
@@ -61,13 +62,28 @@ class Capture:
         """The public structure, plain values only; made when it is first asked for."""
         return self.described()
 
+    @property
+    def attributes(self) -> dict[int, dict[str, Any]]:
+        """The attributes of every node of ``graph``."""
+        return attributes_of(self.graph)
+
+    @property
+    def successors(self) -> Neighbours:
+        """The edges of ``graph`` out of every node: the way gradients flow, to what it takes."""
+        return successors_of(self.graph)
+
+    @property
+    def predecessors(self) -> Neighbours:
+        """The edges of ``graph`` into every node: from the nodes that take what it gives."""
+        return predecessors_of(self.graph)
+
     @functools.cached_property
     def operations(self) -> list[int]:
         """Ids of the operations in the order in which they were made, as torch numbered them.
 
         Of graphs made by several threads it is the order of each thread.
         """
-        data = attributes_of(self.graph)
+        data = self.attributes
         made = [node for node, each in data.items() if each["kind"] == "op"]
         return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
 

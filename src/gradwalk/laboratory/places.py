@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..graph.adjacency import attributes
 from ..graph.capture import Place
 from ..graph.nodes import gradient_edge
 from .replay import Replay
@@ -97,13 +96,13 @@ def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Plac
 
 def called(replay: Replay, node: int) -> str:
     """A node in a word: its name, or its operation and number."""
-    data = attributes(replay.captured.graph)[node]
+    data = replay.captured.attributes[node]
     return str(data["name"] or f"{data['op']} {node}")
 
 
 def place_name(replay: Replay, place: Place) -> str | None:
     """The name of a tensor; None where it has none."""
-    outputs = attributes(replay.captured.graph)[place[0]]["outputs"]
+    outputs = replay.captured.attributes[place[0]]["outputs"]
     name = outputs[place[1]]["name"] if place[1] < len(outputs) else None
     return None if name is None else str(name)
 

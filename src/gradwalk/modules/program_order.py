@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..graph.adjacency import attributes, successors
 from ..graph.capture import Capture
 
 
@@ -43,7 +42,7 @@ def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Prog
         Its operations. torch numbers them as they are made, so the order is the program's own; of
         graphs made by several threads it is that of each thread.
     """
-    data, following = attributes(captured.graph), successors(captured.graph)
+    data, following = captured.attributes, captured.successors
     nodes = captured.operations
     places = {node: place for place, node in enumerate(nodes)}
     operands = [[places[t] for t in following[node] if t in places] for node in nodes]

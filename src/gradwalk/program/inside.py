@@ -202,7 +202,7 @@ def _put_flow(graph: nx.MultiDiGraph, inside: Inside, flow: Flow, ids: dict[Inne
 def names_of_inputs(captured: Capture, node: int) -> dict[int, str | None]:
     """What the next functions of a node are called, by input_nr."""
     found: dict[int, str | None] = {}
-    for target, between in successors(captured.graph)[node].items():
+    for target, between in captured.successors[node].items():
         for key in between:
             found[key] = captured.graph.nodes[target]["name"]
     return found

@@ -16,7 +16,6 @@ from ..forward.annotations import cuts_of, was_watched
 from ..forward.cuts import Cut, Reading
 from ..forward.operand_constants import watched
 from ..forward.records import lines_that_read
-from ..graph.adjacency import predecessors
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
@@ -100,7 +99,7 @@ class LossGraph:
         Those that save nothing give no evidence; what passes gradients to them may.
         """
         assert self.captured is not None
-        nodes, before = self.captured.nodes, predecessors(self.captured.graph)
+        nodes, before = self.captured.nodes, self.captured.predecessors
         waiting = list(before[node])
         seen = set(waiting)
         for source in waiting:  # grows while we walk

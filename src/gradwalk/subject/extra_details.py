@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ..backward.run import Run
-from ..forward.annotate import Annotated, Extra
+from ..forward.annotate import Annotated
 from ..forward.annotations import Annotation
 from ..forward.cuts import Cut
+from ..forward.extras import Extra
 from ..forward.source_line import SourceLine, shown_file
 from ..forward.values import ITSELF
 from ..graph.sharded import Sharded

@@ -6,7 +6,6 @@ import copy
 
 from ..backward.recorded_pass import RecordedPass
 from ..forward.values import Drawn
-from ..graph.adjacency import predecessors
 from ..reasons import why
 from ..wire import DetailsModel
 from .details import details
@@ -86,7 +85,7 @@ def cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: i
     own = run.numbers.get(node)
     if own is not None:
         found |= {own, own + 1}
-    takers = predecessors(opening.captured.graph)[node]
+    takers = opening.captured.predecessors[node]
     found |= {run.numbers[source] for source in takers if source in run.numbers}
     for timeline in run.grads.timelines if run.grads is not None else ():
         if timeline.node == node:

@@ -15,7 +15,6 @@ from ..backward.operations import is_looked_into
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..forward.annotate import Annotated
-from ..graph.adjacency import predecessors, successors
 from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.engine import NO_TASK, current_task
 from ..graph.guarded import could_not
@@ -283,8 +282,8 @@ def boxes_inside(opening: Opening) -> tuple[dict[int, str | None], dict[str, str
     for node, inside in opening.inside.items():
         for path, name in inside.classes.items():
             classes["/".join(filter(None, (own[node], path)))] = name
-        for target in successors(captured.graph)[node]:
-            takers = predecessors(captured.graph)[target]
+        for target in captured.successors[node]:
+            takers = captured.predecessors[target]
             if drawn.nodes[target]["kind"] == "leaf" and takers.keys() <= opening.inside.keys():
                 boxes[target] = None if target in parameters else ""
     return boxes, classes

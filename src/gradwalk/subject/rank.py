@@ -15,7 +15,6 @@ from ..backward.run import Run
 from ..forward.annotate import Annotated
 from ..forward.branches import Branches
 from ..forward.source_line import SourceLine
-from ..graph.adjacency import predecessors
 from ..graph.reading import PART, is_plain, own_part
 from ..graph.summary import json_number
 from ..wire import DetailsModel, JsonNumber, RunModel, TensorSummary
@@ -176,7 +175,7 @@ def _height(norm: JsonNumber | None) -> float:
 
 def _used_at(captured: Annotated, leaf: int) -> SourceLine | None:
     """The line of the operation furthest from the outputs that takes a leaf."""
-    for user in sorted(predecessors(captured.graph)[leaf], reverse=True):
+    for user in sorted(captured.predecessors[leaf], reverse=True):
         seen = captured.annotations.get(user)
         if seen is not None and seen.source is not None:
             return seen.source

@@ -65,6 +65,7 @@ def read_subject(
             plain = capture_nodes(asked, called, max_nodes)
         if infer is None:
             infer = len(plain.graph) <= MOST_INFERRED
-        subject = Live(annotate(plain, called, infer=infer), called, max_bytes)
+        captured = annotate(plain, called, infer=infer)
+        subject = Live(captured, called, max_bytes)
     subject.recording = None if recording is None else recording._pass
     return subject

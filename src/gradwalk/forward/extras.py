@@ -1,0 +1,249 @@
+"""What is drawn beyond autograd nodes: constants, cuts, and tensors outside of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..graph.adjacency import copied
+from ..graph.capture import Capture
+from ..graph.names import Names
+from ..graph.nodes import op_name
+from ..graph.words import short_value
+from .annotations import Annotation
+from .cut_words import ALIAS, how_made
+from .cuts import Constant, Cut
+from .module_path import TensorRef
+from .operand_constants import Operand
+from .records import find_source
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What a node stands for that is no autograd node.
+
+    Attributes:
+        kind: "constant", an operand that needs no grad; "cut", one that lost its gradient on the
+            way; "outside", the tensor of another graph that a cut began at.
+        constant: The operand; None for an outside tensor.
+        source: The outside tensor, while it lives; None for an operand.
+        inferred: Whether it was inferred rather than watched.
+        sources: Of a cut, the node where each of the constant's cuts began.
+    """
+
+    kind: str
+    constant: Constant | None
+    source: TensorRef | None
+    inferred: bool
+    sources: tuple[int, ...] = ()
+
+    @property
+    def tensor(self) -> torch.Tensor | None:
+        """The tensor it stands for, while that lives."""
+        reference = self.constant.tensor if self.constant is not None else self.source
+        return reference() if reference is not None else None
+
+
+def with_extras(
+    captured: Capture,
+    names: Names,
+    annotations: Mapping[int, Annotation],
+    operands: Iterable[Operand],
+) -> tuple[nx.MultiDiGraph, list[Extra]]:
+    """A copy of a graph with what was seen of its nodes, and with nodes for operands at its end.
+
+    Args:
+        captured: The graph.
+        names: What the user calls the tensors.
+        annotations: What `watch` saw, by node.
+        operands: The operands that need no grad.
+
+    Returns:
+        The copy, and what each of the nodes at its end stands for.
+    """
+    # Such a leaf was made outside of the modules that take it.
+    outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
+
+    def seen(node: int) -> Mapping[str, Any]:
+        return _OUTSIDE if node in outside else _seen(annotations.get(node))
+
+    drawn = copied(captured.graph, seen, {"kind": "gradient"})
+    build = _Builder(captured, names, drawn)
+    for operand in operands:
+        build.add(operand)
+    return drawn, build.extras
+
+
+_UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
+_OUTSIDE = {**_UNSEEN, "namespace": ""}
+
+
+def _seen(annotation: Annotation | None) -> Mapping[str, Any]:
+    if annotation is None:
+        return _UNSEEN
+    module = annotation.module
+    return {
+        "source": None if annotation.source is None else str(annotation.source),
+        "namespace": None if module is None else module.replace(".", "/"),
+        "call": annotation.forward,
+        "inplace": annotation.inplace,
+    }
+
+
+class _Builder:
+    """Appends constants, cuts and outside tensors to a graph, each tensor once."""
+
+    def __init__(self, captured: Capture, names: Names, graph: nx.MultiDiGraph) -> None:
+        self.extras: list[Extra] = []
+        self.first = len(graph)
+        self._captured = captured
+        self._names = names
+        self._graph = graph
+        self._ids = {node: i for i, node in enumerate(captured.nodes)}
+        self._known: dict[Any, int] = {}
+
+    def add(self, operand: Operand) -> None:
+        """Draw one operand at its node."""
+        constant = operand.constant
+        node = self._operand(operand)
+        self._graph.add_edge(
+            operand.node,
+            node,
+            input_nr=constant.input_nr,
+            argument=constant.argument,
+            output_nr=0,
+            kind="constant",
+        )
+
+    def _operand(self, operand: Operand) -> int:
+        constant = operand.constant
+        tensor = constant.tensor() if constant.tensor is not None else None
+        if tensor is not None:
+            key: Any = id(tensor), operand.inferred
+        elif constant.origin is not None:  # each tensor has an origin of its own
+            key = id(constant.origin)
+        else:
+            key = object()
+        if key in self._known:
+            return self._known[key]
+        name = self._names.name_of(tensor) if tensor is not None else None
+        cuts = constant.cuts
+        where = constant.origin.where if constant.origin is not None else None
+        data = _blank(
+            kind="cut" if cuts else "constant",
+            op="constant",
+            name=name,
+            shape=constant.shape,
+            dtype=constant.dtype,
+            device=None if tensor is None else str(tensor.device),
+        )
+        data["source"] = None if where is None else str(where)
+        data["value"] = short_value(constant.values)
+        data["inferred"] = operand.inferred
+        sources = [self._source(cut, operand) for cut in cuts]
+        if cuts:
+            data["how"] = cuts[0].how
+            data["source"] = data["source"] if cuts[0].where is None else str(cuts[0].where)
+            data["op"] = how_made(
+                [cut.how for cut in cuts],
+                [self._called(source, cut) for source, cut in zip(sources, cuts, strict=True)],
+                direct=constant.origin is not None and constant.origin.direct,
+            )
+        extra = Extra(data["kind"], constant, None, operand.inferred, tuple(sources))
+        made = self._append(data, extra)
+        self._known[key] = made
+        for source, cut in zip(sources, cuts, strict=True):
+            self._graph.add_edge(
+                made,
+                source,
+                input_nr=None,
+                argument=None,
+                output_nr=cut.output_nr if source < self.first else 0,
+                kind="cut",
+                how=cut.how,
+                source=None if cut.where is None else str(cut.where),
+            )
+        return made
+
+    def _source(self, cut: Cut, operand: Operand) -> int:
+        """The node of the tensor that a cut began at, in this graph or outside of it."""
+        place = find_source(cut, self._captured.nodes)
+        if place is not None:
+            node = self._ids.get(place[0])
+            if node is not None and self._came_before(node, operand.node):
+                return node
+        tensor = cut.source()
+        key = ("outside", id(tensor if tensor is not None else cut))
+        if key in self._known:
+            return self._known[key]
+        grad_fn = tensor.grad_fn if tensor is not None else None
+        is_leaf = tensor is not None and tensor.is_leaf
+        data = _blank(
+            kind="outside",
+            op="AccumulateGrad" if is_leaf else (op_name(grad_fn) if grad_fn else "gone"),
+            name=self._names.name_of(tensor) if tensor is not None else None,
+            shape=cut.shape,
+            dtype=None if tensor is None else str(tensor.dtype),
+            device=None if tensor is None else str(tensor.device),
+        )
+        data.update(requires_grad=True, is_leaf=is_leaf, inferred=cut.how == ALIAS)
+        made = self._append(data, Extra("outside", None, cut.source, cut.how == ALIAS))
+        self._known[key] = made
+        return made
+
+    def _came_before(self, source: int, node: int) -> bool:
+        # A tensor that was changed in place later on has another node now, perhaps this very one.
+        nodes = self._graph.nodes
+        return bool(
+            nodes[source]["kind"] == "leaf"
+            or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
+        )
+
+    def _called(self, source: int, cut: Cut) -> str | None:
+        data = self._graph.nodes[source]
+        outputs = data["outputs"]
+        nr = cut.output_nr if source < self.first else 0
+        name: str | None = outputs[nr]["name"] if nr < len(outputs) else None
+        return name
+
+    def _append(self, data: dict[str, Any], extra: Extra) -> int:
+        node = len(self._graph)
+        if data["kind"] != "constant":
+            data["namespace"] = ""  # no module is known to have made it, least of all its user
+        self._graph.add_node(node, **data)
+        self.extras.append(extra)
+        return node
+
+
+def _blank(
+    *,
+    kind: str,
+    op: str,
+    name: str | None,
+    shape: tuple[int, ...],
+    dtype: str | None,
+    device: str | None,
+) -> dict[str, Any]:
+    output = {"output_nr": 0, "name": name, "shape": shape, "dtype": dtype, "device": device}
+    return {
+        "kind": kind,
+        "op": op,
+        "name": name,
+        "shape": shape,
+        "dtype": dtype,
+        "device": device,
+        "requires_grad": False,
+        "is_leaf": True,
+        "sequence_nr": None,
+        "outputs": [output],
+        "no_grad_inputs": [],
+        "checkpoint": None,
+        **_UNSEEN,
+        "inferred": False,
+    }
