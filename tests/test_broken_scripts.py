@@ -1,4 +1,4 @@
-"""What is wrong with the scripts of `broken_scripts` is found by the README's recipe alone."""
+"""What is wrong with a script is found by the README's recipe; a healthy one has notes alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from broken_scripts import BROKEN, Broken
+from healthy_scripts import HEALTHY
 
 from gradwalk.findings.finding import Finding
 
@@ -61,3 +62,11 @@ def test_nothing_else_is_alarming(name: str, tmp_path: Path) -> None:
     found = findings_of(script, tmp_path)
     alarms = [f for f in found if f.severity != "info" and f.kind not in script.kinds]
     assert not alarms, alarms
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_script_has_notes_alone(name: str, watched: bool, tmp_path: Path) -> None:
+    script = Broken((), (), HEALTHY[name], watched=watched)
+    assert {finding.severity for finding in findings_of(script, tmp_path)} <= {"info"}

@@ -73,13 +73,15 @@ def cuts_before_leaves(evidence: Evidence) -> Iterator[Finding]:
         Notes: a penalty on the gradient, or an attack, makes such a leaf on purpose.
     """
     roots = {node for node, _ in evidence.captured.roots}
+    told = {cut.cause for each in evidence.captured.annotations.values() for cut in each.cuts}
     for node in evidence.leaves.values():
         leaf = leaf_tensor(evidence.captured.nodes[node])
         if node in roots or leaf is None or isinstance(leaf, torch.nn.Parameter):
             continue
         by_cause: dict[object, list[Cut]] = defaultdict(list)
         for cut in cuts_of(leaf):
-            by_cause[cut.cause].append(cut)
+            if cut.cause not in told:
+                by_cause[cut.cause].append(cut)
         for cuts in by_cause.values():
             behind = {
                 id(tensor) for cut in cuts for ref in cut.leaves if (tensor := ref()) is not None
