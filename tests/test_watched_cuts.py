@@ -30,6 +30,28 @@ CUTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+MADE: dict[str, Callable[[], Tensor]] = {
+    "tensor": lambda: torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
+    "ones": lambda: torch.ones(3, requires_grad=True),
+    "requires_grad_": lambda: torch.ones(3).requires_grad_(),
+    "ones_like": lambda: torch.ones_like(torch.ones(3), requires_grad=True),
+    "detach": lambda: (leaf(3) * 2).detach().requires_grad_(),
+    "Parameter": lambda: nn.Parameter(torch.ones(3)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("made", MADE)
+def test_a_cut_of_a_leaf_that_was_made_under_watch(how, made):
+    with watch():
+        w, x = leaf(3), MADE[made]()
+        y = w * CUTS[how](x)
+    cut = seen(y).cuts[-1]
+    assert cut.how == how
+    assert [reference() for reference in cut.leaves] == [x]
+
+
 @pytest.mark.filterwarnings("ignore:To copy construct")
 @pytest.mark.parametrize("how", CUTS)
 def test_each_kind_of_cut_is_traced_to_its_source(how):

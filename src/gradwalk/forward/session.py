@@ -204,13 +204,13 @@ class Session:
                 where = noted.where  # changed in place, not made here
             if not depends_on_values(name):
                 continue
-            if isinstance(noted, Origin):
+            if isinstance(noted, Origin):  # also of a leaf that was made while we watched
                 cuts += noted.cuts
                 complete = complete and noted.complete
-            elif is_tensor and (value.requires_grad or (made_by is not None and whole)):
+            if is_tensor and (value.requires_grad or (made_by is not None and whole)):
                 cuts += [self._cut(how, where, value, made_by)] if how else []
                 direct = how in _WHOLE
-            elif made_by is None:
+            elif made_by is None and not isinstance(noted, Origin):
                 read = self._read(value)
                 cuts += read.cuts if read else ()
         few, are_all = combined(cuts)

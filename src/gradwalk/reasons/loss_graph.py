@@ -18,7 +18,7 @@ from ..forward.operand_constants import watched
 from ..forward.records import lines_that_read
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
-from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor
+from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
 from ..graph.outputs import read_outputs, values_in
 from ..graph.saved import is_freed
 
@@ -83,12 +83,6 @@ class LossGraph:
             if kind == "op"
         )
 
-    @property
-    def knows_inputs(self) -> bool:
-        """Whether nothing came in from outside of the watch that needs no grad."""
-        seen = self.captured.annotations.values() if self.captured is not None else ()
-        return all(constant.origin is not None for each in seen for constant in each.constants)
-
     def inner_node_of(self, tensor: torch.Tensor) -> int | None:
         """The custom Function whose backward runs one of its own, which may reach a leaf."""
         return self._inner.get(id(tensor))
@@ -110,6 +104,18 @@ class LossGraph:
                 waiting += [each for each in before[source] if each not in seen]
                 seen.update(before[source])
         return False
+
+    def custom_functions_before(self, node: int) -> list[str]:
+        """The custom Functions by which gradients come to a node, the nearest first."""
+        assert self.captured is not None
+        nodes, before = self.captured.nodes, self.captured.predecessors
+        waiting, seen, found = list(before[node]), set(before[node]), []
+        for source in waiting:  # grows while we walk
+            if node_class(type(nodes[source])).is_function:
+                found.append(self.captured.graph.nodes[source]["op"])
+            waiting += [each for each in before[source] if each not in seen]
+            seen.update(before[source])
+        return found
 
     @functools.cached_property
     def _ids(self) -> dict[Node, int]:

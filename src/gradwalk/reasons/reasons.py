@@ -24,7 +24,7 @@ KINDS = {
     "unknown": "Not part of the graph of the loss, for a reason that is not known",
     "intermediate": "Not a leaf",
     "waiting": "No backward pass yet",
-    "cleared": "Cleared since backward ran",
+    "cleared": "None although backward ran",
     "zero": "Zero everywhere",
     "nan": "NaN or infinite",
 }
@@ -136,10 +136,13 @@ def _there(asked: _Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason
     blocks = blocks_before(graph.captured, node)
     if blocks.found:
         return Reason("zero", f"{zero} because {_blocked(graph.captured, blocks.found)}")
-    return Reason("zero", _zero_without_block(zero, grad, blocks))
+    custom = graph.custom_functions_before(node)
+    return Reason("zero", _zero_without_block(zero, grad, blocks, custom))
 
 
-def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
+def _zero_without_block(
+    zero: str, grad: torch.Tensor, blocks: Blocks, custom: Sequence[str]
+) -> str:
     # A gradient that one pass stored is of version 0; adding to it and clearing it count up.
     overwritten = "zero_grad(set_to_none=False) has overwritten it, or " if version_of(grad) else ""
     if blocks.unknown:
@@ -149,12 +152,16 @@ def _zero_without_block(zero: str, grad: torch.Tensor, blocks: Blocks) -> str:
             "backward; without such hooks, ask before backward(), or after "
             "backward(retain_graph=True)."
         )
+    passed = f", the backward of {custom[0]} may have passed zeros" if custom else ""
     if overwritten:
-        return f"{zero}: {overwritten}its parts cancelled out; read it before zero_grad()."
+        return (
+            f"{zero}: {overwritten}its parts may have cancelled out{passed}; read it before "
+            "zero_grad()."
+        )
     return (
         f"{zero}, although no operation alone is seen to block the way: its parts may have "
-        "cancelled out, or several operations let nothing through together; look at the gradients "
-        "on the way in GraphWidget."
+        f"cancelled out{passed}, or several operations let nothing through together; look at the "
+        "gradients on the way in GraphWidget."
     )
 
 
@@ -266,13 +273,12 @@ def _outside(asked: _Asked, graph: LossGraph) -> Reason:
             "computed from it, or only from values that were taken out of it (detach(), a copy, "
             "a number); run the forward pass under gradwalk.watch() and ask again to see where.",
         )
-    if graph.sees_all:
+    if graph.sees_all:  # of operations: an `if`, a copy.deepcopy() or a Parameter(...) is none
         return Reason(
             "unused",
             f"{asked.start} is not part of the graph of {graph.name}: "
-            f"{'' if graph.knows_inputs else 'as far as watch() saw, '}{graph.name} was not "
-            "computed from it, so no gradient flows to it; use it in the forward pass, or start "
-            "backward from what was computed from it.",
+            f"as far as watch() saw, {graph.name} was not computed from it, and no gradient flows "
+            "to it; use it in the forward pass, or start backward from what was computed from it.",
         )
     return Reason(
         "unknown",
@@ -323,11 +329,14 @@ def _cut_off(asked: _Asked, graph: LossGraph, cuts: Sequence[Cut]) -> str:
 def _inside(asked: _Asked, graph: LossGraph, node: int) -> Reason:
     its_grad = asked.attribute("grad") if asked.name else "its .grad"
     if graph.backward_ran(node):
+        custom = graph.custom_functions_before(node)
+        passed = f", or the backward of {custom[0]} passed None" if custom else ""
         return Reason(
             "cleared",
             f"A backward pass has run through the graph of {graph.name}, but {its_grad} is None: "
             "it has been cleared since (zero_grad(), or setting .grad to None), or that pass was "
-            "told not to fill it (torch.autograd.grad, inputs=); read it right after backward().",
+            f"told not to fill it (torch.autograd.grad, inputs=){passed}; read it right after "
+            "backward().",
         )
     return Reason(
         "waiting",
