@@ -7,7 +7,7 @@ takes. Entered, what a body takes is what the call is given; so its calls lead o
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,35 +55,13 @@ class Entered:
             with what its graph refers to: a body before the call that runs it.
         bodies: Call -> what it runs.
         within: Node of a body -> the call that runs it, and the body.
-        outer: What a body takes -> what that is outside of it.
+        outer: What a body takes -> what that is outside of every body.
     """
 
     nodes: list[tuple[Node, GraphModule]] = field(default_factory=list)
     bodies: dict[Node, list[Body]] = field(default_factory=dict)
     within: dict[Node, tuple[Node, Body]] = field(default_factory=dict)
     outer: dict[Node, Any] = field(default_factory=dict)
-
-    def given(self, value: Any) -> Any:
-        """What a value is, where it may be one that a body takes."""
-        while isinstance(value, Node) and value in self.outer:
-            value = self.outer[value]
-        return value
-
-    def box(self, node: Node, modules: Mapping[Node, str | None]) -> str | None:
-        """The path of what a node is in: modules, and in them the boxes of bodies.
-
-        Args:
-            node: The node.
-            modules: The path of the module that each node is in.
-        """
-        parts: list[str] = []
-        inner = modules[node] or ""
-        while node in self.within:
-            node, body = self.within[node]
-            outer = modules[node] or ""
-            parts += [inner.removeprefix(outer).strip("/"), body.box]
-            inner = outer
-        return "/".join(filter(None, [inner, *reversed(parts)])) or None
 
 
 def enter(graph: Graph, module: GraphModule) -> Entered:
@@ -118,9 +96,13 @@ def enter(graph: Graph, module: GraphModule) -> Entered:
         room -= size
         bodies = [_own(body, seen) for body in bodies]
         entered.bodies[node] = bodies
+        taken = _taken(node, of)
+        given = [
+            entered.outer.get(each, each) if isinstance(each, Node) else each for each in taken
+        ]
         for body in bodies:
             depth[body.graph] = depth[node.graph] + 1
-            entered.outer.update(zip(_placeholders(body.graph), _taken(node, of), strict=True))
+            entered.outer.update(zip(_placeholders(body.graph), given, strict=True))
             entered.within.update((each, (node, body)) for each in body.graph.nodes)
         waiting.append(iter([(node, of)]))
         waiting += [_each(body.graph, body.module) for body in reversed(bodies)]

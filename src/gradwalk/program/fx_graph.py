@@ -98,7 +98,7 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], froz
     modules = {node: data["namespace"] for node, data in described.items()}
     for node in described if entered.bodies else ():
         if node in entered.within:
-            described[node]["namespace"] = entered.box(node, modules)
+            described[node]["namespace"] = _boxed(node, entered, modules)
         elif described[node]["op"] == "placeholder":
             described[node]["namespace"] = ""  # no body's own, however many alone take it
     for node in roots:  # what is handed back is drawn as what goes in, however constant it is
@@ -180,9 +180,27 @@ def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str |
         for i, value in enumerate(body.outputs):
             found.append((word if len(body.outputs) == 1 else f"{word}[{i}]", value))
     for argument, value in found:
-        given = entered.given(value)
+        given = entered.outer.get(value, value) if _is_node(value) else value
         if _is_node(given) or (isinstance(given, (int, float)) and not isinstance(given, bool)):
             yield argument, given
+
+
+def _boxed(node: Node, entered: Entered, modules: Mapping[Node, str | None]) -> str | None:
+    """The namespace of a node of a body: modules, and in them the boxes of bodies.
+
+    Args:
+        node: The node.
+        entered: The bodies.
+        modules: The namespace of the module that each node is in.
+    """
+    parts: list[str] = []
+    inner = modules[node] or ""
+    while node in entered.within:
+        node, body = entered.within[node]
+        outer = modules[node] or ""
+        parts += [inner.removeprefix(outer).strip("/"), body.box]
+        inner = outer
+    return "/".join(filter(None, [inner, *reversed(parts)])) or None
 
 
 def _breadth_first(
