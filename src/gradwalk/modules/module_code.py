@@ -59,6 +59,7 @@ class ModuleCode:
                 self._children[path.rpartition(".")[0]].append(path)
         self._acts: dict[str, list[Act] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Deed]] = {}
+        self._doubts: dict[tuple[str, str], dict[int, float | None]] = {}
         # Modules of one class have the same code; what it comes to depends on their attributes.
         self._tests: dict[type, dict[int, Test | None]] = {}
         self._steps: dict[tuple[type, tuple[bool | None, ...]], list[Step]] = {}
@@ -204,7 +205,23 @@ class ModuleCode:
 
     def makes(self, path: str, op: str) -> bool:
         """Whether the code of a module makes nodes of a class."""
-        return any(act.name and doubt(act.name, op) == 0 for act in self.acts(path) or ())
+        return 0 in self.doubts(path, op).values()
+
+    def doubts(self, path: str, op: str) -> dict[int, float | None]:
+        """Of each step of a module that calls a function, how doubtful it is that it made a node.
+
+        Args:
+            path: The module.
+            op: The class name of the node.
+
+        Returns:
+            Place of the step -> as `gradwalk.modules.made_by.doubt`, in the order of the code.
+        """
+        if (path, op) not in self._doubts:
+            acts = enumerate(self.acts(path) or ())
+            called = ((i, act.name) for i, act in acts if act.name is not None)
+            self._doubts[path, op] = {i: doubt(name, op) for i, name in called}
+        return self._doubts[path, op]
 
     def is_called(self, path: str) -> bool:
         """Whether the code of a module around calls one."""

@@ -27,12 +27,12 @@ def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str])
     }
     if not inferred or all(region.is_exact for region in regions):
         return regions
-    order = Order(captured)
     operations: dict[str, set[int]] = defaultdict(set)
     for node, space in inferred.items():
-        if captured.graph.nodes[node]["kind"] == "op":
+        if captured.attributes[node]["kind"] == "op":
             for around in ancestors(space, "/"):
                 operations[around].add(node)
+    order = Order(captured)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
     for number in reversed(range(len(regions))):  # the inner ones first
         region = regions[number]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .alignment import AGAIN, Deed
 from .code_steps import ANYTHING
-from .made_by import doubt, is_layer, makes_many
+from .made_by import is_layer, makes_many
 from .module_code import Act, ModuleCode
 from .paths import OUTSIDE
 
 _BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
+
+_Doubts = Mapping[int, float | None]  # that each step of a module made the node that is certain
 
 
 @dataclass
@@ -52,11 +54,11 @@ class CodeWalk:
         Returns:
             What the code does on the way, both ends included.
         """
-        calls = self._code.calls_to(path)
+        calls, doubts = self._code.calls_to(path), self._code.doubts(path, op)
         running = self._running
         start = len(path) + 1 if path and path != OUTSIDE else 0
         wanted = None if not parameters else parameters[0][start:]
-        level, place = self._from_where(calls, wanted, op, parameters)
+        level, place = self._from_where(calls, wanted, doubts, parameters)
         deeds: list[Deed] = []
         for frame in reversed(running[level + 1 :]):
             deeds += self._tail(frame)
@@ -67,10 +69,10 @@ class CodeWalk:
         for called, inner in zip(calls[level:], [*calls[level + 1 :], None], strict=True):
             if place is None or called != running[-1].path:
                 running.append(_Frame(called))
-                place = self._next(running[-1], inner, wanted, op, parameters) or 0
+                place = self._next(running[-1], inner, wanted, doubts, parameters) or 0
             frame = running[-1]
             if before and inner is None:
-                place = self._preparing(frame, place, op)
+                place = self._preparing(frame, place, doubts)
             deeds += self._between(frame, place, inner)
             if (frame.at, frame.inner) != (place, inner):
                 frame.used.clear()
@@ -80,7 +82,7 @@ class CodeWalk:
         return deeds
 
     def _from_where(
-        self, calls: Sequence[str], wanted: str | None, op: str, parameters: Sequence[str]
+        self, calls: Sequence[str], wanted: str | None, doubts: _Doubts, parameters: Sequence[str]
     ) -> tuple[int, int | None]:
         """The innermost running module that goes on to some calls, and where in its code it does.
 
@@ -96,7 +98,7 @@ class CodeWalk:
         place = None
         while place is None and level >= 0:
             inner = calls[level + 1] if level + 1 < len(calls) else None
-            place = self._next(running[level], inner, wanted, op, parameters)
+            place = self._next(running[level], inner, wanted, doubts, parameters)
             level -= place is None
         return level, place
 
@@ -111,7 +113,7 @@ class CodeWalk:
         frame: _Frame,
         inner: str | None,
         wanted: str | None,
-        op: str,
+        doubts: _Doubts,
         parameters: Sequence[str],
     ) -> int | None:
         """The next place where a module calls another, or uses a parameter itself.
@@ -127,11 +129,11 @@ class CodeWalk:
         if inner is not None:
             fits = [i for i, act in enumerate(acts) if inner in act.modules]
         else:
-            fits = [i for i, act in enumerate(acts) if act.name and wanted in act.given]
-            fits = [i for i in fits if doubt(acts[i].name or "", op) is not None] or fits
-            fits = fits or [i for i, act in enumerate(acts) if _asks(act, wanted or "")]
-            fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op) == 0]
-            fits = fits or [i for i, a in enumerate(acts) if a.name and doubt(a.name, op)]
+            fits = [i for i in doubts if wanted in acts[i].given]
+            fits = [i for i in fits if doubts[i] is not None] or fits
+            fits = fits or [i for i in doubts if _asks(acts[i], wanted or "")]
+            fits = fits or [i for i in doubts if doubts[i] == 0]
+            fits = fits or [i for i in doubts if doubts[i]]
         again = inner is None and not frame.used.isdisjoint(parameters)
         if not fits:
             return None if again else max(frame.at, 0)
@@ -143,14 +145,13 @@ class CodeWalk:
             return next((i for i in fits if not around.isdisjoint(acts[i].loops)), None)
         return None
 
-    def _preparing(self, frame: _Frame, place: int, op: str) -> int:
+    def _preparing(self, frame: _Frame, place: int, doubts: _Doubts) -> int:
         """The step that prepares for another: this itself, or the last one before that can."""
         acts = self._code.acts(frame.path) or ()
         for i in range(min(place, len(acts) - 1), frame.at, -1):
-            name = acts[i].name
-            if name is None:
+            if i not in doubts:
                 break
-            if doubt(name, op) is not None:
+            if doubts[i] is not None:
                 return i
         return place
 
@@ -259,7 +260,7 @@ class CodeWalk:
 def _asks(act: Act, parameter: str) -> bool:
     """Whether a step calls a method of the module that has a parameter."""
     owner = parameter.rpartition(".")[0]
-    return bool(act.name and owner) and owner in act.given
+    return bool(owner) and owner in act.given
 
 
 def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
