@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import torch
 from ..graph.adjacency import copied
 from ..graph.capture import Capture
 from ..graph.names import Names
-from ..graph.nodes import op_name
+from ..graph.nodes import Edge, op_name
 from ..graph.words import short_value
 from .annotations import Annotation
 from .cut_words import ALIAS, how_made
@@ -54,7 +54,7 @@ def with_extras(
     captured: Capture,
     names: Names,
     annotations: Mapping[int, Annotation],
-    operands: Iterable[Operand],
+    operands: Collection[Operand],
 ) -> tuple[nx.MultiDiGraph, list[Extra]]:
     """A copy of a graph with what was seen of its nodes, and with nodes for operands at its end.
 
@@ -67,6 +67,8 @@ def with_extras(
     Returns:
         The copy, and what each of the nodes at its end stands for.
     """
+    cuts = {id(cut): cut for operand in operands for cut in operand.constant.cuts}
+    began = {key: find_source(cut, captured.nodes) for key, cut in cuts.items()}
     # Such a leaf was made outside of the modules that take it.
     outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
 
@@ -74,7 +76,7 @@ def with_extras(
         return _OUTSIDE if node in outside else _seen(annotations.get(node))
 
     drawn = copied(captured.graph, seen, {"kind": "gradient"})
-    build = _Builder(captured, names, drawn)
+    build = _Builder(captured, names, drawn, began)
     for operand in operands:
         build.add(operand)
     return drawn, build.extras
@@ -99,11 +101,25 @@ def _seen(annotation: Annotation | None) -> Mapping[str, Any]:
 class _Builder:
     """Appends constants, cuts and outside tensors to a graph, each tensor once."""
 
-    def __init__(self, captured: Capture, names: Names, graph: nx.MultiDiGraph) -> None:
+    def __init__(
+        self,
+        captured: Capture,
+        names: Names,
+        graph: nx.MultiDiGraph,
+        began: Mapping[int, Edge | None],
+    ) -> None:
+        """Begin with a copy of the graph.
+
+        Args:
+            captured: The graph.
+            names: What the user calls the tensors.
+            graph: The copy.
+            began: ``id`` of each cut -> where it began, as far as that is known.
+        """
         self.extras: list[Extra] = []
         self.first = len(graph)
-        self._captured = captured
         self._names = names
+        self._began = began
         self._graph = graph
         self._ids = {node: i for i, node in enumerate(captured.nodes)}
         self._known: dict[Any, int] = {}
@@ -173,7 +189,7 @@ class _Builder:
 
     def _source(self, cut: Cut, operand: Operand) -> int:
         """The node of the tensor that a cut began at, in this graph or outside of it."""
-        place = find_source(cut, self._captured.nodes)
+        place = self._began[id(cut)]
         if place is not None:
             node = self._ids.get(place[0])
             if node is not None and self._came_before(node, operand.node):

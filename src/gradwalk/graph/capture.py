@@ -112,8 +112,12 @@ def capture_nodes(outputs: list[Output], names: Names, most: int | None = None) 
     Raises:
         ValueError: It has more nodes.
     """
+    ids = {output.node: 0 for output in outputs}
     with collector_paused():
-        return _build(outputs, names, math.inf if most is None else most)
+        try:
+            return _build(outputs, ids, names, math.inf if most is None else most)
+        finally:
+            free_without_recursion(ids)
 
 
 def read_most(max_nodes: Any) -> int | None:
@@ -127,13 +131,10 @@ def read_most(max_nodes: Any) -> int | None:
     return count
 
 
-def _build(outputs: list[Output], names: Names, most: float) -> Capture:
-    ids = {output.node: 0 for output in outputs}
+def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: float) -> Capture:
+    """Capture the graph; ``ids`` has the roots, and gets every node that was touched."""
     following: list[NextFunctions] = []
-    try:
-        _walk(ids, following, most)
-    finally:
-        free_without_recursion(ids)
+    _walk(ids, following, most)
     if len(ids) > most:
         raise ValueError(
             f"This graph has more than {most:,} nodes, and a picture of a million takes minutes "

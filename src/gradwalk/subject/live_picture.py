@@ -49,7 +49,7 @@ class LivePicture:
             names: What the user calls tensors and modules.
             opening: Which nodes are open.
             freed: Ids of the nodes whose saved tensors are gone; its owner adds to it.
-            shared: The leaves that several processes have together.
+            shared: The leaves that several processes have together, or several modules.
         """
         self._opening = opening
         self._freed = freed
@@ -60,11 +60,6 @@ class LivePicture:
         self._boxes = boxes_outside(closed, self._inferred)
         self._checkpointed = checkpointed(closed, names, self._inferred, self._boxes)
         self._derived = why.about_derivatives(closed)
-        self._tied = {
-            node: tied
-            for node, leaf in (closed.leaves() if names.tied else ())
-            if (tied := names.tied_to(leaf))
-        }
 
     @functools.cached_property
     def namespaces(self) -> Mapping[int, str]:
@@ -150,8 +145,9 @@ class LivePicture:
 
     def add_to(self, found: DetailsModel, node: int) -> None:
         """Put into the details of a node where it is, and what the graph around makes of it."""
-        if node in self._tied:
-            found["about"] = f"{why.about_tied(self._tied[node])} {found['about']}"
+        tied = self._shared.tied.get(node)
+        if tied is not None:
+            found["about"] = f"{why.about_tied(tied)} {found['about']}"
         if found["module"] is None and self.namespaces.get(node):
             found["module"] = self.namespaces[node].replace("/", ".")
         if node in self._derived:

@@ -32,17 +32,23 @@ BucketOf = Callable[[int], Bucket | None]
 
 
 class SharedLeaves:
-    """The leaves that FSDP2 keeps in parts, and those that DistributedDataParallel keeps the same.
+    """The leaves that several processes share, or several places of one module.
+
+    FSDP2 keeps them in parts; DistributedDataParallel keeps them the same.
 
     Attributes:
         parallel: Node of a leaf -> who reduces its gradient.
+        tied: Node of a leaf that stands in several places of a module -> its names there.
     """
 
     def __init__(self, captured: Annotated, names: Names) -> None:
         self._captured = captured
         self._sharded: dict[int, Sharded] = {}
         self._replicated: dict[int, weakref.ref[DistributedDataParallel]] = {}
+        self.tied: dict[int, list[str]] = {}
         for node, leaf in captured.leaves():
+            if tied := names.tied_to(leaf):
+                self.tied[node] = tied
             sharded = names.sharded_as(leaf)
             if sharded is not None:
                 self._sharded[node] = sharded
