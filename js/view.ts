@@ -237,6 +237,7 @@ export function createView(
     toolbar.element,
     shell.faults,
     arrangement.body,
+    laboratory.question,
     bar.element,
     findings.element,
     arrangement.bottom,
@@ -428,7 +429,7 @@ export function createView(
   });
   on("_update", takeUpdate);
   for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
-    on(trait, () => laboratory.update(drawable?.graph ?? null));
+    on(trait, () => (living.isRoomed ? laboratory.update(drawable?.graph ?? null) : redraw()));
   on("_quiz", () => viewBar.update());
   on("direction", redraw);
   on("constants", redraw);
@@ -449,6 +450,7 @@ export function createView(
     on(trait, () => {
       if (trait === "edits") whatIf.edited();
       else whatIf.update();
+      playback.update();
       showDetails();
     });
   on("_checked", showDetails);

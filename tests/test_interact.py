@@ -448,3 +448,51 @@ def test_a_slider_can_hold_what_a_step_sets_it_to(lr):
     # In the picture it moves as it did.
     assert {knob["name"]: knob["step"] for knob in made.graph._knobs} == steps
     made.close()
+
+
+@pytest.mark.parametrize("lr", [1e30, 1e300, math.inf, math.nan])
+@pytest.mark.parametrize("start", [3.0, torch.tensor([1.0, -2.0])])
+def test_a_step_to_what_is_no_number_is_refused_and_nothing_moves(lr, start):
+    box = interact(lambda w: (w * w * w * w).sum(), w=start)
+    for _ in range(4):
+        before, gradient = box.controls["w"].value, box.leaves["w"].grad.clone()
+        stepped = box.leaves["w"].detach() - lr * gradient
+        if stepped.isfinite().all():
+            box.step(lr)
+            continue
+        with pytest.raises(ValueError, match=r"no number that a control can hold. Nothing moved"):
+            box.step(lr)
+        assert box.controls["w"].value == before
+        assert torch.equal(box.leaves["w"].grad, gradient)
+    assert all(
+        math.isfinite(knob[part]) for knob in box.graph._knobs for part in ("min", "max", "step")
+    )
+    box.close()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_has_no_control(number):
+    for given in (number, torch.tensor([1.0, number])):
+        with pytest.raises(ValueError, match=r"no control holds NaN or infinity.*fixed\("):
+            interact(lambda w: (w * 2).sum(), w=given)
+    box = interact(lambda w: (w * 2).sum(), w=torch.tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"no control holds NaN"):
+        box.controls["w"].value = [1.0, number]
+    assert box.controls["w"].value == [1.0, 2.0]
+    box.close()
+
+
+@pytest.mark.parametrize(("choices", "is_leaf"), [([1.0, 2.0], True), ([1, 2], False)])
+def test_of_what_is_chosen_a_float_is_a_leaf_and_a_whole_number_stays_one(choices, is_leaf):
+    seen = []
+
+    def function(w, k):
+        seen.append(k)
+        return w * k
+
+    box = interact(function, w=3.0, k=choices)
+    box.controls["k"].value = choices[1]
+    assert ("k" in box.leaves) is is_leaf
+    assert isinstance(seen[-1], torch.Tensor if is_leaf else int)
+    assert float(box.leaves["w"].grad) == 2.0
+    box.close()

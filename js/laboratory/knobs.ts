@@ -1,18 +1,19 @@
 import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
+import type { KnobRoom } from "../scene/node_words";
+import type { SceneNode } from "../scene/scene";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
-import type { DifferenceModel, GraphModel, KnobModel, Values } from "../wire";
-import { type Pin, underSpot, valueSpot } from "./pins";
+import type { DifferenceModel, GraphModel, JsonNumber, KnobModel, Values } from "../wire";
+import { knobSpot, type Pin, underSpot, valueSpot } from "./pins";
 
 /** So many px of a drag go through a whole range. */
 const WHOLE = 240;
 /** What a large key press moves, in steps. */
 const LARGE = 10;
 
-/** So many numbers of a tensor stand in a row, and the room of one, px. */
+/** So many numbers of a tensor stand in a row. */
 const MOST_COLUMNS = 4;
-const CELL = { width: 46, height: 24 };
 
 /** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
 export class Knobs {
@@ -21,7 +22,7 @@ export class Knobs {
 
   constructor(private readonly send: Channel["send"]) {}
 
-  /** One for each number that can be set; those of a tensor together, under its leaf. */
+  /** One for each number that can be set; those of a tensor together, in its leaf. */
   pins(knobs: readonly KnobModel[], graph: GraphModel): Pin[] {
     const nodes = [...new Set(knobs.map(({ node }) => node))];
     return nodes.map((node) => {
@@ -31,31 +32,25 @@ export class Knobs {
         const key = `${model.name} ${model.at}`;
         const knob = this.made.get(key) ?? new Knob((number) => this.turn(key, number));
         this.made.set(key, knob);
-        knob.update(model, Number(numberAt(value, model.at) ?? Number.NaN), models.length > 1);
+        knob.update(model, numberAt(value, model.at), models.length > 1);
         return knob.element;
       });
       if (models.length === 1) return { node, element: elements[0], spot: valueSpot };
-      return { ...this.grid(models, elements), node, mayGoAbove: true };
+      return { ...this.grid(models, elements), node };
     });
   }
 
   private grid(models: readonly KnobModel[], elements: readonly HTMLElement[]) {
-    const [{ name, at }] = models;
+    const [{ name }] = models;
     const grid =
       this.grids.get(name) ??
       element("div", { class: "gw-knob-grid", role: "group", "aria-label": oneLine(name) });
     this.grids.set(name, grid);
     // As long as they are the same, the keyboard stays on one of them.
     if (elements.some((one, i) => grid.children[i] !== one)) grid.replaceChildren(...elements);
-    const last = models.reduce((most, one) => Math.max(most, (one.at.at(-1) ?? 0) + 1), 1);
-    const columns = at.length > 1 && last <= MOST_COLUMNS ? last : Math.min(MOST_COLUMNS, last);
+    const { columns, rows } = roomOf(models);
     grid.style.setProperty("--gw-columns", String(columns));
-    const width = columns * CELL.width + 4;
-    const spot: Pin["spot"] = ({ shape: { height } }) => ({
-      ...{ x: -width / 2, y: height / 2 + 3, width },
-      height: Math.ceil(models.length / columns) * CELL.height + 4,
-    });
-    return { element: grid, spot };
+    return { element: grid, spot: (drawn: SceneNode) => knobSpot(drawn, rows) };
   }
 
   private turn(key: string, value: number): void {
@@ -67,9 +62,24 @@ export class Knobs {
   }
 }
 
+/** Per leaf that is a tensor of several numbers, how they stand in its box. */
+export function knobRooms(knobs: readonly KnobModel[]): Map<number, KnobRoom> {
+  const found = new Map<number, KnobModel[]>();
+  for (const knob of knobs) found.set(knob.node, [...(found.get(knob.node) ?? []), knob]);
+  const several = [...found].filter(([, models]) => models.length > 1);
+  return new Map(several.map(([node, models]) => [node, roomOf(models)]));
+}
+
+function roomOf(models: readonly KnobModel[]): KnobRoom {
+  const last = models.reduce((most, one) => Math.max(most, (one.at.at(-1) ?? 0) + 1), 1);
+  const columns = Math.min(MOST_COLUMNS, last);
+  return { columns, rows: Math.ceil(models.length / columns) };
+}
+
 /** One number of a tensor of few. */
-function numberAt(values: Values | null, at: readonly number[]): unknown {
-  return at.reduce<unknown>((found, place) => (Array.isArray(found) ? found[place] : null), values);
+function numberAt(values: Values | null, at: readonly number[]): JsonNumber {
+  const found = at.reduce((inner, place) => (Array.isArray(inner) ? inner[place] : null), values);
+  return typeof found === "number" || typeof found === "string" ? found : "?";
 }
 
 class Knob {
@@ -114,18 +124,19 @@ class Knob {
     element.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** `isWritten` where the number stands nowhere else. */
-  update(model: KnobModel, value: number, isWritten: boolean): void {
+  /** `isWritten` where the number stands nowhere else; from "nan" it can be set to what is one. */
+  update(model: KnobModel, shown: JsonNumber, isWritten: boolean): void {
+    const value = typeof shown === "number" ? shown : model.min;
     this.model = model;
     this.value = this.wanted ?? value;
     const { element } = this;
     const place = model.at.length > 0 ? `[${model.at.join(", ")}]` : "";
-    element.textContent = isWritten ? boardNumber(value) : "";
+    element.textContent = isWritten ? boardNumber(shown) : "";
     element.setAttribute("aria-label", oneLine(model.name) + (isWritten ? place : ""));
     element.setAttribute("aria-valuemin", String(model.min));
     element.setAttribute("aria-valuemax", String(model.max));
     element.setAttribute("aria-valuenow", String(value));
-    element.setAttribute("aria-valuetext", boardNumber(value));
+    element.setAttribute("aria-valuetext", boardNumber(shown));
     const share = (value - model.min) / (model.max - model.min);
     element.style.setProperty("--gw-at", `${100 * Math.min(1, Math.max(0, share))}%`);
   }

@@ -105,6 +105,69 @@ it("sets each number of a tensor by itself, and the keyboard stays on it", async
   expect(host.querySelectorAll(".gw-knob-grid")).toHaveLength(1);
 });
 
+it("has room for the numbers of tensors in their boxes, but none while they are asked for", async () => {
+  const knobs = (node: number, name: string, ...sizes: number[]) =>
+    places(sizes).map((at) => ({ node, name, at, min: -5, max: 5, step: 0.5 }));
+  const { channel, host, one } = await view();
+  const boxOf = (node: number) => {
+    const group = one<SVGGElement>(`.gw-node[data-node="${node}"]`);
+    const [x, y] = (group.getAttribute("transform")?.match(/-?[\d.]+/g) ?? []).map(Number);
+    const rect = group.querySelector(".gw-box") as SVGRectElement;
+    const of = (name: string) => Number(rect.getAttribute(name));
+    const [left, top] = [x + of("x"), y + of("y")];
+    return { left, top, right: left + of("width"), bottom: top + of("height") };
+  };
+  const isApart = (a: ReturnType<typeof boxOf>, b: ReturnType<typeof boxOf>) =>
+    a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+  channel.change("_values", [1, 1, ["nan", "inf", 1, 2], [1, 2, 3], 1]); // whatever a step has left
+  const plain = boxOf(2);
+  for (const sizes of [[4], [2, 2], [16], [4, 4], [2, 3, 2]]) {
+    channel.change("_knobs", [...knobs(2, "w", ...sizes), ...knobs(3, "x", 3), knobs(4, "b")[0]]);
+    await nextFrame();
+    const [left, top, k] = (
+      one(".gw-layer")
+        .getAttribute("transform")
+        ?.match(/-?[\d.]+/g) ?? []
+    ).map(Number);
+    for (const [node, name] of [
+      [2, "w"],
+      [3, "x"],
+    ] as const) {
+      const { style } = one(`.gw-knob-grid[aria-label="${name}"]`);
+      const [x, y] = (style.transform.match(/-?[\d.]+/g) ?? []).map(Number);
+      const inside = {
+        ...{ left: (x - left) / k, top: (y - top) / k },
+        right: (x - left) / k + Number.parseFloat(style.width),
+        bottom: (y - top) / k + Number.parseFloat(style.minHeight),
+      };
+      const box = boxOf(node);
+      expect(inside.left).toBeGreaterThan(box.left - 0.5);
+      expect(inside.top).toBeGreaterThan(box.top + 20);
+      expect(inside.right).toBeLessThan(box.right + 0.5);
+      expect(inside.bottom).toBeLessThan(box.bottom + 0.5);
+    }
+    const boxes = [0, 1, 2, 3, 4].map(boxOf);
+    for (const [i, box] of boxes.entries())
+      for (const other of boxes.slice(0, i)) expect(isApart(box, other)).toBe(true);
+  }
+  channel.change("_quiz", { what: "grad", questions: [question(2)] });
+  channel.change("score", score);
+  await nextFrame();
+  expect(host.querySelectorAll(".gw-knob-grid")).toHaveLength(0);
+  const now = boxOf(2);
+  expect(now.bottom - now.top).toBe(plain.bottom - plain.top);
+  // It stands beside the picture, over no node of it.
+  expect(one(".gw-stage").contains(one(".gw-quiz"))).toBe(false);
+});
+
+/** The places of the numbers of a tensor. */
+function places(sizes: readonly number[]): number[][] {
+  return sizes.reduce<number[][]>(
+    (found, size) => found.flatMap((at) => Array.from({ length: size }, (_, i) => [...at, i])),
+    [[]],
+  );
+}
+
 it("asks at a node, hints, and goes on to the next question", async () => {
   const { channel, sent, one, key, host } = await view();
   const ask = (...questions: QuestionModel[]) => {

@@ -18,7 +18,12 @@ export class Laboratory {
     const send: Channel["send"] = (...sent) => channel.send(...sent);
     this.knobs = new Knobs(send);
     this.quiz = new Quiz(send);
-    drawing.element.append(this.pins.element, this.quiz.element);
+    drawing.element.append(this.pins.element);
+  }
+
+  /** What is asked of the reader; beside the picture, where it hides nothing. */
+  get question(): HTMLElement {
+    return this.quiz.element;
   }
 
   /** Shows what there is to be done in the graph now. */
@@ -26,12 +31,11 @@ export class Laboratory {
     const { channel, quiz } = this;
     if (!graph) return;
     quiz.update(channel.get("_quiz") ?? null, channel.get("score") ?? null);
-    const asked = quiz.pins();
-    const isAsking = asked.length > 0;
+    const knobs = channel.get("_quiz") ? [] : (channel.get("_knobs") ?? []);
     this.pins.show([
-      ...(isAsking ? [] : this.knobs.pins(channel.get("_knobs") ?? [], graph)),
+      ...this.knobs.pins(knobs, graph),
       ...differencePins(channel.get("_differences") ?? []),
-      ...asked,
+      ...quiz.pins(),
     ]);
     this.place();
   }

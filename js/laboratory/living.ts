@@ -1,7 +1,9 @@
 import type { Channel } from "../channel";
+import type { KnobRoom } from "../scene/node_words";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, UpdateModel, Values } from "../wire";
+import { knobRooms } from "./knobs";
 
 type Asked = Pick<Channel, "get">;
 
@@ -10,6 +12,9 @@ export class Living {
   private graph: GraphModel | null = null;
   private sent: GraphModel | null = null;
   private values: (Values | null)[] | null = null;
+  /** The room in boxes for numbers that can be set, and the same as a word. */
+  private rooms: ReadonlyMap<number, KnobRoom> = new Map();
+  private roomed = "";
   private number = 0;
 
   constructor(private readonly channel: Asked) {
@@ -26,6 +31,11 @@ export class Living {
     return (this.update?.number ?? 0) !== this.number;
   }
 
+  /** Whether other boxes need room for numbers that can be set than those of the graph that was taken. */
+  get isRoomed(): boolean {
+    return this.graph === null || worded(this.wanted()) === this.roomed;
+  }
+
   /**
    * The graph as it is now, and how it came of the one that was taken before: per node which it was, null where only
    * numbers are others, undefined of one that is not known to come of it.
@@ -38,18 +48,43 @@ export class Living {
     const isSame = sent === this.sent || (isNext && update.before === null);
     const isFirst = this.graph === null;
     this.number = update?.number ?? 0;
-    if (this.graph === null || sent !== this.sent || values !== this.values)
-      this.graph = withValues(sent, values);
+    const rooms = this.wanted();
+    const roomed = worded(rooms);
+    const isRoomed = roomed === this.roomed;
+    if (!isRoomed) this.rooms = rooms;
+    this.roomed = roomed;
+    if (this.graph === null || sent !== this.sent || values !== this.values || !isRoomed)
+      this.graph = withNumbers(sent, values, this.rooms);
     this.sent = sent;
     this.values = values;
     if (isFirst) return { graph: this.graph, was: undefined };
-    return { graph: this.graph, was: isSame ? null : isNext ? update.before : undefined };
+    if (isSame) return { graph: this.graph, was: isRoomed ? null : sent.nodes.map(({ id }) => id) };
+    return { graph: this.graph, was: isNext ? update.before : undefined };
+  }
+
+  /** During a quiz nothing can be set: the numbers are asked for. */
+  private wanted(): Map<number, KnobRoom> {
+    const { channel } = this;
+    return channel.get("_quiz") ? new Map() : knobRooms(channel.get("_knobs") ?? []);
   }
 }
 
-function withValues(graph: GraphModel, values: (Values | null)[] | null): GraphModel {
-  if (values === null || values.length !== graph.nodes.length) return graph;
-  return { ...graph, nodes: graph.nodes.map((node, id) => ({ ...node, value: values[id] })) };
+function worded(rooms: ReadonlyMap<number, KnobRoom>): string {
+  return [...rooms].map(([node, { columns, rows }]) => `${node} ${columns} ${rows}`).join();
+}
+
+function withNumbers(
+  graph: GraphModel,
+  sent: (Values | null)[] | null,
+  rooms: ReadonlyMap<number, KnobRoom>,
+): GraphModel {
+  const values = sent?.length === graph.nodes.length ? sent : null;
+  if (values === null && rooms.size === 0) return graph;
+  const nodes = graph.nodes.map((node, id) => {
+    const knobs = rooms.get(id);
+    return { ...node, ...(values && { value: values[id] }), ...(knobs && { knobs }) };
+  });
+  return { ...graph, nodes };
 }
 
 /** What the bar says of an update: names with what became of their numbers, and what changed of the graph. */

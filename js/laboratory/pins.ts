@@ -1,4 +1,5 @@
 import { element } from "../dom/element";
+import { KNOB } from "../scene/card";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { View } from "../scene/views";
 
@@ -70,6 +71,17 @@ export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
   if (card.size === "near") return { x: -width / 2, y: top + card.header, width, height: 22 };
   const { header } = card;
   return { x: -width / 2, y: top + header, width: width / 2, height: card.grad?.height ?? 62 };
+}
+
+/** Where the numbers of a tensor can be set: its box has room for so many rows of them. */
+export function knobSpot({ shape: { card, width, height } }: SceneNode, rows: number): Spot {
+  const { knobs } = card ?? {};
+  if (knobs) {
+    const { x, y, width: wide, height: high } = knobs;
+    return { x: x - wide / 2, y: y - high / 2, width: wide, height: high };
+  }
+  const high = rows * KNOB.height + 2 * KNOB.rim;
+  return { x: -width / 2, y: height / 2 - high, width, height: high };
 }
 
 /** The same of its gradient. */

@@ -97,6 +97,29 @@ describe("what if", () => {
     expect(all(".gw-leaf-change")).toHaveLength(1);
   });
 
+  it("is told in the bar, as far as there is room, and that the panel has the rest", async () => {
+    const named = (name: string): EditModel => ({ ...cut(0, 0), name });
+    const { channel, one } = await view({ edits: [cut(0, 0), half(0, 1)], what_if: ANSWER });
+    const said = () => one(".gw-bar-text").textContent;
+    expect(said()).toContain(`what if  2 edits, ${EVIL}.grad would be 1, not 4`);
+    expect(said()).not.toContain("b.grad");
+    channel.change("what_if", { ...ANSWER, names: ["no skip", "half"] });
+    expect(said()).toContain("no skip and half side by side in the panel");
+    const [leaf] = ANSWER.leaves;
+    const leaves = Array.from({ length: 5 }, (_, i) => ({ ...leaf, name: `w${i}` }));
+    channel.change("what_if", { ...ANSWER, leaves });
+    expect(said()).toContain("w2.grad would be 1, not 4, 2 more in the panel");
+    channel.change("what_if", { ...ANSWER, leaves: [ANSWER.leaves[1]] });
+    expect(said()).toContain("2 edits, every .grad would be the same");
+    channel.change("edits", [{ ...named("a"), off: true }, named("b")]);
+    expect(said()).toContain("2 edits, 1 on");
+    channel.change("what_if", { ...ANSWER, leaves: [], failed: "It was freed." });
+    expect(said()).toContain("It was freed.");
+    channel.change("edits", []);
+    channel.change("what_if", null);
+    expect(said()).not.toContain("what if");
+  });
+
   it("undoes one edit, or all of them", async () => {
     const edits: EditModel[] = [cut(0, 0), half(0, 1)];
     const { channel, all, one } = await view({ edits, what_if: ANSWER });

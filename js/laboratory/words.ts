@@ -1,6 +1,14 @@
 import { boardNumber, boardValues, fewText } from "../text/gradient";
+import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
-import type { EditModel, FewModel, LeafChangeModel, ShareModel, Values } from "../wire";
+import type {
+  EditModel,
+  FewModel,
+  LeafChangeModel,
+  ShareModel,
+  Values,
+  WhatIfModel,
+} from "../wire";
 
 /** A gradient in short; "None" where there is none. */
 export function gradText(few: FewModel | null): string {
@@ -31,6 +39,35 @@ export function shareText({ label, share }: ShareModel): string {
   return share < 0
     ? `${from} takes ${many.toLowerCase()} % of this gradient back.`
     : `${many} % of this gradient comes through ${from}.`;
+}
+
+/** So many leaves are named in the bar. */
+const MOST_NAMED = 3;
+
+/** What the bar says of edits: "2 edits", "w.grad", "would be 0.5, not 1"; and that the panel compares them. */
+export function editedWords(
+  edits: readonly EditModel[],
+  answer: WhatIfModel | null,
+): [name: string, words: string][] {
+  const on = edits.filter(({ off }) => !off).length;
+  const count = counted(edits.length, "edit") + (on < edits.length ? `, ${on} on` : "");
+  if (!answer) return [["", count]];
+  if (answer.failed) return [["", `${count}: ${answer.failed}`]];
+  const other = answer.leaves.filter(({ difference }) => difference !== null);
+  const said = other
+    .slice(0, MOST_NAMED)
+    .map((leaf): [string, string] => [
+      `${oneLine(leaf.name ?? `node ${leaf.node}`)}.grad`,
+      `would be ${gradText(leaf.after)}, not ${gradText(leaf.before)}`,
+    ]);
+  const plain = [
+    ...(other.length > MOST_NAMED ? [`${other.length - MOST_NAMED} more in the panel`] : []),
+    ...(other.length === 0 && on > 0 ? ["every .grad would be the same"] : []),
+    ...(answer.names.length > 0
+      ? [`${answer.names.map(oneLine).join(" and ")} side by side in the panel`]
+      : []),
+  ];
+  return [["", count], ...said, ...plain.map((words): [string, string] => ["", words])];
 }
 
 /** What an edit does: "cut", "× 0.5", "= 3". */

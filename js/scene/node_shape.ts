@@ -84,4 +84,6 @@ export interface CardParts {
   sum: Cell | null;
   /** Where each share has a row of its own, on a leaf. */
   rows: Cell[];
+  /** Where the numbers of a tensor stand that can be set. */
+  knobs?: Cell;
 }

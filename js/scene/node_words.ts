@@ -26,6 +26,8 @@ export interface NodeWords {
   rows?: readonly string[] | null;
   /** Whether it holds one number. */
   isNumber?: boolean;
+  /** The room for the numbers of it that can be set, instead of those that are written. */
+  knobs?: KnobRoom | null;
   /** How many gradients are added up at it. */
   shares?: number;
   /** Whether a strip over the ranks of a run is drawn in it. */
@@ -34,6 +36,19 @@ export interface NodeWords {
   quiet?: boolean;
   /** Of a closed box. */
   tile?: TileWords;
+}
+
+/** The grid of the numbers of a tensor that can be set in the picture. */
+export interface KnobRoom {
+  columns: number;
+  rows: number;
+}
+
+declare module "../wire/generated" {
+  interface NodeModel {
+    /** What the page itself adds: its numbers can be set in a grid, for which its box has room. */
+    knobs?: KnobRoom;
+  }
 }
 
 interface TileWords {
@@ -92,6 +107,7 @@ export function wordsOf(
     stubs: stubsOf(node.no_grad_inputs, measure),
     sign: leaf ? null : node.sign && mark + node.sign,
     isNumber: node.shape?.every((size) => size === 1) ?? false,
+    knobs: node.knobs ?? null,
     ...fittingValue(node, measure),
   };
 }

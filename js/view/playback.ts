@@ -4,6 +4,7 @@ import type { Channel } from "../channel";
 import { element } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
 import { type Living, updateWords } from "../laboratory/living";
+import { editedWords } from "../laboratory/words";
 import { MOST_CARDS } from "../scene/card";
 import { isOver, runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
@@ -53,9 +54,11 @@ export class Playback {
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
     const { update } = living;
-    const live = update && update.words !== "" ? updateWords(update) : null;
+    const edits = channel.get("edits") ?? [];
+    const told = edits.length > 0 ? editedWords(edits, channel.get("what_if") ?? null) : null;
+    const live = told ?? (update && update.words !== "" ? updateWords(update) : null);
     const rank = channel.get("rank") ?? null;
-    const of = rank === null ? "live" : `rank ${rank}`;
+    const of = told ? "what if" : rank === null ? "live" : `rank ${rank}`;
     this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live, of);
   }
 

@@ -43,7 +43,7 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
             tensor: Its numbers are where the controls begin.
 
         Raises:
-            ValueError: It has no numbers, or more than 16.
+            ValueError: It has no numbers, more than 16, or one that is not finite.
         """
         if not 1 <= tensor.numel() <= MOST_NUMBERS or tensor.is_complex():
             kind = "complex numbers" if tensor.is_complex() else "numbers"
@@ -51,6 +51,11 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
                 f"interact() was given {name}, a tensor of shape {tuple(tensor.shape)} with "
                 f"{tensor.numel():,} {kind}. Controls are made for up to {MOST_NUMBERS} real ones: "
                 f"give a smaller tensor, or {name}=fixed({name}) to leave it as it is."
+            )
+        if not tensor.isfinite().all():
+            raise ValueError(
+                f"interact() was given {name}={tensor.tolist()}, and no control holds NaN or "
+                f"infinity. Give finite numbers, or {name}=fixed({name}) to leave it as it is."
             )
         self.like = tensor.detach().clone()
         numbers = self.like.flatten().tolist()
@@ -76,6 +81,11 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
             raise ValueError(
                 f"The value was given as shape {tuple(numbers.shape)}, and the tensor has shape "
                 f"{tuple(self.like.shape)}. Give as many numbers, nested like its dimensions."
+            )
+        if not numbers.isfinite().all():
+            raise ValueError(
+                f"The value was given as {numbers.tolist()}, and no control holds NaN or infinity. "
+                "Give finite numbers."
             )
         return numbers.tolist()
 
@@ -143,7 +153,17 @@ def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch
 
 
 def with_tensors(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of interact(), with controls for tensors."""
+    """The arguments of interact(), with controls for tensors.
+
+    Raises:
+        ValueError: There is no control for one of them.
+    """
+    for name, value in arguments.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(
+                f"interact() was given {name}={value}, and no control holds NaN or infinity. Give "
+                f"a finite number, or {name}=fixed({value}) to leave it as it is."
+            )
     return {
         name: TensorControl(name, value) if isinstance(value, torch.Tensor) else value
         for name, value in arguments.items()

@@ -282,7 +282,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             The loss before and after, and what moved.
 
         Raises:
-            ValueError: A name is none of a number's, or the function returns no single number.
+            ValueError: A name is none of a number's, the function returns no single number, or the
+                step ends at NaN or infinity: nothing moves then.
 
         Example::
 
@@ -302,19 +303,27 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 )
         before = self._loss()
         moved: dict[str, tuple[Any, Any]] = {}
+        for name in chosen:
+            leaf = self.leaves[name]
+            if leaf.grad is None:
+                continue
+            now = leaf.detach() - lr * leaf.grad
+            if not now.isfinite().all():
+                raise ValueError(
+                    f"step(lr={lr:g}) would take {name} from {leaf.tolist()} to {now.tolist()}, "
+                    "which is no number that a control can hold. Nothing moved: take a smaller lr, "
+                    "or set the controls anew."
+                )
+            moved[name] = self.controls[name].value, _decimals(now)
         self._waits = True
         try:
-            for name in chosen:
-                leaf, control = self.leaves[name], self.controls[name]
-                if leaf.grad is None:
-                    continue
-                now: Any = _decimals(leaf.detach() - lr * leaf.grad)
-                moved[name] = control.value, now
+            for name, (_, number) in moved.items():
+                control = self.controls[name]
                 if isinstance(control, TensorControl):
-                    control.value = now
+                    control.value = number
                 else:
                     self._steps.setdefault(name, getattr(control, "step", None))
-                    put(control, now)
+                    put(control, number)
         finally:
             self._waits = False
         self.update()
@@ -349,8 +358,9 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
             tensors that require grad.
         **arguments: As for ``ipywidgets.interact``: a tuple ``(min, max)`` or ``(min, max, step)``,
             a number, a bool, a text, a list, a dict, ``fixed(x)``, any control of ipywidgets; also
-            a tensor of up to 16 numbers, with a control for each. What is chosen from a list
-            reaches the function as a leaf if it is a float, else as it is.
+            a tensor of up to 16 numbers, with a control for each. What is chosen from a list or a
+            dict reaches the function as a leaf if it is a float, else as it is: 2 is a number of
+            layers, 2.0 one to derive by.
 
     Returns:
         A box with the controls and the picture: ``.graph`` is the `GraphWidget`, ``.controls`` has

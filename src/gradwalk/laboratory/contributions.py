@@ -62,8 +62,9 @@ def contributions(
         by: "edge", the operations that took the tensor; "output", which output (which loss) made
             it; "path", the largest ways from an output to the tensor, and all others as one;
             "sample", dimension 0 of the tensors from which the outputs are computed: the part that
-            each row of them is to blame for. Where samples touch each other (batch norm), a part
-            is what came through the sample's own row.
+            each row of them is to blame for. Torch does not know what a dimension means: whatever
+            the first one is, its rows are called samples, so ask where it is the batch. Where
+            samples touch each other (batch norm), a part is what came through the sample's own row.
 
     Returns:
         The parts, the largest share first. They add up to the gradient. None where no gradient
