@@ -63,11 +63,23 @@ class Aligned:
         }
 
     def is_aligned(self, node: int) -> bool:
-        """Whether all inputs of a node are the same in both graphs, and nothing was passed by."""
+        """Whether all inputs of a node are the same in both graphs, and nothing was passed by.
+
+        Of other shapes they are not.
+        """
         here = successors(self.here.subject.graph)[node]
         there = successors(self.there.subject.graph)[self.pairs[node]]
         is_direct = self.pairs.keys() >= here.keys() and self._taken >= there.keys()
-        return is_direct and len(self.inputs(node)) == len(self._here[node])
+        inputs = self.inputs(node)
+        shapes = self.here.subject.graph.nodes, self.there.subject.graph.nodes
+        return (
+            is_direct
+            and len(inputs) == len(self._here[node])
+            and all(
+                shapes[0][each]["shape"] == shapes[1][self.pairs[each]]["shape"]
+                for each in inputs.values()
+            )
+        )
 
 
 def aligned(a: Known, b: Known) -> Aligned:

@@ -23,9 +23,13 @@ from ..laboratory.replay import Replay
 from ..modules.plumbing import CASTS, is_plumbing
 from .aligned import Aligned
 from .gap import Gap, change_between, difference, least_normal, ratio
+from .given import differing, may_differ
 
 USUAL = 100.0
 """An operation whose nodes cannot run again is believed to make an error so many times as large."""
+
+MOST_BEFORE = 0.1
+"""Where what goes in is further off, what comes of that is not known to first order."""
 
 MOST_LIKELY = 16
 """Nodes among which it is guessed where an error arises that is seen in the value after them."""
@@ -65,6 +69,11 @@ def beyond(error: float, before: float) -> float:
     if not error or math.isinf(error):
         return 0.0 if math.isinf(before) else error
     return error / (1 + USUAL * before / error)
+
+
+def hides(before: float, error: float) -> bool:
+    """Whether an error may be but what an operation makes of one before it that is large."""
+    return before > MOST_BEFORE and not error > 10 * before
 
 
 class Sweep:
@@ -137,6 +146,7 @@ class Sweep:
         """Find the error that arises in a node's value, and with it where."""
         known, change = self.errors[node][0], self._changes.get(node)
         expected = self._expected(node, inputs)
+        before = max((self._relative.get(child, 0.0) for child in inputs.values()), default=0.0)
         if change is None:
             self._changes[node] = expected
         likely = self._likely(node, inputs)
@@ -149,8 +159,9 @@ class Sweep:
             error = ratio([change - expected.to(change)], [value.tensor], self._faint(node))
             is_guess = False
         else:
-            before = max((self._relative.get(child, 0.0) for child in inputs.values()), default=0.0)
             error, is_guess = beyond(known.error, before), True
+        if error and hides(before, error):
+            return
         if not likely:  # it only hands on what was cast before it, in one of the graphs alone
             self._changes[node] = expected
             error = 0.0
@@ -185,12 +196,18 @@ class Sweep:
     def _source(self, node: int, likely: Mapping[int, float], error: float) -> int:
         """Where an error arises that is seen in the value of a node.
 
-        What goes wrong forwards does so backwards; else rounding tells, of so many terms.
+        What goes wrong forwards does so backwards. Else what is more than rounding is told by what
+        operations were given that is not the same in both, and rounding by its terms.
         """
         backward = {each: self._backward.get(each) or 0.0 for each in likely}
         worst = max(backward, key=backward.__getitem__, default=node)
         if backward.get(worst, 0.0) > error / 10:
             return worst
+        if error > USUAL * max(likely.values(), default=0.0):  # no rounding makes that
+            for is_other in (differing, may_differ):
+                others = [each for each in likely if is_other(self.aligned, each)]
+                if others:
+                    return max(others, key=likely.__getitem__)
         return max(likely, key=likely.__getitem__, default=node)
 
     def _expected(self, node: int, inputs: Mapping[int, int]) -> torch.Tensor | None:
@@ -224,11 +241,15 @@ class Sweep:
         added, passed = self.added(node), self.aligned.here.passed(node)
         if added is not None and passed is not None:
             whole = [each for each in passed if each is not None]
-            self._backward[node] = beyond(ratio(added.values(), whole, self._faint(node)), values)
+            found = ratio(added.values(), whole, self._faint(node))
+            if not found or not hides(values, found):
+                self._backward[node] = beyond(found, values)
             return
         mine = self.errors[node][1]
         below = [gap.error for child in inputs.values() if (gap := self.errors[child][1])]
         if mine is not None and below:
+            if hides(values, max(below)):
+                return
             self._backward[node] = beyond(max(below), max(mine.error, values))
             if self._backward[node]:
                 self._guessed.add(node)

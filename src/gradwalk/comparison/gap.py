@@ -56,6 +56,16 @@ class Number:
         self._like = tensor
         self._summary = summary
 
+    def zeros(self) -> Number:
+        """Zeros of the same shape, as far as that is known of it."""
+        if self._like is not None:
+            like = self._like
+            zero = torch.zeros((), dtype=like.dtype, device=like.device)
+            return Number(zero.expand(like.shape))
+        summary = self.summary
+        values = _zeros(summary["values"])
+        return Number(None, {**summary, "values": values, "norm": 0.0, "min": 0.0, "max": 0.0})
+
     @property
     def summary(self) -> TensorSummary:
         """Its shape, its dtype, up to 64 of its numbers and its norm."""
@@ -194,6 +204,12 @@ def _flat(values: Any) -> Iterator[Any]:
             yield from _flat(each)
     elif values is not None:
         yield values
+
+
+def _zeros(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_zeros(each) for each in values]
+    return None if values is None else 0.0
 
 
 def _number(value: Any) -> complex | float:

@@ -66,6 +66,16 @@ class Known:
             self._gradients[node] = found
         return self._gradients[node]
 
+    def lacks(self, node: int) -> bool:
+        """Whether it is known that no gradient arrived at a node in the pass."""
+        if self.subject.recorded is None:
+            return False
+        return node not in self._ran or (bool(found := self.gradients(node)) and not any(found))
+
+    @functools.cached_property
+    def _ran(self) -> set[int]:
+        return {step["node"] for step in self.subject.steps}
+
     def passed(self, node: int) -> list[torch.Tensor | None] | None:
         """What a node passed on, one per next function; None where it is not known in full."""
         if node not in self._passed:

@@ -7,7 +7,7 @@ import math
 import numbers
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,11 +37,20 @@ from ..wire.saved_graph import MOST_BYTES, unpack
 from .aligned import Aligned, aligned
 from .arising import Arising, Sweep
 from .compare_widget import CompareWidget, Places
-from .gap import Gap, gap
+from .gap import Gap, Number, gap
 from .known import Known
 from .leaf_error import added_to_leaf
 from .numerics_inside import notes_inside, rows_inside
-from .numerics_rows import NumericsRow, culprit, errors_model, least_of, notes_about, verdict
+from .numerics_rows import (
+    NumericsRow,
+    alone_in,
+    culprit,
+    errors_model,
+    least_of,
+    notes_about,
+    other_shapes,
+    verdict,
+)
 
 _CALLER = "compare_numerics"
 
@@ -91,15 +100,20 @@ class NumericsComparison:
     only_b: list[int]
     notes: list[str]
     inside: list[NumericsRow]
+    _culprit: list[str] = field(repr=False, compare=False)
     _sweep: Sweep = field(repr=False, compare=False)
     _is_straight: bool = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        found = [verdict(self.first, self.rows), *culprit(self.ranked), *self.notes]
-        return " ".join(found)
+        return " ".join([self._verdict(), *self._culprit, *self.notes])
 
     def __repr__(self) -> str:
-        return f"<NumericsComparison: {verdict(self.first, self.rows)}>"
+        return f"<NumericsComparison: {self._verdict()}>"
+
+    def _verdict(self) -> str:
+        both = self._sweep.aligned
+        is_whole = not any(alone_in(both, self.inside)) and not other_shapes(both, self.rows)
+        return verdict(self.first, self.rows, is_whole=is_whole)
 
     @functools.cached_property
     def widget(self) -> CompareWidget:
@@ -301,17 +315,20 @@ def _compare(sides: Sequence[Known], allowed: tuple[float, float] | None) -> Num
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
     found = list(rows.values())
     only_a, only_b = both.alone()
+    ranked = sorted(
+        (row for row in found if row.own_error is not None),
+        key=lambda row: -(row.own_error or 0.0),
+    )
+    first = _first(both.here.subject, rows, gaps)
     return NumericsComparison(
         rows=found,
-        first=_first(both.here.subject, rows, gaps),
-        ranked=sorted(
-            (row for row in found if row.own_error is not None),
-            key=lambda row: -(row.own_error or 0.0),
-        ),
+        first=first,
+        ranked=ranked,
         only_a=only_a,
         only_b=only_b,
         notes=[*notes_about(both, found, inside), *notes_inside(inside, why_not)],
         inside=inside,
+        _culprit=culprit(both, first, ranked),
         _sweep=sweep,
         _is_straight=sweep.aligned is both,
     )
@@ -325,12 +342,26 @@ def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gap
     scale = a.largest(node)
     of_gradients = [
         each
-        for expected, grad in zip(a.gradients(node), b.gradients(other), strict=False)
-        if expected is not None and grad is not None
+        for expected, grad in _arrived(both, node)
         if (each := gap(expected, grad, allowed, scale)) is not None
     ]
     # One that leaves its tolerance first, then the one that is furthest off.
     return of_value, max(of_gradients, key=lambda each: (each.leaves, each.error), default=None)
+
+
+def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
+    """What arrived at a node in both; where a gradient arrived in one alone, zeros beside it."""
+    other = both.pairs[node]
+    mine, theirs = both.here.gradients(node), both.there.gradients(other)
+    if not mine and both.here.lacks(node):
+        mine = [None] * len(theirs)
+    if not theirs and both.there.lacks(other):
+        theirs = [None] * len(mine)
+    for one, two in zip(mine, theirs, strict=False):
+        if one is not None:
+            yield one, one.zeros() if two is None else two
+        elif two is not None:
+            yield two.zeros(), two
 
 
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from ..graph.words import label
 from ..wire import ErrorModel, ErrorsModel, ErrorSourceModel, JsonNumber
 from .aligned import Aligned
 from .gap import Compared
+from .given import differing, words_of
 
 MOST_SOURCES = 100
 """Nodes that are listed where error arises."""
@@ -32,10 +33,12 @@ class NumericsRow:
         line: Its place in the program, "train.py:5", where it was watched.
         value_error: The relative error of what the forward pass gave: the 2-norm of the difference
             by that of the value in ``a``. None where it is not known in both.
-        grad_error: The same of the gradient that arrived; of several outputs the largest.
+        grad_error: The same of the gradient that arrived; of several outputs the largest. Where
+            one arrived in one of the two alone, zeros stand for the other.
         own_error: How much of it arises here, relative to what the node gives: what is left of its
             error without what the errors of its inputs make of it. None of a leaf, and where it is
-            not known.
+            not known: also where what goes in is off by more than a tenth, and most of the error
+            may be what the operation makes of that.
         is_estimate: Whether ``own_error`` was estimated from the errors around the node, because
             the node could not run again, a value next to it is not known, or one run alone has
             something before it.
@@ -67,16 +70,25 @@ def least_of(compared: Sequence[Compared]) -> Compared | None:
     return next((each for each in reversed(_MOST_FIRST) if each in compared), None)
 
 
-def verdict(first: NumericsRow | None, rows: Sequence[NumericsRow]) -> str:
-    """A sentence: whether the two agree, and where they part first."""
+def verdict(
+    first: NumericsRow | None, rows: Sequence[NumericsRow], *, is_whole: bool = True
+) -> str:
+    """A sentence: whether the two agree, and where they part first.
+
+    Args:
+        first: The node that is out of tolerance first.
+        rows: All that were compared.
+        is_whole: Whether these are all that the two have.
+    """
     if first is None:
         values = sum(each.value_error is not None for each in rows)
         grads = sum(each.grad_error is not None for each in rows)
         if not values + grads:
             return "No number of the two could be compared."
+        as_far = "" if is_whole else " as far as they could be compared"
         return (
-            f"The two agree: of the {values:,} values and {grads:,} gradients that were compared, "
-            "each is within its tolerance."
+            f"The two agree{as_far}: of the {values:,} values and {grads:,} gradients that were "
+            "compared, each is within its tolerance."
         )
     error = first.value_error if first.leaves == "value" else first.grad_error
     rtol, atol = first.tolerance
@@ -96,14 +108,20 @@ def verdict(first: NumericsRow | None, rows: Sequence[NumericsRow]) -> str:
     )
 
 
-def culprit(ranked: Sequence[NumericsRow]) -> list[str]:
-    """A sentence on where most error arises, if any does."""
+def culprit(both: Aligned, first: NumericsRow | None, ranked: Sequence[NumericsRow]) -> list[str]:
+    """Sentences on where most error arises, if any does, and what is other there."""
+    if first is not None and first.op == "AccumulateGrad" and first.leaves == "value":
+        return ["It is a leaf, so the two were given other numbers, and all below may follow."]
     if not ranked or not ranked[0].own_error:
         return []
     row = ranked[0]
+    node = row.nodes[0]
+    beside = "" if both.is_aligned(node) else ", or at what is not the same in both before it"
     guess = ", by estimate" if row.is_estimate else ""
     own = f"a relative error of {row.own_error:.2g} of its own"
-    return [f"Most error arises at {called(row)}{guess}: {own}."]
+    given = words_of(row.op, differing(both, node))
+    found = f"Most error arises at {called(row)}{beside}{guess}: {own}."
+    return [found, given] if given else [found]
 
 
 def called(row: NumericsRow) -> str:
@@ -117,20 +135,36 @@ def _named(row: NumericsRow) -> str:
     return row.label if row.label == row.op else f"{row.label} ({row.op})"
 
 
+def alone_in(both: Aligned, inside: Sequence[NumericsRow] = ()) -> list[list[int]]:
+    """The nodes that one of the two alone has, without those found inside of compiled code."""
+    return [
+        sorted(set(alone) - {row.nodes[side] for row in inside})
+        for side, alone in enumerate(both.alone())
+    ]
+
+
+def other_shapes(both: Aligned, rows: Sequence[NumericsRow]) -> list[NumericsRow]:
+    """Rows of which no number could be compared because the two have other shapes."""
+    here, there = both.here.subject.graph.nodes, both.there.subject.graph.nodes
+    return [
+        row
+        for row in rows
+        if row.compared is None and here[row.nodes[0]]["shape"] != there[row.nodes[1]]["shape"]
+    ]
+
+
 def notes_about(
     both: Aligned, rows: Sequence[NumericsRow], inside: Sequence[NumericsRow] = ()
 ) -> list[str]:
     """What could not be aligned, not be compared in full, or only be estimated, in sentences."""
     sides = (("a", both.here.subject), ("b", both.there.subject))
-    alones = [
-        sorted(set(alone) - {row.nodes[side] for row in inside})
-        for side, alone in enumerate(both.alone())
-    ]
+    alones = alone_in(both, inside)
     notes = [
         f"{_counted(len(alone))} of {name} could not be aligned: {_listed(subject.graph, alone)}."
         for (name, subject), alone in zip(sides, alones, strict=True)
         if alone
     ]
+    notes += _arriving_in_one(both, rows)
     notes += [
         f"No backward pass is recorded in {name}, so no gradient is compared."
         for name, subject in sides
@@ -140,13 +174,36 @@ def notes_about(
         count = sum(row.compared == how for row in rows)
         if count:
             notes.append(f"Of {_counted(count)} {words} could be compared: no more is known.")
-    unknown = sum(row.compared is None for row in rows)
+    others = other_shapes(both, rows)
+    if others:
+        graph = both.here.subject.graph
+        found = _listed(graph, [row.nodes[0] for row in others])
+        notes.append(f"{_counted(len(others))} of other shapes in the two, not compared: {found}.")
+    unknown = sum(row.compared is None for row in rows) - len(others)
     if unknown:
         notes.append(f"Of {_counted(unknown)} no number is known in both.")
     guessed = sum(row.is_estimate for row in rows)
     if guessed:
         notes.append(f"What arises at {_counted(guessed)} is an estimate, from what is around.")
     return notes
+
+
+def _arriving_in_one(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
+    """Where a gradient arrives in one of the two alone, in sentences."""
+    if both.here.subject.recorded is None or both.there.subject.recorded is None:
+        return []
+    alone: dict[str, list[int]] = {"a": [], "b": []}
+    for row in rows:
+        here, there = both.here.lacks(row.nodes[0]), both.there.lacks(row.nodes[1])
+        if here != there:
+            alone["b" if here else "a"].append(row.nodes[0])
+    graph = both.here.subject.graph
+    return [
+        f"In {name} alone a gradient arrives at {_counted(len(nodes))}: {_listed(graph, nodes)}; "
+        "it is compared with zeros."
+        for name, nodes in alone.items()
+        if nodes
+    ]
 
 
 def errors_model(

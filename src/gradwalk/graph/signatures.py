@@ -76,6 +76,15 @@ def tensor_arguments(op: str | None) -> frozenset[str]:
 
 
 @functools.cache
+def call_arguments(op: str) -> frozenset[str]:
+    """The names of all that the forward call behind a backward class takes."""
+    found = signature(op)
+    if found is None:
+        return frozenset()
+    return frozenset(each.name for each in _declared_arguments(found.forward))
+
+
+@functools.cache
 def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
     """The forward argument that each of a node's next functions stands for.
 
