@@ -53,8 +53,8 @@ def find_place(replay: Replay, given: Any, caller: str) -> Place:
         if each is node:
             return i, nr
     raise ValueError(
-        f"{caller} was given a tensor that is not in this graph: none of the outputs was computed "
-        "from it. Give one that is, or its name: " + _some_names(replay) + "."
+        f"{caller} was given a tensor that is not in this graph: no gradient of the outputs leads "
+        "to it. Give one that is, or its name: " + _some_names(replay) + "."
     )
 
 

@@ -39,7 +39,8 @@ def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
     made = "the program made it" if constant is not None and constant.origin else "it came in"
     return (
         f"{name} needs no grad: a constant for backward. No gradient is computed for it, because "
-        f"{made} with requires_grad=False and not from a tensor that needs grad."
+        f"{made} with requires_grad=False and, as far as watch() saw, not from a tensor that needs "
+        "grad."
     )
 
 

@@ -126,6 +126,13 @@ def _there(asked: _Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason
             f"it; pass the loss as well to learn more, as in explain_grad({asked.within}, loss).",
         )
     node = graph.node_of(asked.tensor)
+    inner = graph.inner_node_of(asked.tensor)
+    if node is None and inner is not None and graph.captured is not None:
+        return Reason(
+            "zero",
+            f"{zero}: it came by a backward that {graph.captured.graph.nodes[inner]['op']} (node "
+            f"{inner}) runs of its own, and what lets nothing through there is not seen.",
+        )
     if node is None or graph.captured is None:
         return Reason(
             "zero",
@@ -297,9 +304,9 @@ def _without_graph(asked: _Asked, graph: LossGraph) -> str:
             "grad; compute it from tensors that do."
         )
     return (
-        f"{start}: it was computed under torch.no_grad(), was detached, or comes from nothing that "
-        "requires grad; run the forward pass under gradwalk.watch() and ask again to see where it "
-        "was cut."
+        f"{start}: it was computed under torch.no_grad(), was detached, came by way of integers or "
+        "plain numbers, or comes from nothing that requires grad; run the forward pass under "
+        "gradwalk.watch() and ask again to see where it was cut."
     )
 
 
