@@ -351,6 +351,11 @@ def run_all(page: Page) -> None:
 
 def run_cell(page: Page, index: int) -> None:
     """Run one cell, as a click into it and Shift+Enter would, and wait for it."""
+    # A kernel that is about to tell of an error drops what was asked of it meanwhile.
+    page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status"
+        " === 'idle'"
+    )
     before = _count(page, index)
     page.evaluate(
         """(index) => {
