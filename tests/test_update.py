@@ -21,10 +21,11 @@ class Heard:
     def __init__(self, widget):
         self.sent = []
         widget.get_state()  # what goes out for the first picture was sent before
+        self._before = widget.comm
+        self.comm_id = widget.comm.comm_id  # ipywidgets keeps the widget by it until it is closed
         widget.comm = self
 
     kernel = True
-    comm_id = "heard"
 
     def send(self, data=None, buffers=None, **_):
         state = dict(data["state"]) if data and data.get("method") == "update" else {}
@@ -33,7 +34,7 @@ class Heard:
         self.sent.append(state)
 
     def close(self, *_, **__):
-        pass
+        self._before.close()
 
     def on_msg(self, *_):
         pass
