@@ -12,34 +12,69 @@ from ..graph.names import Names
 from .paths import ancestors, common_ancestor
 
 
-def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str]) -> list[Region]:
-    """The regions of a graph, those whose ends are not known grown to the module that runs again.
+@dataclass(frozen=True)
+class RegionBoxes:
+    """Where regions stand among the boxes of modules.
+
+    Attributes:
+        regions: The regions, those whose ends are not known grown to the module that runs again.
+        boxes: Of each region the namespace of its box; None of one that has none: it is one
+            operation, or it shares some of a module's operations with what is outside of it.
+        spaces: Node id -> namespace, of the nodes whose namespace gets a part for a region.
+        modules: Namespace -> what the same module is called without those parts.
+    """
+
+    regions: list[Region]
+    boxes: list[str | None]
+    spaces: dict[int, str]
+    modules: dict[str, str]
+
+
+def boxes_of_regions(
+    captured: Annotated, names: Names, inferred: Mapping[int, str], boxes: Mapping[int, str]
+) -> RegionBoxes:
+    """Find a box for each region of a graph.
 
     Args:
         captured: The graph.
         names: What the user calls modules.
         inferred: Node id -> namespace, where these are inferred; empty where they were watched.
+        boxes: Node id -> the box that it is in outside of modules.
     """
+    nodes = captured.drawn.nodes
+    seen = {i: space for i, space in nodes(data="namespace") if space is not None}
+    operations = [i for i, kind in nodes(data="kind") if kind == "op"]
+    tree = Tree({**seen, **inferred, **boxes}, operations)
     regions = list(captured.regions)
-    # Not whether a module is true: that asks for its length, which a compiled one refuses to give.
-    paths = {
-        id(module): path for path, ref in names.modules.items() if (module := ref()) is not None
-    }
-    if not inferred or all(region.is_exact for region in regions):
-        return regions
-    operations: dict[str, set[int]] = defaultdict(set)
-    for node, space in inferred.items():
-        if captured.attributes[node]["kind"] == "op":
-            for around in ancestors(space, "/"):
-                operations[around].add(node)
-    order = Order(captured)
+    if inferred and not all(region.is_exact for region in regions):
+        # Not whether a module is true: that asks for its length, which a compiled one refuses.
+        alive = (
+            (path, module) for path, ref in names.modules.items() if (module := ref()) is not None
+        )
+        paths = {id(module): path.replace(".", "/") for path, module in alive}
+        regions = _with_modules(regions, paths, tree, Order(captured))
+    return region_boxes(regions, tree)
+
+
+def _with_modules(
+    regions: list[Region], paths: Mapping[int, str], tree: Tree, order: Order
+) -> list[Region]:
+    """The regions, those whose ends are not known grown to the module that runs again.
+
+    Args:
+        regions: The regions.
+        paths: ``id`` of a module -> its namespace.
+        tree: The nodes in their namespaces.
+        order: The operations in theirs.
+    """
+    regions = list(regions)
     taken: Counter[int] = Counter(i for region in regions for i in region.nodes)
     for number in reversed(range(len(regions))):  # the inner ones first
         region = regions[number]
         module = None if region.module is None else region.module()
         nodes = region.nodes
         if module is not None and not region.is_exact and id(module) in paths:
-            belongs = operations[paths[id(module)].replace(".", "/")]
+            belongs = tree.operations_in(paths[id(module)])
             nodes = order.along(nodes, {i for i in belongs if not taken[i]})
         if region.parent is not None:
             parent = regions[region.parent]
@@ -51,39 +86,20 @@ def with_modules(captured: Annotated, names: Names, inferred: Mapping[int, str])
     return regions
 
 
-@dataclass(frozen=True)
-class RegionBoxes:
-    """Where regions stand among the boxes of modules.
-
-    Attributes:
-        spaces: Node id -> namespace, of the nodes whose namespace gets a part for a region.
-        boxes: Of each region the namespace of its box; None of one that has none: it is one
-            operation, or it shares some of a module's operations with what is outside of it.
-        modules: Namespace -> what the same module is called without those parts.
-    """
-
-    spaces: dict[int, str]
-    boxes: list[str | None]
-    modules: dict[str, str]
-
-
-def region_boxes(
-    regions: Sequence[Region], spaces: Mapping[int, str], operations: Collection[int]
-) -> RegionBoxes:
+def region_boxes(regions: list[Region], tree: Tree) -> RegionBoxes:
     """Find a box for each region: that of the module whose operations it has, or one of its own.
 
     Args:
         regions: The regions, each after the one that it lies in.
-        spaces: Node id -> namespace.
-        operations: The nodes that are operations.
+        tree: The nodes in their namespaces; some are moved.
 
     Example::
 
         >>> region = Region((1, 2), None, False, True, "f", None, None)
-        >>> region_boxes([region], {0: "", 1: "a", 2: "b", 3: "b/c"}, [0, 1, 2]).spaces
+        >>> tree = Tree({0: "", 1: "a", 2: "b", 3: "b/c"}, [0, 1, 2])
+        >>> region_boxes([region], tree).spaces
         {1: 'checkpoint f()/a', 2: 'checkpoint f()/b', 3: 'checkpoint f()/b/c'}
     """
-    tree = _Tree({**dict.fromkeys(operations, ""), **spaces}, operations)
     boxes: list[str | None] = []
     taken: set[str] = set()
     for region, title in zip(regions, _titles(regions), strict=True):
@@ -92,10 +108,10 @@ def region_boxes(
         if box is not None:
             taken.add(box)
     changed = {i: tree.space[i] for i in sorted(tree.moved)}
-    return RegionBoxes(changed, boxes, _modules(changed.values(), taken))
+    return RegionBoxes(regions, boxes, changed, _modules(changed.values(), taken))
 
 
-class _Tree:
+class Tree:
     """Nodes in namespaces, while some are moved.
 
     Attributes:
@@ -103,15 +119,31 @@ class _Tree:
         moved: The nodes that were moved.
     """
 
-    def __init__(self, spaces: Mapping[int, str], operations: Iterable[int]) -> None:
+    def __init__(self, spaces: Mapping[int, str], operations: Collection[int]) -> None:
+        """Begin with all nodes where they are.
+
+        Args:
+            spaces: Node id -> namespace.
+            operations: The nodes that are operations; without a namespace they are in none.
+        """
         self.space: dict[int, str] = {}
         self.moved: set[int] = set()
         self._operations = set(operations)
         self._at: dict[str, set[int]] = defaultdict(set)  # the nodes right in a namespace
         self._inner: dict[str, set[str]] = defaultdict(set)  # the namespaces right below one
         self._count: Counter[str] = Counter()  # the operations in a namespace and below it
-        for node, space in spaces.items():
+        for node, space in {**dict.fromkeys(operations, ""), **spaces}.items():
             self._put(node, space)
+
+    def operations_in(self, path: str) -> Iterator[int]:
+        """The operations in a namespace and below it."""
+        return (node for node in self._in([path]) if node in self._operations)
+
+    def _in(self, paths: Iterable[str]) -> Iterator[int]:
+        waiting = list(paths)
+        for path in waiting:  # grows while we walk
+            yield from self._at[path]
+            waiting += self._inner[path]
 
     def box_of(self, nodes: Sequence[int], title: str, taken: Collection[str]) -> str | None:
         """The box of a region with these operations; they are moved into it where it is new."""
@@ -125,11 +157,7 @@ class _Tree:
         within = _by_part(nodes, self.space, common)
         if any(self._count[path] != count for path, count in within.items()):
             return None  # it cuts through a module
-        moving = {i for i in nodes if self.space[i] == common}
-        waiting = list(within)
-        for path in waiting:  # grows while we walk
-            moving |= self._at[path]
-            waiting += self._inner[path]
+        moving = {i for i in nodes if self.space[i] == common}.union(self._in(within))
         box = "/".join(filter(None, (common, title)))
         for node in moving:
             below = self.space[node].removeprefix(common).strip("/")

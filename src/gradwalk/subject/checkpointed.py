@@ -9,7 +9,7 @@ from ..findings.not_kept import is_chosen, not_kept
 from ..forward.annotate import Annotated
 from ..forward.regions import innermost
 from ..graph.names import Names
-from ..modules.region_boxes import region_boxes, with_modules
+from ..modules.region_boxes import boxes_of_regions
 from ..reasons.checkpoint_words import about_region, saves
 from ..wire import CheckpointModel
 
@@ -54,14 +54,9 @@ def checkpointed(
     """
     if not captured.regions:
         return Checkpointed([], {}, {}, {})
-    regions = with_modules(captured, names, inferred)
-    seen = {i: space for i, space in captured.drawn.nodes(data="namespace") if space is not None}
-    kinds = captured.drawn.nodes(data="kind")
-    found = region_boxes(
-        regions, {**seen, **inferred, **boxes}, [i for i, kind in kinds if kind == "op"]
-    )
+    found = boxes_of_regions(captured, names, inferred, boxes)
     models: list[CheckpointModel] = []
-    for region, box in zip(regions, found.boxes, strict=True):
+    for region, box in zip(found.regions, found.boxes, strict=True):
         memory = not_kept(captured, region)
         size = None if memory is None else memory.bytes
         is_all = memory is not None and memory.is_all and region.is_exact
@@ -79,4 +74,4 @@ def checkpointed(
                 ),
             }
         )
-    return Checkpointed(models, innermost(regions), found.spaces, found.modules)
+    return Checkpointed(models, innermost(found.regions), found.spaces, found.modules)
