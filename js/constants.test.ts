@@ -13,7 +13,7 @@ async function view(graph: GraphModel, constants: boolean) {
   const channel = localChannel({
     graph,
     details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
+    state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
     _fault: null,
     selected: null as number | null,
     direction: "down" as const,

@@ -68,7 +68,14 @@ async function view(change: Partial<Traits> = {}) {
   const channel = localChannel({
     graph,
     details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "Static graph of torch.export." },
+    state: {
+      runs: 0,
+      reached: [],
+      flowed: [],
+      freed: [],
+      held: [],
+      note: "Static graph of torch.export.",
+    },
     _fault: null,
     selected: null,
     direction: "up",

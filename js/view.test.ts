@@ -14,7 +14,7 @@ async function view(change: Partial<Traits> = {}) {
   const host = document.body.appendChild(document.createElement("div"));
   const channel = localChannel(
     freshTraits(MODELS["h = w * x + b"](), {
-      state: { runs: 0, reached: [], flowed: [], freed: [], note: "Nothing yet." },
+      state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "Nothing yet." },
       constants: true,
       ...change,
     }),
@@ -66,6 +66,7 @@ describe("the drawing", () => {
       reached: [0, 1, 2, 3],
       flowed: [0, 1, 2],
       freed: [1],
+      held: [],
       note: "Backward ran.",
     });
     await nextFrame();

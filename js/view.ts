@@ -26,6 +26,7 @@ import { Way } from "./interact/way";
 import { Laboratory } from "./laboratory/laboratory";
 import { Living } from "./laboratory/living";
 import { WhatIf } from "./laboratory/what_if";
+import { seenMarks } from "./paint/marks";
 import { ModuleSelection } from "./panel/module_selection";
 import { Panel } from "./panel/panel";
 import { drawsConstants } from "./scene/card";
@@ -336,13 +337,7 @@ export function createView(
 
   const mark = shell.guarded(() => {
     const state = channel.get("state");
-    const ran = (state?.runs ?? 0) > 0;
-    drawing.mark({
-      ran,
-      reached: new Set(state?.reached ?? []),
-      flowed: new Set(state?.flowed ?? []),
-      freed: new Set(state?.freed ?? []),
-    });
+    drawing.mark(seenMarks(state));
     shell.note.textContent = state?.note ?? "";
     showLegend();
     playback.update();

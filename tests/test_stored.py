@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gradwalk import GraphWidget
+from gradwalk.files.still import is_installed
 
 
 def leaf(*numbers: float) -> torch.Tensor:
@@ -132,3 +133,46 @@ def test_what_is_shown_as_grad_is_what_it_holds(change, own, numbers):
     widget.backward()
     (one,) = widget.run["grads"]
     assert (one["values"], one["changed"], one["now"]) == (w.grad.tolist(), False, None)
+
+
+def held(widget: GraphWidget) -> dict[int, object]:
+    return {one["node"]: one["values"] for one in widget.state["held"]}
+
+
+@pytest.mark.parametrize("numbers", [(2.0,), (2.0, 3.0), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)])
+def test_what_leaves_hold_before_any_pass_is_seen(numbers):
+    w, b = leaf(*numbers), leaf(1.0)
+    loss = (w**3).sum()
+    loss.backward()
+    widget = GraphWidget(loss + b, names={"w": w, "b": b})
+    (node,) = (node["id"] for node in widget.graph["nodes"] if node["name"] == "w")
+    few = len(numbers) <= 6
+    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    assert widget.run is None
+
+    w.grad.mul_(2)  # by whatever way it changes
+    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    w.grad.data.fill_(5.0)
+    assert held(widget) == ({node: w.grad.tolist()} if few else {})
+    w.grad = None
+    assert held(widget) == {}
+
+
+def test_a_pass_that_is_shown_tells_what_leaves_hold():
+    w = leaf(2.0)
+    (w**2).backward()
+    widget = GraphWidget(w**3, names={"w": w})
+    assert list(held(widget).values()) == [4.0]
+    widget.backward()
+    assert held(widget) == {}
+    assert list(grown(widget).values()) == [(4.0, 16.0)]
+
+
+@pytest.mark.skipif(not is_installed(), reason="needs gradwalk[export]")
+def test_the_picture_has_what_leaves_hold():
+    w = leaf(3.0)
+    loss = w * 7
+    loss.backward()
+    picture = GraphWidget(loss, names={"w": w}).to_svg()
+    assert ">7<" in picture
+    assert ">7<" not in GraphWidget(leaf(3.0) * 7).to_svg().replace("× 7", "")

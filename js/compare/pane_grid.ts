@@ -1,6 +1,7 @@
 import { element } from "../dom/element";
 import { Drawing, type Still } from "../interact/drawing";
 import type { Direction } from "../layout/direction";
+import { seenMarks } from "../paint/marks";
 import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
 import type { Measure } from "../text/measure";
@@ -149,13 +150,7 @@ export class PaneGrid {
 
   markStates(states: readonly StateModel[]): void {
     this.each(({ drawing }, p) => {
-      const { runs, reached, flowed, freed } = states[p];
-      drawing.mark({
-        ran: runs > 0,
-        reached: new Set(reached),
-        flowed: new Set(flowed),
-        freed: new Set(freed),
-      });
+      drawing.mark(seenMarks(states[p]));
     });
   }
 

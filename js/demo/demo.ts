@@ -16,6 +16,7 @@ const NOTHING_YET: StateModel = {
   reached: [],
   flowed: [],
   freed: [],
+  held: [],
   note: "No backward pass through this graph has been seen yet.",
 };
 
@@ -82,6 +83,7 @@ function show(): void {
       runs,
       reached: steps.map((step) => step.node),
       flowed: run.edges,
+      held: [],
       freed: graph.nodes
         .filter((node) => node.kind === "op" && node.id % 2 === 1)
         .map((node) => node.id),

@@ -4,10 +4,10 @@ import { describeDrawn, HOW_TO_OPEN } from "../interact/describe_box";
 import { flow } from "../layout/direction";
 import { barParts } from "../paint/bars";
 import { placesOf } from "../paint/beacons";
-import { edgeClass, nodeClass } from "../paint/classes";
-import { edgeParts } from "../paint/edge_parts";
+import { edgeClass, isRinged, nodeClass, zerosFirst } from "../paint/classes";
+import { edgeParts, headAtRing } from "../paint/edge_parts";
 import { frameHeadParts, frameParts } from "../paint/frame_parts";
-import type { GradientLabel } from "../paint/gradients";
+import type { GradientLabel } from "../paint/gradient_label";
 import { gradientClass, gradientParts, markPart } from "../paint/label_parts";
 import { linkParts } from "../paint/link_parts";
 import type { Marks } from "../paint/marks";
@@ -35,9 +35,11 @@ export function pictureParts(
   const heads = scene.frames.map((frame) =>
     part("g", { class: "gw-group-frame" }, frameHeadParts(frame)),
   );
-  const edges = scene.edges.map((edge) =>
-    part("g", { class: edgeClass(edge, scene, marks) }, edgeParts(edge, heading, scene.isStatic)),
-  );
+  const edges = zerosFirst([...scene.edges.keys()], scene, marks).map((e) => {
+    const edge = scene.edges[e];
+    const looks = { class: edgeClass(edge, scene, marks) };
+    return part("g", looks, edgeParts(edge, heading, scene.isStatic));
+  });
   const labels = gradients.map((label) =>
     part("g", { class: gradientClass(label) }, gradientParts(label)),
   );
@@ -50,6 +52,13 @@ export function pictureParts(
     part("g", { class: "gw-edges" }, edges),
     part("g", { class: "gw-links" }, links),
     part("g", { class: "gw-nodes" }, nodes),
+    part(
+      "g",
+      { class: "gw-ring-heads" },
+      scene.edges
+        .filter((edge) => isRinged(edge, scene, marks))
+        .map((edge) => headAtRing(edge, heading)),
+    ),
     part("g", { class: "gw-gradients" }, labels),
     part("g", { class: "gw-frame-heads" }, heads),
     part("g", { class: "gw-beacons" }, beacons(scene, marks)),

@@ -21,7 +21,7 @@ describe("a halo", () => {
     const writer = new MarkupWriter("light", STILL_FONTS);
     const title = part("text", { class: "gw-text" }, "net");
     writer.write([part("g", { class: "gw-frame-head" }, [title])]);
-    expect(writer.rules("x")).toMatch(/fill:#59616e;.*stroke:none/);
+    expect(writer.rules("x")).toMatch(/fill:#1c2128;.*stroke:none/);
     expect(writer.rules("x")).not.toContain("paint-order");
   });
 });

@@ -5,7 +5,7 @@ import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
 import { GradientLayer } from "../paint/gradients";
-import { type Marks, NO_MARKS } from "../paint/marks";
+import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
 import { part } from "../paint/parts";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
@@ -93,10 +93,7 @@ function marksOf(graph: GraphModel, options: SvgOptions): Marks {
     ...NO_MARKS,
     selected,
     derivatives: options.derivatives ?? false,
-    ran: (state?.runs ?? 0) > 0,
-    reached: new Set(state?.reached ?? []),
-    flowed: new Set(state?.flowed ?? []),
-    freed: new Set(state?.freed ?? []),
+    ...seenMarks(state),
     progress: shown ? { recording: recordingOf(graph, steps, run), cursor } : null,
   };
 }

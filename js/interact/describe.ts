@@ -55,8 +55,11 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
     lines.push(...gradientLine(marks.progress, id));
     lines.push(describeState(marks.progress, id));
     for (const { note } of marks.progress.recording.marks.get(id) ?? []) lines.push(oneLine(note));
-  } else if (marks.ran)
-    lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
+  } else {
+    const held = marks.held.get(id);
+    if (held) lines.push(`.grad ${exactText(held)}`);
+    if (marks.ran) lines.push(marks.reached.has(id) ? "a gradient arrived" : "no gradient arrived");
+  }
   if (marks.freed.has(id)) lines.push("saved tensors freed");
   return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
 }

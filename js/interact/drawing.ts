@@ -1,6 +1,6 @@
 import { Cleanup, element, KEEP_KEYS } from "../dom/element";
 import { whenThemeChanges } from "../dom/theme";
-import type { GradientLabel } from "../paint/gradients";
+import type { GradientLabel } from "../paint/gradient_label";
 import { FAR } from "../paint/level_of_detail";
 import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";

@@ -88,7 +88,8 @@ export const TABLE: readonly Row[] = [
   [stroke("tint-line", 2.4), "gw-edge.is-tinted gw-line"],
   [stroke("accent", 1.8), "gw-edge.is-quiet.is-lit gw-line"],
   [fill("edge"), "gw-arrow"],
-  [fill("grad"), "gw-edge.is-flowed gw-arrow"],
+  [fill("edge"), "gw-value-head"],
+  [fill("grad"), "gw-edge.is-flowed gw-arrow", "gw-ring-head"],
   [fill("edge"), "gw-edge.is-flowed.is-zero gw-arrow"],
   [fill("accent"), "gw-edge.is-lit gw-arrow"],
   [fill("tint-line"), "gw-edge.is-tinted gw-arrow"],
@@ -172,6 +173,8 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],
   [fill("grad-text"), "gw-cell.is-stored text"],
   [fill("alarm"), "gw-cell.is-alarming text"],
+  [fill("op"), "is-none gw-cell-ground"],
+  [{ ...fill("dim"), "font-weight": "400" }, "gw-cell.is-none text"],
 
   // Words in boxes
   [{ ...fill("text"), ...EXACT }, "gw-text"],
@@ -260,7 +263,7 @@ export const TABLE: readonly Row[] = [
   [fill("transparent"), "gw-frame-head rect"],
   [
     {
-      ...area("dim", "frame", 4),
+      ...area("text", "frame", 4),
       ...fontOf("title"),
       "stroke-linejoin": "round",
       "paint-order": "stroke",

@@ -10,7 +10,7 @@ import type { SavedGraph, StateModel } from "../wire";
 import { showPage, start } from "./page";
 import { detailsAt } from "./stages";
 
-const STATE: StateModel = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+const STATE: StateModel = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
 
 beforeEach(() => void fakeBrowser());
 

@@ -5,7 +5,7 @@ import type { Scene, SceneNode } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import type { View } from "../scene/views";
 import { barParts } from "./bars";
-import { edgeClass, nodeClass } from "./classes";
+import { edgeClass, nodeClass, zerosFirst } from "./classes";
 import { edgeParts } from "./edge_parts";
 import { frameParts, frameTitleParts } from "./frame_parts";
 import type { Inks } from "./ink";
@@ -60,7 +60,7 @@ export function* paintPicture(
   }
   paintUnderlay(pen, underlay, inks, place);
   yield;
-  const edges = index.edgesIn(box);
+  const edges = zerosFirst(index.edgesIn(box), scene, marks);
   const nodes = index.nodesIn(box);
   if (!isDetailed(scale)) {
     const plain = new PlainPainter(pen, scene, marks, inks, place);
@@ -80,7 +80,7 @@ export function* paintPicture(
     for (const i of batch) {
       const edge = scene.edges[i];
       const well = inks.of("g", edgeClass(edge, scene, marks));
-      const parts = edgeParts(edge, heading);
+      const parts = edgeParts(edge, heading, scene.isStatic);
       const shown = isMap ? parts.filter(({ attributes }) => !isWord(attributes.class)) : parts;
       if (well) paintParts(pen, shown, well, place);
     }

@@ -11,7 +11,9 @@ import { sceneOf } from "../testing/scenes";
 import { boardNumber } from "../text/gradient";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
-import { placeGradients, totalWord, visibleGradients } from "./gradients";
+import { asAdded, totalWord } from "./gradient_label";
+import { GradientLayer, placeGradients, visibleGradients } from "./gradients";
+import { gradientParts } from "./label_parts";
 import { type Marks, NO_MARKS } from "./marks";
 
 function placed(graph: GraphModel, direction: Direction = "left") {
@@ -94,6 +96,7 @@ describe("a card", () => {
         for (const label of placeGradients(sceneOf(graph, "left"), recording, estimate)) {
           const { cell, small, text, width } = label;
           if (cell !== "full" && cell !== "near" && cell !== "total") continue;
+          if (label.none) continue;
           expect(text).toBe(boardNumber(value));
           const style = cell === "full" && !small ? "number" : "digits";
           if (text.length <= 7) expect(estimate(text, style)).toBeLessThan(width);
@@ -153,7 +156,9 @@ describe("a card", () => {
     const leaf = scene.nodes.find((node) => node.leaf);
     expect(leaf?.rows).toHaveLength(3);
     expect(labels.filter(({ cell }) => cell === "row")).toHaveLength(3);
-    expect(labels.filter(({ cell }) => cell === "total")).toHaveLength(1);
+    const total = labels.filter(({ cell }) => cell === "total");
+    expect(total.filter(({ until }) => until === undefined)).toHaveLength(1);
+    expect(total.filter(({ until }) => until !== undefined)).toMatchObject([{ text: "None" }]);
   });
 
   it("says what a .grad holds, and what that is the sum of", () => {
@@ -169,7 +174,7 @@ describe("a card", () => {
       const grads = [{ ...grown, ...more }];
       const again = recordingOf(graph, steps, { ...run, arrived, grads });
       const labels = placeGradients(sceneOf(graph, "left"), again, estimate);
-      const total = labels.filter(({ cell }) => cell === "total");
+      const total = labels.filter(({ cell, until }) => cell === "total" && !until);
       return total.map(({ text, stored, changed, added }) => [text, stored, changed, added]);
     };
     const came = boardNumber(value);
@@ -191,8 +196,50 @@ describe("a card", () => {
   it("has what has arrived before its node runs, and says so", () => {
     const { labels, scene, recording } = placed(MODELS["h = w * x + b"]());
     const at = (cursor: number) => visibleGradients(labels, scene, { recording, cursor });
-    expect(at(0).map(({ arrived }) => arrived)).toEqual([true]); // the gradient that backward starts from
+    const words = (cursor: number) =>
+      at(cursor).flatMap((label) => gradientParts(label).map(({ content }) => content));
+    // The gradient that backward starts from; what leaves hold is told from the start.
+    expect(at(0).flatMap(({ arrived, none }) => (none ? [] : [arrived]))).toEqual([true]);
+    expect(words(0)).toContain("arrived");
     expect(at(recording.steps.length).some(({ arrived }) => arrived)).toBe(false);
+    expect(words(recording.steps.length)).not.toContain("arrived");
+  });
+
+  it("tells what each .grad holds, before the pass adds to it and where no pass is shown", () => {
+    const graph = MODELS["h = w * x + b"]();
+    const { recording, scene } = placed(graph);
+    const { steps, run } = recording;
+    if (!run) throw new Error("There is no run.");
+    const before = { values: 0.25, norm: 0.25 };
+    const [first, ...others] = run.grads;
+    const grads = [{ ...first, before }, ...others];
+    const again = recordingOf(graph, steps, { ...run, grads });
+    const labels = placeGradients(scene, again, estimate);
+    for (let cursor = 0; cursor <= steps.length; cursor++) {
+      const seen = visibleGradients(labels, scene, { recording: again, cursor });
+      for (const { node, before: was } of grads) {
+        const told = seen.filter(({ nodes }) => nodes[0] === node && nodes.length === 1);
+        expect(told).toHaveLength(1);
+        const isNow = cursor >= again.step[node];
+        expect(told[0].stored === true).toBe(isNow || was !== null);
+        if (!isNow) expect(told[0].text).toBe(was ? "0.25" : "None");
+      }
+    }
+    const held = new Map(grads.map(({ node }) => [node, before]));
+    const rest = new GradientLayer(estimate).at(scene, { ...NO_MARKS, held });
+    expect(rest.map(({ text, stored }) => [text, stored])).toEqual(grads.map(() => ["0.25", true]));
+  });
+
+  it("adds up the shares in its rows, with a sign before all but the first", () => {
+    expect(["166.6", "\u221227.77", "0", "\u2016[1, 2]\u2016"].map(asAdded)).toEqual([
+      "+ 166.6",
+      "\u2212 27.77",
+      "+ 0",
+      "\u2016[1, 2]\u2016",
+    ]);
+    const rows = placed(MODELS["x used three times"]()).labels.filter(({ cell }) => cell === "row");
+    const signed = rows.map(({ text }) => /^[+\u2212] /.test(text));
+    expect(signed.filter((one) => !one)).toHaveLength(1);
   });
 
   it("is for small graphs", () => {

@@ -1,6 +1,6 @@
 import { allIn, holds, membersOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
-import { isOver } from "../steps/recording";
+import { flowedAt, isOver, runningAt } from "../steps/recording";
 import type { NodeState } from "../wire";
 import type { Marks } from "./marks";
 import { phaseOf, phaseOfEdge, runsIn } from "./phases";
@@ -100,6 +100,33 @@ export function edgeClass(edge: SceneEdge, scene: Scene, marks: Marks): string {
 function isZero({ index, merged }: SceneEdge, { progress }: Marks): boolean {
   const edges = merged?.edges ?? [index];
   return progress !== null && edges.every((edge) => progress.recording.zero.has(edge));
+}
+
+/** Whether a gradient flowed along an edge into the node that runs, which has a ring around it. */
+export function isRinged(
+  { target, index, quiet, merged }: SceneEdge,
+  { nodes }: Scene,
+  marks: Marks,
+): boolean {
+  const { progress } = marks;
+  if (!progress || isOver(progress) || quiet !== undefined) return false;
+  const node = nodes[target];
+  return (
+    !node.bar &&
+    holds(node, runningAt(progress.recording, progress.cursor)) &&
+    (merged?.edges ?? [index]).some((e) => flowedAt(progress.recording, e, progress.cursor))
+  );
+}
+
+/** Edges, by their indices, with those first whose gradient is exactly 0: where several run along one line, others are seen. */
+export function zerosFirst(
+  edges: readonly number[],
+  scene: Scene,
+  marks: Marks,
+): readonly number[] {
+  if (!marks.progress || marks.progress.recording.zero.size === 0) return edges;
+  const is = edges.map((e) => isZero(scene.edges[e], marks));
+  return [...edges.filter((_, i) => is[i]), ...edges.filter((_, i) => !is[i])];
 }
 
 const PHASE_CLASS: Record<NodeState | "reached", string> = {

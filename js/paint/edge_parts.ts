@@ -23,11 +23,26 @@ export function edgeParts(
     const tip = arrowData(curve[end], curve[end + 1], pointing(curve, isStatic, heading));
     parts.push(part("path", { class: "gw-arrow", d: tip }));
   }
+  // Of what needs no grad the value alone flows, to the operation that takes it.
+  if (quiet === "constant" && !isTiny(curve)) {
+    const tip = arrowData(curve[0], curve[1], pointing(curve, true, heading));
+    parts.push(part("path", { class: "gw-value-head", d: tip }));
+  }
   if (quiet === "cut") parts.push(scissorsPart(...halfway(curve)));
   if (label) parts.push(part("g", { class: "gw-edge-label" }, labelParts(label)));
   for (const sign of merged?.signs ?? []) parts.push(signPart(sign));
   return parts;
 }
+
+/** The arrowheads at a node that has a ring around it: there the arrows end. */
+export function headAtRing({ curve }: SceneEdge, heading: readonly [number, number]): Part {
+  const way = pointing(curve, false, heading);
+  const [x, y] = [curve[curve.length - 2] - way[0] * RING, curve[curve.length - 1] - way[1] * RING];
+  return part("path", { class: "gw-ring-head", d: arrowData(x, y, way) });
+}
+
+/** From a node to the outside of the ring around it, px. */
+const RING = 7.5;
 
 /** Whether there is no room for an arrowhead, as between the bars of a long strip. */
 function isTiny(curve: ArrayLike<number>): boolean {

@@ -1,5 +1,5 @@
 import type { Place } from "../scene/scene";
-import { type GradientLabel, totalWord } from "./gradients";
+import { type GradientLabel, totalWord } from "./gradient_label";
 import { type Part, part } from "./parts";
 
 /** A text on its ground. */
@@ -16,6 +16,7 @@ export function gradientClass({
   cell,
   small,
   stored,
+  none,
   arrived,
   local,
 }: GradientLabel): string {
@@ -25,6 +26,7 @@ export function gradientClass({
     cell && `gw-cell is-${cell}`,
     small && "is-small",
     stored && "is-stored",
+    none && "is-none",
     arrived && "is-arrived",
     local && "is-local",
   ]
@@ -34,7 +36,7 @@ export function gradientClass({
 
 /** A gradient on an edge or beside a node, or in the cell of a card, which it fills. */
 export function gradientParts(label: GradientLabel): Part[] {
-  const { x, y, width, height, text, cell, stored, changed, added, exact } = label;
+  const { x, y, width, height, text, cell, changed, added, exact } = label;
   const title = exact === undefined || exact === text ? [] : [part("title", {}, exact)];
   if (!cell) return [...title, ...labelParts(label)];
   if (cell === "gate") return [part("text", { class: "gw-gate-grad", x, y: y + 4 }, text)];
@@ -48,10 +50,11 @@ export function gradientParts(label: GradientLabel): Part[] {
   const sum = added === undefined && changed ? text : `= ${text}`;
   if (cell === "total") {
     const what = totalWord(label);
+    const total = label.none ? text : sum;
     return [
       ground,
       small(added === undefined ? what : `${what} ${added}`, left, y + 4),
-      part("text", { x: x + width / 2 - 8, y: y + 5 }, sum),
+      part("text", { x: x + width / 2 - 8, y: y + 5 }, total),
     ];
   }
   if (cell === "near") {
@@ -65,10 +68,17 @@ export function gradientParts(label: GradientLabel): Part[] {
   const top = y - height / 2;
   return [
     ground,
-    small(changed ? ".grad now" : stored ? ".grad" : "grad", x, top + (added ? 14 : 17)),
+    small(cellWord(label), x, top + (added ? 14 : 17)),
     part("text", { x, y: top + (added ? 38 : label.small ? 43 : 46) }, added ? sum : text),
     ...(added === undefined ? [] : [small(added, x, top + 54)]),
   ];
+}
+
+/** What the number in a cell is. */
+function cellWord({ stored, none, changed, arrived }: GradientLabel): string {
+  if (changed) return ".grad now";
+  if (stored || none) return ".grad";
+  return arrived ? "arrived" : "grad";
 }
 
 /** The number of a small card stands above what it is the sum of. */
@@ -80,10 +90,10 @@ function nearBaseline({ y, height }: Place): number {
 const INSET = 0.6;
 
 /** The ground of a cell, within the corners of its card. */
-function cellData({ x, y, width, height, cell, stored }: GradientLabel): string {
+function cellData({ x, y, width, height, cell, stored, none }: GradientLabel): string {
   const [left, top] = [x - width / 2 + INSET, y - height / 2 + INSET];
   const [right, bottom] = [x + width / 2 - INSET, y + height / 2 - INSET];
-  const round = stored ? LEAF_RADIUS : CARD_RADIUS;
+  const round = stored || none ? LEAF_RADIUS : CARD_RADIUS;
   const r = round - INSET;
   const corner =
     cell !== "full" ? `H${left + r}Q${left},${bottom} ${left},${bottom - r}` : `H${left}`;

@@ -1,5 +1,6 @@
 import type { SceneNode } from "../scene/scene";
 import type { Progress } from "../steps/recording";
+import type { FewModel, StateModel } from "../wire";
 
 /** What is marked in the drawing at one moment. Node ids, except where it says otherwise. */
 export interface Marks {
@@ -9,6 +10,8 @@ export interface Marks {
   /** Places of edges. */
   flowed: ReadonlySet<number>;
   freed: ReadonlySet<number>;
+  /** What leaves hold in `.grad` while no pass is shown. */
+  held: ReadonlyMap<number, FewModel>;
   /** Where stepping through backward has got; it then says more than what was reached and flowed. */
   progress: Progress | null;
   selected: number | null;
@@ -73,11 +76,25 @@ interface RankBar {
   isShown: boolean;
 }
 
+/** What has been seen of backward, as it is marked. */
+export function seenMarks(
+  state: StateModel | null | undefined,
+): Pick<Marks, "ran" | "reached" | "flowed" | "freed" | "held"> {
+  return {
+    ran: (state?.runs ?? 0) > 0,
+    reached: new Set(state?.reached ?? []),
+    flowed: new Set(state?.flowed ?? []),
+    freed: new Set(state?.freed ?? []),
+    held: new Map((state?.held ?? []).map((one) => [one.node, one])),
+  };
+}
+
 export const NO_MARKS: Marks = {
   ran: false,
   reached: new Set(),
   flowed: new Set(),
   freed: new Set(),
+  held: new Map(),
   progress: null,
   selected: null,
   module: null,

@@ -3,9 +3,9 @@ import { flow } from "../layout/direction";
 import { linksAt } from "../scene/links";
 import { edgesOf } from "../scene/members";
 import type { Scene, SceneEdge, SceneLink, SceneNode } from "../scene/scene";
-import { edgeClass, neighbours, nodeClass } from "./classes";
-import { edgeParts } from "./edge_parts";
-import type { GradientLabel } from "./gradients";
+import { edgeClass, isRinged, neighbours, nodeClass } from "./classes";
+import { edgeParts, headAtRing } from "./edge_parts";
+import type { GradientLabel } from "./gradient_label";
 import { gradientClass, gradientParts } from "./label_parts";
 import { mapScale } from "./level_of_detail";
 import { linkParts } from "./link_parts";
@@ -24,12 +24,14 @@ export class SvgPainter {
   private readonly links: Group;
   private readonly gradients: Group;
   private readonly nodes: Group;
+  private readonly heads: Group;
 
   constructor(layer: SVGGElement) {
     const root = select(layer);
     this.edges = root.append("g").attr("class", "gw-edges");
     this.links = root.append("g").attr("class", "gw-links");
     this.nodes = root.append("g").attr("class", "gw-nodes");
+    this.heads = root.append("g").attr("class", "gw-ring-heads");
     // Over the nodes: a card has a cell for its gradient.
     this.gradients = root.append("g").attr("class", "gw-gradients");
   }
@@ -74,6 +76,10 @@ export class SvgPainter {
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
         paintStep(this, node, isMap ? 0 : stepOf(node, marks));
       });
+    const ringed = edges.filter((edge) => isRinged(edge, scene, marks));
+    this.heads
+      .node()
+      ?.replaceChildren(...ringed.map((edge) => makePart(headAtRing(edge, heading))));
     this.gradients
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
@@ -89,7 +95,7 @@ export class SvgPainter {
 
   /** Forgets everything drawn: what follows belongs to another scene. */
   clear(): void {
-    for (const group of [this.edges, this.links, this.gradients, this.nodes])
+    for (const group of [this.edges, this.links, this.heads, this.gradients, this.nodes])
       group.selectChildren().remove();
   }
 }

@@ -9,6 +9,7 @@ import { contains, type Size, seen, type View } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { Beacons } from "./beacons";
 import { CanvasPainter } from "./canvas_painter";
+import { zerosFirst } from "./classes";
 import { FrameLayer, headsIn } from "./frame_layer";
 import { GradientLayer } from "./gradients";
 import { highlighted, withoutHighlights } from "./highlights";
@@ -168,7 +169,7 @@ export class Painting {
     const { nodes, edges } = isNear
       ? {
           nodes: index.nodesIn(around).map((i) => scene.nodes[i]),
-          edges: index.edgesIn(around).map((i) => scene.edges[i]),
+          edges: zerosFirst(index.edgesIn(around), scene, marks).map((i) => scene.edges[i]),
         }
       : highlighted(scene, marks);
     const gradients = view.k < mapScale(scene) ? [] : this.gradients.at(scene, marks);

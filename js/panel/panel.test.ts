@@ -9,7 +9,7 @@ import { tensorView } from "./tensor";
 import { slices } from "./values";
 
 const EVIL = "<img src=x onerror=alert(1)>";
-const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], note: "" };
+const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" };
 const graph = MODELS["h = w * x + b"]();
 
 function mounted() {

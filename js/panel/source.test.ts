@@ -6,7 +6,7 @@ import type { DetailsModel, GraphModel } from "../wire";
 import { Panel } from "./panel";
 
 const EVIL = "<img src=x onerror=alert(1)>";
-const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], note: "" };
+const NOT_RUN = { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" };
 
 function shown(graph: GraphModel, label: string, change: Partial<DetailsModel> = {}) {
   const went: number[] = [];

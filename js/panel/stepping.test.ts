@@ -22,7 +22,7 @@ function shown(id: number, cursor: number, change: Partial<DetailsModel> = {}) {
   });
   document.body.replaceChildren(panel.element);
   const progress = { recording, cursor };
-  const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+  const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
   const details = { ...fakeDetails(graph, id, state, progress), ...change };
   panel.update(graph, id, details, progress);
   const part = (name: string) =>
@@ -101,7 +101,7 @@ describe("the panel while stepping", () => {
     fold().open = true;
     fold().dispatchEvent(new Event("toggle"));
     const progress = { recording, cursor: 4 };
-    const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+    const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
     panel.update(graph, X, { ...fakeDetails(graph, X, state, progress), chain }, progress);
     expect(fold().open).toBe(true);
     expect(document.querySelector("img")).toBeNull();
@@ -111,7 +111,7 @@ describe("the panel while stepping", () => {
     const { part, panel } = shown(X, 5);
     part("contributions")?.querySelector("button")?.focus();
     const progress = { recording, cursor: 4 };
-    const state = { runs: 1, reached: [], flowed: [], freed: [], note: "" };
+    const state = { runs: 1, reached: [], flowed: [], freed: [], held: [], note: "" };
     panel.update(graph, X, fakeDetails(graph, X, state, progress), progress);
     expect(part("contributions")?.contains(document.activeElement)).toBe(true);
     for (const one of panel.element.querySelectorAll("button, summary, [tabindex]"))

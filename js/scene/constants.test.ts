@@ -31,16 +31,20 @@ function edgesOf(kind: string) {
 }
 
 describe("constants and cuts in the drawing", () => {
-  it("draws an arrow along which gradients flow, and none along the others", () => {
-    const arrows = (kind: string) =>
-      edgesOf(kind).map(
-        (edge) =>
-          flat(edgeParts(edge, [0, 1])).filter(({ attributes }) => attributes.class === "gw-arrow")
-            .length,
+  it("draws an arrow along which gradients flow, to what takes a value, and none at a cut", () => {
+    const tips = (kind: string, name: string) =>
+      edgesOf(kind).map((edge) =>
+        flat(edgeParts(edge, [0, 1]))
+          .filter(({ attributes }) => attributes.class === name)
+          .map(({ attributes }) => String(attributes.d).split("L")[0]),
       );
-    expect(new Set(arrows("gradient"))).toEqual(new Set([1]));
-    expect(new Set(arrows("constant"))).toEqual(new Set([0]));
-    expect(arrows("cut")).toEqual([0]);
+    const ends = (kind: string, at: (curve: Float64Array) => number) =>
+      edgesOf(kind).map(({ curve }) => [`M${curve[at(curve)]},${curve[at(curve) + 1]}`]);
+    expect(tips("gradient", "gw-arrow")).toEqual(ends("gradient", ({ length }) => length - 2));
+    expect(tips("gradient", "gw-value-head").flat()).toEqual([]);
+    expect(tips("constant", "gw-value-head")).toEqual(ends("constant", () => 0));
+    expect([...tips("constant", "gw-arrow"), ...tips("cut", "gw-arrow")].flat()).toEqual([]);
+    expect(tips("cut", "gw-value-head").flat()).toEqual([]);
   });
 
   it("puts scissors on the edge of a cut, and says what they mean", () => {

@@ -15,6 +15,8 @@ const STEPS = 8;
 const PIECES = 3;
 /** On the line, or beside it where lines run close together. */
 const SIDES = [0, -1, 1];
+/** Beside it first, which leaves a short arrow whole: above one that runs to the side, right of one that runs down. */
+const BESIDE_FIRST = [-1, 1, 0];
 /** Further away: past an argument, and past boxes that stand close. */
 const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Kept free around the tip of an arrow, px: along it and to its sides. */
@@ -43,6 +45,7 @@ export class Obstacles {
     for (const edge of scene.edges) {
       this.addCurve(edge);
       if (edge.quiet === undefined) this.addHead(edge, scene.isStatic ?? false);
+      if (edge.quiet === "constant") this.addHead(edge, true);
       if (edge.label) this.add(edge.label);
       for (const sign of edge.merged?.signs ?? []) this.add(sign);
     }
@@ -61,24 +64,25 @@ export class Obstacles {
   }
 
   /**
-   * A free place for a text of this width on or beside an edge, trying shares of its pieces in turn. No other line is
-   * as near to it as its own.
+   * A free place for a text of this width on or beside an edge, trying shares of its pieces in turn; or first beside
+   * it. No other line is as near to it as its own.
    */
   findOnEdge(
     { curve, index }: SceneEdge,
     width: number,
     shares: readonly number[],
-    isFar = false,
+    where: "on" | "far" | "beside" = "on",
   ): Place | null {
     const segments = (curve.length - 2) / 6;
     const [w, h] = [width / 2, TEXT_HEIGHT / 2];
-    for (const side of isFar ? FAR_SIDES : SIDES) {
+    for (const given of { on: SIDES, far: FAR_SIDES, beside: BESIDE_FIRST }[where]) {
       for (let i = 0; i < shares.length * Math.min(PIECES, segments); i++) {
         const piece = Math.floor(i / shares.length);
         const share = (piece + shares[i % shares.length]) / segments;
         const [lineX, lineY] = pointAt(curve, share);
         // Above or below a line that runs to the side, else left or right of it.
         const half = runsAside(curve, share) ? h : w;
+        const side = where === "beside" && half === w ? -given : given;
         const [x, y] =
           half === h ? [lineX, lineY + side * (h + BESIDE)] : [lineX + side * (w + BESIDE), lineY];
         const place = { x, y, width, height: TEXT_HEIGHT };

@@ -29,7 +29,7 @@ function shown(change: Partial<Traits> = {}, views = 1) {
     {
       graph,
       details: null,
-      state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
+      state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
       _fault: null,
       selected: null,
       direction: "down",

@@ -1,4 +1,4 @@
-import type { GradientLabel } from "../paint/gradients";
+import type { GradientLabel } from "../paint/gradient_label";
 import { pointAt } from "../scene/curve";
 import { HEADER } from "../scene/frame";
 import { type Box, overlap } from "../scene/grid";
@@ -46,8 +46,9 @@ export function chipFaults(scene: Scene, labels: readonly GradientLabel[]): stri
     covers(chips.slice(0, i).map(boxOf), "another number");
     const away = lines.map((line) => Math.min(...line.map((at) => distance(box, at))));
     for (const [e, { quiet }] of scene.edges.entries()) {
-      const [tipX, tipY] = lines[e][scene.isStatic ? 0 : lines[e].length - 1];
-      if (quiet === undefined && distance(box, [tipX, tipY]) <= HEAD)
+      const atStart = scene.isStatic || quiet === "constant";
+      const [tipX, tipY] = lines[e][atStart ? 0 : lines[e].length - 1];
+      if (quiet !== "cut" && distance(box, [tipX, tipY]) <= HEAD)
         fault(`lies on the head of edge ${e}.`);
       if (edge === null || e === own) continue;
       if (away[e] === 0) fault(`lies on edge ${e}, and belongs to ${own}.`);

@@ -90,6 +90,7 @@ export function passOf(graph: GraphModel, order: readonly number[] | null): Pass
       reached: [...ran],
       flowed: [],
       freed: [],
+      held: [],
       note: order === null ? "Nothing yet." : `Reached ${ran.length} nodes.`,
     },
     steps: ran.map((node, i) => ({

@@ -6,7 +6,7 @@ export function freshTraits(graph: GraphModel, change: Partial<Traits> = {}): Tr
   return {
     graph,
     details: null,
-    state: { runs: 0, reached: [], flowed: [], freed: [], note: "" },
+    state: { runs: 0, reached: [], flowed: [], freed: [], held: [], note: "" },
     _fault: null,
     selected: null,
     direction: "down",

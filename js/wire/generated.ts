@@ -263,6 +263,8 @@ export interface StateModel {
   flowed: GradientEdgePlace[];
   /** Nodes whose saved tensors torch has freed: a second backward through them fails. */
   freed: AutogradNodeId[];
+  /** What small leaves hold in `.grad` while no pass is shown, which then says it. */
+  held: HeldModel[];
   /** One sentence for the status line. */
   note: string;
 }
@@ -294,9 +296,13 @@ export interface FewModel {
   norm: JsonNumber | null;
 }
 
-/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
-export interface GrownModel extends FewModel {
+/** What the `.grad` of a leaf holds. */
+export interface HeldModel extends FewModel {
   node: AutogradNodeId;
+}
+
+/** What the `.grad` of a leaf, or of a tensor that retains it, held after a node's step. */
+export interface GrownModel extends HeldModel {
   /** What it held before the pass; null when it was null. */
   before: FewModel | null;
   /** Whether something else has changed it since, such as clipping or `zero_grad()`. */

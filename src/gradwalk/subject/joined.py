@@ -293,6 +293,7 @@ def _state(parts: Sequence[Part], ends: Sequence[End]) -> StateModel:
             *(end.edge for end in ends),
         ],
         "freed": [node for state in states for node in state["freed"]],
+        "held": [held for state in states for held in state["held"]],
         "note": " ".join(notes),
     }
 

@@ -31,6 +31,7 @@ from ..reasons import why
 from ..wire import (
     DetailsModel,
     GraphModel,
+    HeldModel,
     MemoryModel,
     RunModel,
     StateModel,
@@ -303,7 +304,12 @@ class Live:
 
     def state(self) -> StateModel:
         """What has been seen of backward."""
-        return state_model(self._observing, self.freed, self.graph, self._opening.node_of_edges())
+        inside = self._opening.node_of_edges()
+        return state_model(self._observing, self.freed, self.graph, inside, self._held())
+
+    def _held(self) -> Sequence[HeldModel]:
+        """What leaves hold in ``.grad`` that no pass tells."""
+        return self._stored.held() if self.recording is None else ()
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes hold for backward."""

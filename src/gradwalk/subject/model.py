@@ -21,6 +21,7 @@ from ..wire import (
     EdgeModel,
     FewModel,
     GraphModel,
+    HeldModel,
     ModulesModel,
     NodeModel,
     RootModel,
@@ -152,6 +153,7 @@ def state_model(
     freed: Iterable[int],
     graph: nx.MultiDiGraph,
     inside: Sequence[int] = (),
+    held: Sequence[HeldModel] = (),
 ) -> StateModel:
     """What has been seen of backward.
 
@@ -160,6 +162,7 @@ def state_model(
         freed: Ids of the nodes whose saved tensors are gone.
         graph: What `gradwalk.capture` gave.
         inside: For each edge inside of compiled code along which gradients flow, the compiled node.
+        held: What leaves hold in ``.grad`` that no pass tells.
 
     Returns:
         Plain JSON values, with a sentence for the status line.
@@ -194,6 +197,7 @@ def state_model(
             *(place for place, node in enumerate(inside, graph.number_of_edges()) if node in steps),
         ],
         "freed": freed,
+        "held": [*held],
         "note": note,
     }
 

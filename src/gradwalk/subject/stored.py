@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from ..graph.modes import unseen
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import why_unreadable
 from ..graph.tensors import version_of
-from ..wire import GrownModel, RunModel
+from ..wire import GrownModel, HeldModel, RunModel
 from .model import FEW, few_of
 
 _MOST = 1_000  # leaves that are
@@ -86,6 +86,12 @@ class Stored:
             if before.get(node) != held
         ]
 
+    def held(self) -> list[HeldModel]:
+        """What those hold now that have one."""
+        with unseen(), torch.no_grad():
+            found = few_of({node: Kept(grad) for node, grad in self._readable()})
+        return [{**few, "node": node} for node, few in found.items()]
+
     def touched(self) -> dict[int, torch.Tensor | None]:
         """What those hold now whose ``.grad`` something has changed since the last pass ended."""
         found: dict[int, torch.Tensor | None] = {}
@@ -100,13 +106,14 @@ class Stored:
 
     def _copied(self) -> dict[int, torch.Tensor]:
         """The ``.grad`` of each small leaf that has one, on its device: nothing waits for it."""
-        found: dict[int, torch.Tensor] = {}
         with unseen(), torch.no_grad():
-            for node in self._small:
-                leaf = leaf_tensor(self._captured.nodes[node])
-                if leaf is not None and leaf.grad is not None and not why_unreadable(leaf.grad):
-                    found[node] = leaf.grad.detach().clone()
-        return found
+            return {node: grad.detach().clone() for node, grad in self._readable()}
+
+    def _readable(self) -> Iterator[tuple[int, torch.Tensor]]:
+        for node in self._small:
+            leaf = leaf_tensor(self._captured.nodes[node])
+            if leaf is not None and leaf.grad is not None and not why_unreadable(leaf.grad):
+                yield node, leaf.grad
 
 
 class Since:

@@ -83,7 +83,8 @@ class Written(Still):
 
     def state(self) -> StateModel:
         """That nothing was seen, and why."""
-        return {"runs": 0, "reached": [], "flowed": [], "freed": [], "note": _note(self.captured)}
+        note = _note(self.captured)
+        return {"runs": 0, "reached": [], "flowed": [], "freed": [], "held": [], "note": note}
 
     def transport(self) -> TransportModel:
         """That no backward can be started."""

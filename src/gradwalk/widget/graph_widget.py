@@ -374,6 +374,9 @@ class GraphWidget(Surgery, QuizzingWidget):
             run = self._parts.build("what flowed", lambda: subject.run, self.run)
             if run is not self.run:  # a .grad is not what the pass left in it any more
                 self.set_trait("run", run)
+        else:  # what leaves hold may not be what it was
+            state = self._parts.build("what has flowed", subject.state, self.state)
+            self.set_trait("state", state)
         transport = self._parts.build("transport", subject.transport, self.transport)
         self.set_trait("transport", transport)
         return is_new

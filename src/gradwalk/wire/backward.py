@@ -18,6 +18,8 @@ class StateModel(TypedDict):
     """Places in ``edges`` of those that a gradient was passed along then."""
     freed: list[AutogradNodeId]
     """Nodes whose saved tensors torch has freed: a second backward through them fails."""
+    held: list[HeldModel]
+    """What small leaves hold in ``.grad`` while no pass is shown, which then says it."""
     note: str
     """One sentence for the status line."""
 
@@ -52,10 +54,15 @@ class FewModel(TypedDict):
     norm: JsonNumber | None
 
 
-class GrownModel(FewModel):
-    """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+class HeldModel(FewModel):
+    """What the ``.grad`` of a leaf holds."""
 
     node: AutogradNodeId
+
+
+class GrownModel(HeldModel):
+    """What the ``.grad`` of a leaf, or of a tensor that retains it, held after a node's step."""
+
     before: FewModel | None
     """What it held before the pass; None when it was None."""
     changed: bool
