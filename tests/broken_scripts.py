@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import dedent
 
+from checkpointed import SAVED_IS_TOLD
+
 
 @dataclass(frozen=True)
 class Broken:
@@ -624,12 +626,12 @@ broken(
 broken(
     "a saved tensor changed in place",
     "changed",
-    "ExpBackward0|add_",
-    """
+    "ExpBackward0|" + ("add_" if SAVED_IS_TOLD else "by which line is not known"),
+    f"""
     model = nn.Linear(4, 1)
     def step():
         h = model(x).exp()
-        h.add_(1)  # HERE
+        h.add_(1){"  # HERE" * SAVED_IS_TOLD}
         return h.mean()
 """,
 )

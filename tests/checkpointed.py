@@ -14,6 +14,10 @@ from torch.utils.checkpoint import checkpoint
 
 Run = Callable[..., Any]
 
+SAVED_IS_TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")
+"""Whether torch tells who packed a saved tensor, and gives out one that was changed in place; torch
+2.7 does neither, so there no region is known but those that are one node."""
+
 
 @dataclass
 class Truth:

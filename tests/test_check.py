@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from checkpointed import SAVED_IS_TOLD
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
@@ -111,7 +112,8 @@ def test_planted_faults_are_found(backward):
     function = made(backward)
     x, w = inputs()
     state = torch.get_rng_state()
-    found = check(function.apply(x, w, 3.0).grad_fn)
+    y = function.apply(x, w, 3.0)  # torch 2.7 frees the node along with it
+    found = check(y.grad_fn)
     assert not found.agrees
     assert "Made.backward is wrong" in found.sentence
     assert torch.equal(torch.get_rng_state(), state)
@@ -315,8 +317,11 @@ def test_what_cannot_be_checked_is_a_sentence():
     with pytest.raises(ValueError, match="called with 3"):
         check(y, x)
     packed = checkpoint(lambda a: made(right).apply(a, a, 2.0), x * 1, use_reentrant=False)
-    with pytest.raises(ValueError, match="left packed"):
-        check(packed)
+    if SAVED_IS_TOLD:
+        with pytest.raises(ValueError, match="left packed"):
+            check(packed)
+    else:  # it is unpacked by reading it
+        assert check(packed).agrees
     raised = []
     x.register_hook(raised.append)
     check(made(right).apply(x, x, 3.0))
@@ -396,7 +401,8 @@ def test_where_there_is_no_difference_nothing_is_said_and_the_rest_is_checked(
     numbers = [1.0, 2.0, 3.0]
     numbers[place] = odd
     x = torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
-    found = check(elementwise(called, lambda x: off * derivative(x)).apply(x).grad_fn)
+    y = elementwise(called, lambda x: off * derivative(x)).apply(x)
+    found = check(y.grad_fn)
     assert found.agrees == (off == 1)
     assert all(math.isfinite(each.difference) for each in found.wrong)
     if off == -1:
@@ -405,7 +411,8 @@ def test_where_there_is_no_difference_nothing_is_said_and_the_rest_is_checked(
 
 def test_a_derivative_that_is_nan_where_the_difference_is_not_is_wrong():
     cut = elementwise(lambda x: x.clamp(min=0) ** 2, lambda x: 2 * x.clamp(min=0) * x / x)
-    found = check(cut.apply(torch.tensor([0.0, 1.0], requires_grad=True)).grad_fn)
+    y = cut.apply(torch.tensor([0.0, 1.0], requires_grad=True))
+    found = check(y.grad_fn)
     assert not found.agrees
     assert [each.index for each in found.wrong] == [(0,)]
 
@@ -413,7 +420,7 @@ def test_a_derivative_that_is_nan_where_the_difference_is_not_is_wrong():
 def test_without_any_difference_that_is_a_sentence():
     x = torch.tensor([math.nan], requires_grad=True)
     with pytest.raises(ValueError, match="every finite difference is NaN or infinite"):
-        check(elementwise(torch.square, lambda x: 2 * x).apply(x).grad_fn)
+        check(elementwise(torch.square, lambda x: 2 * x).apply(x))
 
 
 @pytest.mark.parametrize(

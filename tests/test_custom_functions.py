@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import linecache
 import pickle
@@ -12,13 +13,15 @@ import zlib
 import pytest
 import torch
 from checkpointed import program
+from fresh import fresh
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import gradwalk
-from gradwalk import GraphWidget, record, watch
+from gradwalk import GraphWidget, capture, check, explain_grad, record, watch
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
+from gradwalk.graph.nodes import is_gone
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.subject.extra_details import MOST_LISTED as MOST
 
@@ -275,3 +278,57 @@ def test_no_line_of_another_program_is_shown_for_a_text_that_was_run():
     for shown in nodes:
         assert "<string>" in shown
         assert not any(line and line in shown for line in program.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "Double.apply(x)",
+        "Double.apply(x * 3).clone()",
+        "torch.compile(lambda a: a.sin().sum(), backend='aot_eager')(x)",
+        "checkpoint(lambda a: (a * a).sum(), x, use_reentrant=True)",
+    ],
+)
+def test_whoever_shows_a_graph_keeps_it_though_nobody_has_its_output(loss):
+    """torch 2.7 frees the node of a custom Function with its output, and crashes who asks it."""
+    found = fresh(
+        f"""
+        from torch.utils.checkpoint import checkpoint
+        class Double(torch.autograd.Function):
+            forward = staticmethod(lambda ctx, x: (ctx.save_for_backward(x), (x * x).sum())[1])
+            backward = staticmethod(lambda ctx, grad: grad * 2 * ctx.saved_tensors[0])
+        x = torch.rand(3, requires_grad=True)
+        true = torch.autograd.grad({loss.replace("use_reentrant=True", "use_reentrant=False")}, x)
+        shown = GraphWidget({loss})
+        shown.step(1)
+        shown.step(9)
+        print(torch.equal(x.grad, true[0]))
+        x.grad = None
+        recorded = record({loss})
+        print(torch.equal(x.grad, true[0]))
+        for each in (shown, GraphWidget(recorded)):
+            for node in each.graph["nodes"]:
+                each.selected = node["id"]
+                print(each.details["failed"] == [])
+        """
+    )
+    assert set(found.split()) == {"True"}, found
+
+
+def test_a_node_that_torch_has_freed_is_a_sentence():
+    x = torch.rand(3, requires_grad=True)
+    node = Smooth.apply(x, 2.0).grad_fn
+    edge = torch.autograd.graph.get_gradient_edge(x.exp() * 1)
+    assert not is_gone(edge.node)
+    assert len(capture(edge)) == 3
+    for look in (capture, GraphWidget, record, lambda at: explain_grad(x, at), check):
+        if is_gone(node):  # as torch 2.7 does
+            with pytest.raises(ValueError, match="SmoothBackward, a node that torch has freed"):
+                look(node)
+        else:
+            with contextlib.suppress(ValueError):  # of other shapes than one number
+                look(node)
+    assert check(node, x, 2.0).agrees
+    y = Smooth.apply(x, 2.0)
+    assert not is_gone(y.grad_fn)
+    assert len(capture(y.grad_fn)) == 2

@@ -49,6 +49,7 @@ class Capture:
         tensors: (node id, output_nr) -> an intermediate tensor of the user, while it lives.
         described: Makes ``graph``, or gives the one that it has made.
         transforms: The transforms of ``torch.func`` within which it was made, the outermost first.
+        holders: What keeps nodes that are not kept by being in ``nodes``.
     """
 
     nodes: list[Node]
@@ -56,6 +57,7 @@ class Capture:
     tensors: dict[Place, weakref.ref[torch.Tensor]]
     described: Callable[[], nx.MultiDiGraph]
     transforms: tuple[str, ...]
+    holders: tuple[Node, ...]
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -163,7 +165,8 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
         roots=roots,
     )
     transforms = transforms_around(outputs[0].tensor if outputs else None)
-    return Capture(nodes, roots, tensors, described, transforms)
+    holders = tuple(output.holder for output in outputs if output.holder is not None)
+    return Capture(nodes, roots, tensors, described, transforms, holders)
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:

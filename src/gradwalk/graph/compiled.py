@@ -245,7 +245,8 @@ def is_recomputed(call: FxNode) -> bool:
     tag = call.meta.get("partitioner_tag")
     if tag is not None:
         return str(tag) == "is_forward"
-    return "nn_module_stack" in call.meta and "fwd_nn_module_stack" not in call.meta
+    of_forward = "nn_module_stack", "source_fn_stack"  # torch 2.7 tags those of backward alone
+    return any(each in call.meta and f"fwd_{each}" not in call.meta for each in of_forward)
 
 
 def adds_gradients(call: FxNode) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node, get_gradient_edge
 
+from .modes import unseen
 from .signatures import argument_names, signature
 
 AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
@@ -18,6 +19,9 @@ AccumulateGrad: type = torch._C._functions.AccumulateGrad  # type: ignore[attr-d
 
 ModuleHook: type[torch.autograd.Function] = torch.nn.modules._functions.BackwardHookFunction
 """What a module with backward hooks puts around its inputs and outputs, which calls them."""
+
+_BY_PYTHON: type[Any] = torch._C._FunctionBase
+"""What the nodes of custom Functions are, torch's own ones included."""
 
 Edge = tuple[Node, int]
 """A place in the graph: a node and which of its outputs."""
@@ -39,6 +43,50 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
     return get_gradient_edge(tensor).node, 0
+
+
+def is_gone(node: Node) -> bool:
+    """Whether torch has freed a node that Python still has, which must not be read then.
+
+    An older torch, such as 2.7, frees the node of a custom Function along with the tensor that it
+    gave, unless what was computed from that is there.
+    """
+    if not isinstance(node, _BY_PYTHON):
+        return False
+    try:
+        node.next_functions  # noqa: B018  asked for the error
+    except RuntimeError:
+        return True
+    return False
+
+
+def holder_of(tensor: torch.Tensor) -> Node | None:
+    """What to keep so that the node of a tensor stays, where it is not enough to keep the node.
+
+    It is another node right above, as torch's own ``GradientEdge.ownership_token``: one that torch
+    can make for tensors of every kind, and that never runs.
+    """
+    if not isinstance(tensor.grad_fn, _BY_PYTHON) or _functions_stay():
+        return None
+    with unseen(), torch.inference_mode(False), torch.enable_grad():
+        above: torch.Tensor = torch._C._functions.DelayedError("", 1)(tensor)
+    return above.grad_fn
+
+
+@functools.cache
+def _functions_stay() -> bool:
+    """Whether this torch keeps the node of a custom Function for as long as Python has it."""
+    with unseen(), torch.inference_mode(False), torch.enable_grad():
+        given: torch.Tensor = _Same.apply(torch.zeros((), device="cpu", requires_grad=True))  # type: ignore[no-untyped-call]
+    node = given.grad_fn
+    del given
+    return node is not None and not is_gone(node)
+
+
+class _Same(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
 
 
 @dataclass(frozen=True)

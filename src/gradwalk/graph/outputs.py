@@ -11,7 +11,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from .nodes import gradient_edge
+from .nodes import gradient_edge, holder_of, is_gone, op_name
 from .transforms import transforms_around, unwrapped
 
 _MOST_STEPS = 40  # of the way to a value in nested lists, that are told
@@ -33,12 +33,14 @@ class Output:
         output_nr: Which of the node's outputs.
         key: Where it stood in a dict of outputs ("loss", "heads[0]"), None when not in a dict.
         tensor: The tensor itself, when a tensor was given.
+        holder: What to keep so that the node stays; None where the node is enough.
     """
 
     node: Node
     output_nr: int
     key: str | None
     tensor: torch.Tensor | None
+    holder: Node | None
 
 
 def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
@@ -181,12 +183,22 @@ def _read_one(value: Any, place: _Place, caller: str) -> Output:
     if isinstance(value, torch.Tensor):
         if not value.requires_grad:
             raise ValueError(f"{_where(place.in_call(), caller)} {_no_grad_sentence(value)}")
-        return Output(*gradient_edge(value), key, value)
-    if isinstance(value, GradientEdge):
-        return Output(value.node, value.output_nr, key, None)
-    if isinstance(value, Node):
-        return Output(value, 0, key, None)
+        return Output(*gradient_edge(value), key, value, holder_of(value))
+    if isinstance(value, (GradientEdge, Node)):
+        node, output_nr = (value, 0) if isinstance(value, Node) else (value.node, value.output_nr)
+        if is_gone(node):
+            raise ValueError(f"{_where(place.in_call(), caller)} {gone_sentence(node)}")
+        return Output(node, output_nr, key, None, getattr(value, "ownership_token", None))
     raise TypeError(f"{_where(place.in_call(), caller)} {_wrong_kind_sentence(value)}")
+
+
+def gone_sentence(node: Node) -> str:
+    """What there is to say of a node that `is_gone`, and what to do."""
+    return (
+        f"{op_name(node)}, a node that torch has freed: torch {torch.__version__} keeps the node "
+        "of a custom autograd.Function only as long as the tensor that it gave, or what was "
+        "computed from that. Keep that tensor in a variable, and pass it."
+    )
 
 
 def _no_grad_sentence(tensor: torch.Tensor) -> str:

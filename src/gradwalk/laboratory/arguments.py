@@ -10,7 +10,8 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.modes import random_numbers_kept
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import is_gone, leaf_tensor
+from ..graph.outputs import gone_sentence
 from ..graph.saved import Saved, read_saved
 
 
@@ -31,6 +32,10 @@ def arguments_of(
     Raises:
         ValueError: One is not known.
     """
+    if is_gone(node):
+        raise ValueError(
+            f"check() was given {gone_sentence(node)} Or give all arguments: check(node, x, ...)."
+        )
     saved = list(read_saved(node))
     for each in saved:
         if each.note is not None:
