@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -64,9 +65,13 @@ class Opening:
         self._closed = closed
         self._max_bytes = max_bytes
         self._compiled = {i for i, node in enumerate(closed.nodes) if is_compiled(node)}
-        self._looked_into = {i for i, node in enumerate(closed.nodes) if is_looked_into(node)}
         self._shown: Run | None = None
         self._numbers: dict[int, tuple[Run, InsideNumbers | str]] = {}
+
+    @functools.cached_property
+    def _looked_into(self) -> set[int]:
+        """The nodes of which a pass notes what they ran; asked for once one is opened."""
+        return {i for i, node in enumerate(self._closed.nodes) if is_looked_into(node)}
 
     @property
     def openable(self) -> list[int]:
