@@ -20,6 +20,14 @@ import ipywidgets
 ipywidgets.Widget.close_all()
 get_ipython().reset(new_session=False)
 __import__("gc").collect()"""
+# A lesson's picture is made before the backward that the lesson is about: one that is made after it
+# can say nothing but that it cannot run again.
+LATE = """\
+from gradwalk import GraphWidget
+from ipywidgets.widgets.widget import _instances
+shown = [each for each in _instances.values() if isinstance(each, GraphWidget)]
+late = [each for each in shown if each.state["freed"] and each.state["runs"] == 0]
+assert not late, [repr(each) for each in late]"""
 # What torch.compile says under Python 3.13.0, of that Python alone.
 SLOW_GUARDS = "RuntimeWarning: Guards may run slower on Python 3.13.0"
 
@@ -43,7 +51,8 @@ def run() -> Iterator[Callable[[NotebookNode], None]]:
 
     def run_one(notebook: NotebookNode) -> None:
         loop.run_until_complete(execute(notebook))
-        forget = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(FORGET)])
+        after = [nbformat.v4.new_code_cell(code) for code in (LATE, FORGET)]
+        forget = nbformat.v4.new_notebook(cells=after)
         loop.run_until_complete(execute(forget))
 
     yield run_one
