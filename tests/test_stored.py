@@ -176,3 +176,29 @@ def test_the_picture_has_what_leaves_hold():
     picture = GraphWidget(loss, names={"w": w}).to_svg()
     assert ">7<" in picture
     assert ">7<" not in GraphWidget(leaf(3.0) * 7).to_svg().replace("× 7", "")
+
+
+def test_a_tensor_that_retains_its_gradient_is_told_of_as_a_leaf_is():
+    x, y = leaf(0.5), leaf(2.0)
+    h, k = x.exp(), y.exp()
+    h.retain_grad()
+    loss = h.sin() * x * k
+    widget = GraphWidget(loss, names={"h": h, "k": k, "x": x, "y": y})
+    loss.backward()
+    names = {node["id"]: node["name"] for node in widget.graph["nodes"]}
+    found = {names[node]: values for node, values in grown(widget).items()}
+    assert found == {
+        name: (None, each.grad.item()) for name, each in (("h", h), ("x", x), ("y", y))
+    }
+    h.grad.mul_(2)
+    (changed,) = (one for one in widget.run["grads"] if one["changed"])
+    assert (names[changed["node"]], changed["now"]["values"]) == ("h", h.grad.item())
+    again = GraphWidget(h * 2, names={"h": h})  # its graph goes on below what retains
+    assert {names_of(again)[node]: values for node, values in held(again).items()} == {
+        "h": h.grad.item(),
+        "x": x.grad.item(),
+    }
+
+
+def names_of(widget: GraphWidget) -> dict[int, str | None]:
+    return {node["id"]: node["name"] for node in widget.graph["nodes"]}

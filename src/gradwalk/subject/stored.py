@@ -24,7 +24,7 @@ from ..graph.tensors import version_of
 from ..wire import GrownModel, HeldModel, RunModel
 from .model import FEW, few_of
 
-_MOST = 1_000  # leaves that are
+_MOST = 1_000  # leaves that are, and tensors that may retain their gradient
 
 
 class Stored:
@@ -41,7 +41,7 @@ class Stored:
         self._small = [
             node
             for node, data in captured.graph.nodes(data=True)
-            if data["kind"] == "leaf"
+            if (data["kind"] == "leaf" or (node, 0) in captured.tensors)
             and data["shape"] is not None
             and math.prod(data["shape"]) <= FEW
         ][:_MOST]
@@ -68,8 +68,7 @@ class Stored:
         self._held = {
             node: (weakref.ref(grad), version_of(grad))
             for node in self._after
-            if (leaf := leaf_tensor(self._captured.nodes[node])) is not None
-            and (grad := leaf.grad) is not None
+            if (grad := self._grad(node)) is not None
         }
         _call(self._ended())
 
@@ -96,8 +95,7 @@ class Stored:
         """What those hold now whose ``.grad`` something has changed since the last pass ended."""
         found: dict[int, torch.Tensor | None] = {}
         for node, (held, version) in self._held.items():
-            leaf = leaf_tensor(self._captured.nodes[node])
-            grad = None if leaf is None else leaf.grad
+            grad = self._grad(node)
             if grad is None or grad is not held() or version_of(grad) != version:
                 found[node] = grad
             elif is_small(grad) and not _is_same(grad, self._after[node]):
@@ -111,9 +109,18 @@ class Stored:
 
     def _readable(self) -> Iterator[tuple[int, torch.Tensor]]:
         for node in self._small:
-            leaf = leaf_tensor(self._captured.nodes[node])
-            if leaf is not None and leaf.grad is not None and not why_unreadable(leaf.grad):
-                yield node, leaf.grad
+            grad = self._grad(node)
+            if grad is not None and not why_unreadable(grad):
+                yield node, grad
+
+    def _grad(self, node: int) -> torch.Tensor | None:
+        """What the ``.grad`` of a leaf, or of a tensor that retains it, holds now."""
+        tensor = leaf_tensor(self._captured.nodes[node])
+        if tensor is None and (known := self._captured.tensors.get((node, 0))) is not None:
+            tensor = known()
+            if tensor is not None and not tensor.retains_grad:
+                return None
+        return None if tensor is None else tensor.grad
 
 
 class Since:
