@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor
+from ..graph.nodes import leaf_tensor, sequence_nr
 from ..graph.saved import read_saved
 from ..wire import NoGradInput
 from .annotations import Annotation, annotation_in, threads_behind
 from .cuts import Constant
-from .records import any_alive, find_record
+from .records import Record, any_alive, find_record
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ def watched(captured: Capture) -> dict[int, Annotation]:
     tensors = [tensor for known in captured.tensors.values() if (tensor := known()) is not None]
     threads = threads_behind(tensors)
     calls: dict[int, list[int]] = {}
+    written: dict[Record, int] = {}
     found: dict[int, Annotation] = {}
     for i, node in enumerate(captured.nodes):
         record = find_record(node, threads) if leaf_tensor(node) is None else None
@@ -51,8 +52,13 @@ def watched(captured: Capture) -> dict[int, Annotation]:
             found[i] = annotation_in(record, node)
             if record.constants:
                 calls.setdefault(id(record), []).append(i)
+            if record.inplace and record.end - record.start > 1:
+                last = written.get(record, i)
+                written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
     for ids in calls.values():
         _place(captured, ids, found)
+    for record, i in written.items():  # pow_() makes one more node, and drops it
+        found[i] = replace(found[i], value=record.value)
     return found
 
 

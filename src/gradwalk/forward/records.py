@@ -300,7 +300,8 @@ def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
     """
     tensor = cut.source()
     if tensor is not None and tensor.requires_grad:
-        return gradient_edge(tensor)
+        with contextlib.suppress(RuntimeError):  # one of several views, whose base was written
+            return gradient_edge(tensor)
     record = cut.made_by() if cut.made_by else None
     if record is None:
         return None

@@ -245,7 +245,7 @@ def _saved(captured: Annotated, node: int) -> Known | None:
     for consumer in islice(captured.predecessors[node], _MOST_CONSUMERS):
         arguments = {edge["argument"] for edge in graph.get_edge_data(consumer, node).values()}
         for saved in read_saved(captured.nodes[consumer], _of_lists(arguments)):
-            if saved.name in arguments and fits(saved):
+            if saved.name in arguments and fits(saved) and _is_given(captured, node, saved.value):
                 by = described(graph, consumer)
                 return Known(saved.value, f"Saved by {by} for its backward, as {saved.name}.")
     return None
@@ -277,6 +277,19 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
     )
 
 
+def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
+    """Whether what an operation took is what the node gave, with no change in place in between.
+
+    A tensor that has been changed as often as its graph tells of writes into it is.
+    """
+    at: int | None = node
+    for _ in range(version_of(taken)):
+        if at is None or captured.attributes[at]["op"] != "CopySlices":
+            return False
+        at = next(iter(captured.successors[at]), None)
+    return True
+
+
 def _from_saved(
     captured: Annotated, node: int, small: dict[int, Any], found: dict[int, Values]
 ) -> None:
@@ -303,6 +316,8 @@ def _from_saved(
         if target is None or target not in small:
             continue
         data = nodes[target]
-        is_one = target not in found and len(data["outputs"]) == 1
-        if is_one and _is_as_saved(saved, data["shape"], data["dtype"]):
+        if target in found or len(data["outputs"]) != 1:
+            continue
+        fits = _is_as_saved(saved, data["shape"], data["dtype"])
+        if fits and (target == node or _is_given(captured, target, saved.value)):
             _put(found, target, saved.value)

@@ -73,7 +73,8 @@ class Names:
         if reference is not None and reference() is tensor:
             return name
         if tensor.requires_grad and not tensor.is_leaf:
-            return self.edges.get(gradient_edge(tensor))
+            with contextlib.suppress(RuntimeError):  # one of several views, whose base was written
+                return self.edges.get(gradient_edge(tensor))
         return None
 
     def tied_to(self, tensor: torch.Tensor) -> list[str]:
