@@ -144,6 +144,21 @@ def test_local_derivatives_are_torchs_own(example: Example) -> None:
                     assert told / arrived == pytest.approx(truth, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize("example", SCALAR, ids=lambda each: each.name)
+def test_the_chain_rule_at_every_node_makes_what_torch_passed_there(example: Example) -> None:
+    with both(example) as (widget, alone, _):
+        told = 0
+        for node, behind in zip(widget.graph["nodes"], alone.nodes, strict=False):
+            widget.selected = node["id"]
+            chain = widget.details["chain"]
+            if chain is None or chain["sum"] is None or behind not in alone.arrived:
+                continue
+            came = alone.arrived[behind].item()
+            assert chain["sum"] == pytest.approx(came, rel=1e-5, abs=1e-9), node["op"]
+            told += 1
+        assert told >= len(leaves(widget))
+
+
 @each_example
 def test_every_operation_has_a_sign(example: Example) -> None:
     with closing(example.shown(watched=True)) as widget:

@@ -187,13 +187,12 @@ def test_a_tensor_that_retains_its_gradient_is_told_of_as_a_leaf_is():
     loss.backward()
     names = {node["id"]: node["name"] for node in widget.graph["nodes"]}
     found = {names[node]: values for node, values in grown(widget).items()}
-    assert found == {
-        name: (None, each.grad.item()) for name, each in (("h", h), ("x", x), ("y", y))
-    }
+    retained = {"h": h, "x": x, "y": y}
+    assert found == {name: (None, each.grad.item()) for name, each in retained.items()}
     h.grad.mul_(2)
     (changed,) = (one for one in widget.run["grads"] if one["changed"])
     assert (names[changed["node"]], changed["now"]["values"]) == ("h", h.grad.item())
-    again = GraphWidget(h * 2, names={"h": h})  # its graph goes on below what retains
+    again = GraphWidget(h * 2, names={"h": h, "x": x})
     assert {names_of(again)[node]: values for node, values in held(again).items()} == {
         "h": h.grad.item(),
         "x": x.grad.item(),

@@ -57,9 +57,9 @@ export function heldLabels(
   held: ReadonlyMap<number, FewModel>,
   measure: Measure,
 ): GradientLabel[] {
-  return nodes.flatMap(({ id, index, leaf, x, y, shape: { card } }) => {
+  return nodes.flatMap(({ id, index, x, y, shape: { card } }) => {
     const gradient = held.get(id);
-    if (!leaf || !card?.grad || !gradient) return [];
+    if (!card?.grad || !gradient) return [];
     return [{ ...inCell({ id, index, x, y, card }, gradient, { stored: true }, measure), from: 0 }];
   });
 }

@@ -1,23 +1,28 @@
 import { element } from "../dom/element";
-import { fewText } from "../text/gradient";
+import { boardNumber, fewText } from "../text/gradient";
 import { formatShape } from "../text/shape";
 import type { DetailsModel, FormulaModel, InputModel, TensorSummary } from "../wire";
 import { argumentName, type GoTo, moreInputs, nodeLink } from "./links";
 import { type Opened, section } from "./sections";
 import { isFew } from "./tensor";
 
+/** By the place of an input, what came in and the local derivative, where both are single numbers. */
+export type Locals = ReadonlyMap<number, readonly [came: number, local: number]>;
+
 /** What came in, the derivative with respect to each input as code, and what was passed on to it. */
 export function formulaSection(
   details: DetailsModel,
   opened: Opened,
   go: GoTo,
+  locals: Locals = new Map(),
 ): HTMLElement | null {
   const { formula, inputs, grad_input, grad_output } = details;
   if (formula.length === 0 && grad_input === null) return null;
   const passed = inputs.map((input, i) => ({ input, gradient: grad_input?.[i] ?? null }));
   const items = formula.map((one) => {
     const found = passed.find(({ input }) => input.input_nr === one.input_nr);
-    return formulaItem(one, found?.input, found?.gradient ?? null, go);
+    const local = one.input_nr === null ? undefined : locals.get(one.input_nr);
+    return formulaItem(one, found?.input, found?.gradient ?? null, go, local);
   });
   const others = passed
     .filter(({ input }) => !formula.some(({ input_nr }) => input_nr === input.input_nr))
@@ -52,6 +57,7 @@ function formulaItem(
   input: InputModel | undefined,
   gradient: TensorSummary | null,
   go: GoTo,
+  local?: readonly [number, number],
 ): HTMLElement {
   const nr = formula?.input_nr ?? input?.input_nr ?? null;
   const argument = formula?.argument ?? input?.argument ?? null;
@@ -63,7 +69,7 @@ function formulaItem(
       "gw-item-head",
       element("span", "gw-argument", argumentName(argument, nr)),
       ...(input ? ["→", nodeLink(input.node, input.label, `formula.${nr}`, go)] : []),
-      gradient && element("span", { class: "gw-passed", title: "passed on" }, briefly(gradient)),
+      gradient && passedOn(gradient, local),
       formula?.source === "torch" &&
         element(
           "span",
@@ -76,9 +82,24 @@ function formulaItem(
         ),
     ),
     formula && element("code", "gw-code", readable(formula.code)),
+    // The number that was passed on stands above.
     formula !== null &&
       formula.numbers !== null &&
+      !(local && Number.isFinite(Number(formula.numbers))) &&
       element("code", "gw-code gw-numbers", readable(formula.numbers)),
+  );
+}
+
+/** What was passed on; of single numbers also what came in times the local derivative: "−12 × 2 = −24". */
+function passedOn(gradient: TensorSummary, local?: readonly [number, number]): HTMLElement {
+  const shown = element("span", { class: "gw-passed", title: "passed on" }, briefly(gradient));
+  if (!local) return shown;
+  const [came, by] = local;
+  return element(
+    "span",
+    { class: "gw-product", title: "came in × local derivative = passed on" },
+    `${boardNumber(came)} × ${boardNumber(by)} = `,
+    shown,
   );
 }
 

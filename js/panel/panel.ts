@@ -10,7 +10,7 @@ import { cells } from "./cells";
 import { chainSection } from "./chain";
 import { contributionsSection } from "./contributions";
 import { facts, outputsSection } from "./facts";
-import { formulaSection } from "./formula";
+import { formulaSection, type Locals } from "./formula";
 import { type Checks, functionSection, operationsSection } from "./function";
 import { flowSections, tensorSection, whyChanged, whyNone } from "./gradients";
 import { consumerRows, type GoTo, inputRows, moreInputs } from "./links";
@@ -151,7 +151,8 @@ export class Panel {
       contributionsSection(details, opened, go) ?? of("contributions", "How the gradient adds up"),
       this.whatIf?.element ?? null,
       ranksSection(details, opened, this.events.rank?.()),
-      of("formula", "Derivative") ?? formulaSection(details, opened, go),
+      of("formula", "Derivative") ??
+        formulaSection(details, opened, go, localsOf(graph, details.id, progress)),
       functionSection(details, opened, this.checks()),
       operationsSection(details, opened),
       chainSection(details.chain, graph, opened, go) ?? of("chain", "Chain rule"),
@@ -196,6 +197,19 @@ export class Panel {
       if (part.dataset.focus === focusKey) part.focus({ preventScroll: true });
     }
   }
+}
+
+/** What came in at a node and its local derivatives, where they are single numbers and the node has run. */
+function localsOf(graph: GraphModel, node: number, progress: Progress | null): Locals {
+  const found = new Map<number, readonly [number, number]>();
+  if (!progress || progress.recording.step[node] > progress.cursor) return found;
+  for (const i of progress.recording.passed.get(node) ?? []) {
+    const edge = progress.recording.run?.edges[i] ?? 0;
+    const local = progress.recording.locals.get(edge);
+    const nr = graph.edges[edge].input_nr;
+    if (local && nr !== null) found.set(nr, local);
+  }
+  return found;
 }
 
 /** What there is to say of a constant, a cut or a tensor outside the graph, and of a node of a static graph. */

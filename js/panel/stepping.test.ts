@@ -4,6 +4,7 @@ import { fakeDetails } from "../demo/fake_details";
 import { fakeRun } from "../demo/fake_run";
 import { recordingOf } from "../steps/recording";
 import { MODELS } from "../testing/graphs";
+import { boardNumber } from "../text/gradient";
 import type { DetailsModel, FactorModel } from "../wire";
 import { Panel } from "./panel";
 
@@ -58,6 +59,22 @@ describe("the panel while stepping", () => {
       contributions: [{ ...seed, label: EVIL, grad: null, total: null }],
     });
     expect(rows(part("contributions"))).toEqual([["0", EVIL, "not kept", "not kept"]]);
+  });
+
+  it("writes what came in times the local derivative, of single numbers, once the node has run", () => {
+    const told = (id: number, cursor: number) =>
+      [...(shown(id, cursor).part("formula")?.querySelectorAll(".gw-product") ?? [])].map(
+        (one) => one.firstChild?.textContent,
+      );
+    for (const { node, step } of recording.steps) {
+      const passed = recording.passed.get(node) ?? [];
+      const products = passed.map((i) => {
+        const [came, local] = recording.locals.get(recording.run?.edges[i] ?? -1) ?? [0, 0];
+        return `${boardNumber(came)} × ${boardNumber(local)} = `;
+      });
+      expect(told(node, step)).toEqual(products);
+      expect(told(node, step - 1)).toEqual([]);
+    }
   });
 
   it("shows derivatives as code, and torch's own as torch's", () => {

@@ -567,7 +567,7 @@ export interface PathModel {
   product: Values | null;
 }
 
-/** The chain rule from the outputs to one leaf: a product along each path, summed over paths. */
+/** The chain rule from the outputs to one node: a product along each path, summed over paths. */
 export interface ChainModel {
   paths: PathModel[];
   total_paths: JsonNumber;
@@ -706,7 +706,7 @@ export interface DetailsModel {
   contributions: ContributionModel[] | null;
   contribution_count: Count;
   formula: FormulaModel[];
-  /** For a leaf. */
+  /** For a leaf, and for a single number of a small graph. */
   chain: ChainModel | null;
   /** The line that made it, and below what else was watched. */
   source: SourceModel | null;

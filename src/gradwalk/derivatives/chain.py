@@ -1,4 +1,4 @@
-"""The chain rule, from the outputs to one leaf: products along paths, summed over the paths."""
+"""The chain rule, from the outputs to one node: products along paths, summed over the paths."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 MOST_PATHS = 8
 """Paths that are shown; the others are counted."""
 
+MOST_ON_BOARD = 60
+"""Nodes of a graph that is read as a formula, every operation of it."""
+
 LONGEST_PATH = 60
 """Edges of a path that is still worth reading."""
 
@@ -53,25 +56,33 @@ class Hop:
     arrived: int
 
 
-def chain_model(along: Along, leaf: int) -> ChainModel | None:
-    """The chain rule for one leaf.
+def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
+    """Whether the chain rule is told of a node: of leaves, and on a board of every single number."""
+    data = graph.nodes[node]
+    if data["kind"] == "leaf":
+        return True
+    return len(graph) <= MOST_ON_BOARD and data["shape"] == () and len(data["outputs"]) <= 1
+
+
+def chain_model(along: Along, end: int) -> ChainModel | None:
+    """The chain rule for one leaf, or for another node with one output.
 
     Args:
         along: The derivatives along the edges of a graph.
-        leaf: The leaf's id.
+        end: The node's id.
 
     Returns:
         The paths, and where every tensor on them is one number, the derivatives along them as
-        torch computes them; None when the leaf is an output itself.
+        torch computes them; None when the node is an output itself.
     """
     graph = along.captured.graph
-    if leaf in {node for node, _ in graph.graph["roots"]}:
+    if end in {node for node, _ in graph.graph["roots"]}:
         return None
     known = reach(graph, LONGEST_PATH)
-    total = known.paths[leaf]
-    within = _distances_to(graph, leaf, known)
+    total = known.paths[end]
+    within = _distances_to(graph, end, known)
     roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
-    found_paths = ((root, path) for root in roots for path in _walk(graph, root, leaf, within))
+    found_paths = ((root, path) for root in roots for path in _walk(graph, root, end, within))
     hops = list(islice(found_paths, MOST_PATHS))
     found = [_path(along, root, path) for root, path in hops]
     paths = [model for model, _ in found]
@@ -87,14 +98,14 @@ def chain_model(along: Along, leaf: int) -> ChainModel | None:
         "total_paths": total,
         "written": written,
         "sum": None if value is None else plain_values(value),
-        "note": _note(graph, leaf, total, len(paths), value is not None),
+        "note": _note(graph, end, total, len(paths), value is not None),
     }
 
 
-def _distances_to(graph: nx.MultiDiGraph, leaf: int, known: Reach) -> dict[int, int]:
-    """How many edges it is to a leaf at least, for the nodes on paths that are short enough."""
-    found = {leaf: 0}
-    waiting = [leaf]
+def _distances_to(graph: nx.MultiDiGraph, end: int, known: Reach) -> dict[int, int]:
+    """How many edges it is to a node at least, for the nodes on paths that are short enough."""
+    found = {end: 0}
+    waiting = [end]
     for node in waiting:  # grows while we walk
         further = found[node] + 1
         for source in predecessors(graph)[node]:
@@ -107,9 +118,9 @@ def _distances_to(graph: nx.MultiDiGraph, leaf: int, known: Reach) -> dict[int, 
 
 
 def _walk(
-    graph: nx.MultiDiGraph, root: tuple[int, int], leaf: int, distances: dict[int, int]
+    graph: nx.MultiDiGraph, root: tuple[int, int], end: int, distances: dict[int, int]
 ) -> Iterator[list[Hop]]:
-    """The first paths from an output to a leaf, depth-first, the short enough ones."""
+    """The first paths from an output to a node, depth-first, the short enough ones."""
     path: list[Hop] = []
     open_edges = [_hops(graph, *root, distances)]
     found = 0
@@ -118,7 +129,7 @@ def _walk(
         if hop is None:
             open_edges.pop()
             del path[-1:]
-        elif hop.target == leaf:
+        elif hop.target == end:
             found += 1
             yield [*path, hop]
         elif len(path) + 1 + distances[hop.target] <= LONGEST_PATH:
@@ -293,8 +304,8 @@ def _sum_of(products: list[torch.Tensor]) -> str:
     return " + ".join(_short(product) for product in products).replace("+ -", "- ")
 
 
-def _note(graph: nx.MultiDiGraph, leaf: int, total: int, shown: int, numbers: bool) -> str:
-    name = graph.nodes[leaf]["name"] or "this leaf"
+def _note(graph: nx.MultiDiGraph, end: int, total: int, shown: int, numbers: bool) -> str:
+    name = graph.nodes[end]["name"] or _unnamed(graph, end)
     if total == 1:
         note = f"One path leads to {name}: the derivatives along it multiply."
     else:
@@ -312,3 +323,7 @@ def _note(graph: nx.MultiDiGraph, leaf: int, total: int, shown: int, numbers: bo
             "says what it multiplies with the gradient."
         )
     return note
+
+
+def _unnamed(graph: nx.MultiDiGraph, node: int) -> str:
+    return "this leaf" if graph.nodes[node]["kind"] == "leaf" else "this node"

@@ -13,7 +13,7 @@ from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run, Step
 from ..backward.steps import Contribution, contributions, seeds
-from ..derivatives.chain import chain_model
+from ..derivatives.chain import chain_model, has_chain
 from ..derivatives.evaluation import fill_in
 from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
@@ -155,7 +155,9 @@ def details(
             "formula", lambda: _formulas(node, step, inputs), [], filled=step is not None
         ),
         "chain": parts.build(
-            "chain", lambda: None if leaf is None else chain_model(looking.along, node_id), None
+            "chain",
+            lambda: chain_model(looking.along, node_id) if has_chain(graph, node_id) else None,
+            None,
         ),
         **watched,
         "constants": watched["constants"][:MOST_LISTED],

@@ -129,7 +129,7 @@ class PathModel(TypedDict):
 
 
 class ChainModel(TypedDict):
-    """The chain rule from the outputs to one leaf: a product along each path, summed over paths."""
+    """The chain rule from the outputs to one node: a product along each path, summed over paths."""
 
     paths: list[PathModel]
     total_paths: JsonNumber
@@ -276,7 +276,7 @@ class DetailsModel(TypedDict):
     contribution_count: Count
     formula: list[FormulaModel]
     chain: ChainModel | None
-    """For a leaf."""
+    """For a leaf, and for a single number of a small graph."""
     source: SourceModel | None
     """The line that made it, and below what else was watched."""
     module: str | None
