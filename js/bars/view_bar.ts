@@ -8,6 +8,7 @@ import {
   isKnown,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
+import { type Kernels, kernelsOf } from "../colours/kernels";
 import { rankStrips } from "../colours/rank_strips";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element } from "../dom/element";
@@ -57,6 +58,7 @@ export function createViewBar(
   let legend: ColourLegend | null = null;
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
+  let kernels: { of: GraphModel; found: Kernels | null } | null = null;
   const ranked = new Remembered();
   const coloured = new Remembered();
   /** What colours are to say, as soon as it is known; null for what suits the picture. */
@@ -135,19 +137,22 @@ export function createViewBar(
     diagnose.classList.toggle("is-working", works);
   }
 
-  /** Norms are found once per run. */
+  /** Norms are found once per run, kernels once per graph. */
   function sources(): ColourSources {
     const graph = folder.drawnGraph?.graph ?? null;
     const run = drawing.progress?.recording.run ?? null;
     if (!graph || !run) norms = null;
     else if (norms?.run !== run || norms.of !== graph)
       norms = { run, of: graph, values: gradientNorms(graph, run) };
+    if (!graph) kernels = null;
+    else if (kernels?.of !== graph) kernels = { of: graph, found: kernelsOf(graph) };
     return {
       tiles: tilesOf(graph, drawing.progress?.recording ?? null),
       norms: norms?.values ?? null,
       memory: channel.get("_memory") ?? null,
       dtypes: channel.get("_dtypes") ?? null,
       tree: folder.drawnGraph?.tree ?? null,
+      kernels: kernels?.found ?? null,
     };
   }
 

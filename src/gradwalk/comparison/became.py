@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..graph.words import label
+from ..program.fused import listed
 from ..subject.subject import Subject
 from ..wire import BecameModel, CompiledModel
 
@@ -49,8 +50,11 @@ def compiled_model(
                 "said": _became(each, calls),
             }
         )
+    fused = _fused(compiled, calls, plain.drawn.nodes)
+    for each, model in zip(compiled["operations"], operations, strict=True):
+        model["said"] += fused.get(each["node"], "")
     return {
-        "said": _said(compiled, operations),
+        "said": _said(compiled, operations, calls),
         "operations": operations,
         "adding": [there[call] for call in compiled["adding"]],
         "others": [there[call] for call in compiled["others"] if not calls[call].get("recomputed")],
@@ -72,13 +76,35 @@ def _became(each: Mapping[str, Any], calls: Any) -> str:
     return f"{_listed(each['calls'], calls)}{again}"
 
 
+def _fused(compiled: Mapping[str, Any], calls: Any, nodes: Any) -> dict[int, str]:
+    """In which kernel the calls of an operation run, and with what: by the operation's node."""
+    own: dict[int, list[tuple[int, str]]] = {}
+    within: dict[tuple[int, str], list[int]] = {}  # each compiled node has kernels of its own
+    for each in compiled["operations"]:
+        for call in (*each["calls"], *each["again"]):
+            for kernel in calls[call].get("kernels") or ():
+                place = calls[call]["inside"], kernel
+                own.setdefault(each["node"], []).append(place)
+                within.setdefault(place, []).append(each["node"])
+    found: dict[int, str] = {}
+    for node, kernels in own.items():
+        said = []
+        for place in dict.fromkeys(kernels):
+            others = [label(nodes[each]) for each in dict.fromkeys(within[place]) if each != node]
+            said.append(
+                f"fused with {listed(others)} into {place[1]}" if others else f"run in {place[1]}"
+            )
+        found[node] = f"; {', and '.join(said)}"
+    return found
+
+
 def _listed(nodes: list[int], calls: Any) -> str:
     """The calls in words: "mm ×2, t, sum"."""
     count = Counter(calls[node]["op"].removeprefix("aten.").partition(".")[0] for node in nodes)
     return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in count.items())
 
 
-def _said(compiled: Mapping[str, Any], operations: list[BecameModel]) -> str:
+def _said(compiled: Mapping[str, Any], operations: list[BecameModel], calls: Any) -> str:
     how = Counter[str](each["how"] for each in operations)
     parts = [
         f"{how[kind]:,} {words}"
@@ -99,7 +125,24 @@ def _said(compiled: Mapping[str, Any], operations: list[BecameModel]) -> str:
     if adding := len(compiled["adding"]):
         adds = "call adds" if adding == 1 else "calls add"
         said.append(f"{adding:,} {adds} up gradients, which else the engine does between nodes.")
-    said.append(
-        "This is the program before the backend fuses calls: which of them run as one is not known."
-    )
+    said.append(_said_of_kernels(calls))
     return " ".join(said)
+
+
+def _said_of_kernels(calls: Any) -> str:
+    """How many calls were fused into how many kernels, as far as that is known."""
+    inner = [data for data in calls.values() if data["kind"] == "call"]
+    told = [data["kernels"] for data in inner if data.get("kernels")]
+    if not told:
+        return (
+            "This is the program before the backend fuses calls: which of them run as one is not "
+            "known (a call says why)."
+        )
+    names = {name for kernels in told for name in kernels}
+    several = sum(len(kernels) > 1 for kernels in told)
+    again = f", {several:,} of them in several, which work it out anew" if several else ""
+    kernels = "one kernel" if len(names) == 1 else f"{len(names):,} kernels"
+    return (
+        f"This is the program before the backend fused calls: {len(told):,} of its {len(inner):,} "
+        f"run in {kernels}{again}."
+    )

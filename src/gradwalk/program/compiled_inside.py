@@ -20,6 +20,7 @@ from ..graph.compiled import (
     is_recomputed,
 )
 from ..modules.paths import common_ancestor
+from .fused import fused_inside
 from .fx_graph import Source, describe, operands
 from .inside import Flow, Inner, Inside, names_of_inputs
 from .inside_run import run_inside
@@ -72,6 +73,13 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     names = names_of_inputs(captured, node)
     inner = {each: _call(each, source, modules.get(each), each in carrying) for each in calls}
     inner |= {each: _held(each, source, backward, names) for each in saved}
+    fused = functools.partial(fused_inside, behind, {each: inner[each] for each in calls})
+    by_call = fused().of
+    for each in calls:
+        known = by_call.get(inner[each])
+        inner[each].attributes["kernels"] = (
+            None if known is None else [one.name for one in known if not one.is_library]
+        )
     return Inside(
         node,
         [inner[each] for each in calls],
@@ -95,6 +103,7 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
         {inner[call]: path for call, path in modules.items()},
         classes,
         functools.partial(run_inside, backward, inner, behind, max_bytes),
+        fused,
     )
 
 

@@ -10,7 +10,9 @@ from .graph import EdgeModel, GraphModel, NodeModel
 if TYPE_CHECKING:
     import networkx as nx
 
-DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs", "inside", "recomputed")
+_OF_CALLS = ("inside", "recomputed", "kernels")
+
+DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs", *_OF_CALLS)
 """What the wire model tells of a node in the captured graph's own words."""
 
 DRAWN_EDGE = tuple(EdgeModel.__annotations__)
@@ -124,7 +126,7 @@ def with_drawn(drawn: GraphModel, beyond: Mapping[str, Any]) -> dict[str, Any]:
 def _told(node: NodeModel) -> dict[str, Any]:
     """What the captured graph says of a node; of one that is inside of none it does not say so."""
     told = {name: value for name, value in node.items() if name in DRAWN_NODE}
-    return told if node["inside"] is not None else _without(told, ("inside", "recomputed"))
+    return told if node["inside"] is not None else _without(told, _OF_CALLS)
 
 
 def _without(record: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

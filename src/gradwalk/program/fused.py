@@ -1,0 +1,85 @@
+"""Which calls of compiled code its backend fused into one kernel, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch.fx import Node
+
+from ..graph.compiled import CannotOpenError, kernels_of
+from ..graph.inductor_text import VIEWS
+from ..graph.kernels import Kernel
+from .inside import Fused, Inner
+
+_UNFUSED = "Its backend left no text of kernels behind: nothing is known to be fused."
+_VIEW = "It only shows numbers of another tensor, so no kernel is told for it."
+_UNKNOWN = "In which kernel it runs is not certain."
+MOST_NAMED = 6
+"""Operations that are named beside a call of the same kernel."""
+
+
+def fused_inside(node: Any, calls: Mapping[Node, Inner]) -> Fused:
+    """Which calls of a compiled node run in which kernel.
+
+    Args:
+        node: The autograd node.
+        calls: The calls of its backward program, and what is drawn for them.
+
+    Returns:
+        What is known now: kernels are made when backward runs for the first time.
+    """
+    try:
+        kernels = kernels_of(node)
+    except CannotOpenError as why:
+        return Fused({}, str(why))
+    if not kernels:
+        return Fused({}, _UNFUSED)
+    by_name = {call.name: call for call in calls}
+    found: dict[Inner, list[Kernel]] = {}
+    for kernel in kernels:
+        for name, op in kernel.calls.items():
+            call = by_name.get(name)
+            if call is not None and op == _packet(call.target):
+                found.setdefault(calls[call], []).append(kernel)
+    return Fused(found)
+
+
+def _packet(target: Any) -> str:
+    """The operation of "aten.mul.Tensor": "mul"."""
+    parts = str(target).split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def said_of(fused: Fused, call: Inner) -> str:
+    """A sentence on the kernel that a call runs in.
+
+    Args:
+        fused: What is known of the calls around it.
+        call: One of them.
+    """
+    if fused.note:
+        return fused.note
+    kernels = fused.of.get(call)
+    if kernels is None:
+        return _VIEW if _packet(call.attributes["op"]) in VIEWS else _UNKNOWN
+    (kernel, *more) = kernels
+    if more:
+        names = ", ".join(each.name for each in kernels)
+        return f"It runs in {len(kernels)} kernels, each of which works it out anew: {names}."
+    if kernel.is_library:
+        return f"It is no part of a kernel: {kernel.name} runs it."
+    others = Counter(op for name, op in kernel.calls.items() if name != call.attributes["fx_name"])
+    if not others:
+        alone = "in a kernel of its own" if kernel.is_whole else "in this kernel"
+        return f"It runs {alone}: {kernel.name}."
+    return f"It is fused with {listed(others)} into one kernel: {kernel.name}."
+
+
+def listed(counted: Mapping[str, int] | Iterable[str]) -> str:
+    """Names with how often each is there, the first few: "mul ×3, add and 2 more"."""
+    count = Counter(counted)
+    named = [name if times == 1 else f"{name} ×{times}" for name, times in count.items()]
+    rest = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return ", ".join(named[:MOST_NAMED]) + rest
