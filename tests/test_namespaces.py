@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Iterable
 
@@ -32,6 +34,7 @@ from gradwalk.forward.watch import watch
 from gradwalk.graph.capture import Capture, capture_nodes
 from gradwalk.graph.names import modules_by_path, read_names
 from gradwalk.graph.outputs import read_outputs
+from gradwalk.modules import noted_modules
 from gradwalk.modules.namespaces import infer_namespaces
 from gradwalk.modules.outside import MOST_OUTSIDE
 
@@ -211,6 +214,49 @@ def test_a_variables_name_is_the_outermost_module():
     assert {i for i in inferred.values() if i.count("/") == 0} == {"", "net"}
     relus = [i for i in inferred if captured.graph.nodes[i]["op"] == "ReluBackward0"]
     assert [inferred[i] for i in relus] == ["net"] * 4
+
+
+def take_apart(net: nn.Module) -> None:
+    """Leave nothing in a net as it was: no flag, no number, no word, no module."""
+    for module in net.modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, bool):
+                vars(module)[name] = not value
+            elif isinstance(value, (int, float)):
+                vars(module)[name] = value + 1
+            elif isinstance(value, str):
+                vars(module)[name] = f"not {value}"
+    for module in list(net.modules()):
+        for name in list(module._modules):
+            module._modules[name] = nn.Identity()
+        module._parameters.clear()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_whoever_looks_later_sees_the_modules_as_they_were_and_none_was_held(name):
+    net, inputs = ARCHITECTURES[name]()
+    loss = net(*inputs).square().mean()
+    early, late = (GraphWidget(loss, names={"net": net}) for _ in range(2))
+    graph = early.graph
+    assert any(node["namespace"] for node in graph["nodes"])
+    gone = [weakref.ref(module) for module in net.modules()]
+    take_apart(net)
+    del net
+    gc.collect()
+    assert not any(ref() for ref in gone)
+    assert late.graph == graph
+    early.close()
+    late.close()
+
+
+def test_of_a_model_that_is_not_in_the_graph_no_code_is_read(monkeypatch):
+    read = []
+    steps_of = noted_modules.steps_of
+    monkeypatch.setattr(noted_modules, "steps_of", lambda cls: read.append(cls) or steps_of(cls))
+    net, other = nn.Sequential(nn.Linear(2, 1)), nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    GraphWidget(net(torch.ones(1, 2)), names={"net": net, "other": other}).close()
+    assert set(read) == {nn.Sequential, nn.Linear}
 
 
 def test_without_names_everything_is_outside_of_modules():

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..forward.annotate import Annotated
-from ..graph.names import Names
 from .paths import ancestors
 
 
 def classes_of_modules(
-    captured: Annotated, names: Names, inferred: Mapping[int, str]
+    captured: Annotated, known: Mapping[str, str], inferred: Mapping[int, str]
 ) -> dict[str, str]:
     """The class of each module that nodes belong to, as far as it is known.
 
     Args:
         captured: The graph.
-        names: What the user calls tensors and modules.
+        known: Dotted path -> class, of the modules that the user calls so.
         inferred: Node id -> namespace, where these are inferred; else they are those of the nodes.
 
     Returns:
@@ -35,21 +34,20 @@ def classes_of_modules(
         >>> names = read_names(net, "capture")
         >>> outputs = read_outputs((net(torch.ones(1, 2)).sum(),), "capture")
         >>> captured = annotate(capture_nodes(outputs, names), names, infer=False)
-        >>> classes_of_modules(captured, names, inferred_namespaces(captured, names))
+        >>> classes_of_modules(captured, names.classes, inferred_namespaces(captured, names)())
         {'0': 'Linear', '1': 'Linear'}
     """
     drawn = captured.drawn
     spaces: Iterable[str | None] = inferred.values()
-    known = names.classes
     if not inferred:
         spaces = (space for _, space in drawn.nodes(data="namespace"))
-        known = _watched(captured, names)
+        known = _watched(captured, known)
     used = {space for inner in set(spaces) if inner for space in ancestors(inner, "/")} - {""}
     by_space = {path.replace(".", "/"): kind for path, kind in known.items()}
     return {space: by_space[space] for space in sorted(used) if space in by_space}
 
 
-def _watched(captured: Annotated, names: Names) -> dict[str, str]:
+def _watched(captured: Annotated, known: Mapping[str, str]) -> dict[str, str]:
     """Path -> class of what ran; and of what only holds modules that ran, where its name tells."""
     seen: dict[str, set[str]] = {}
     for call in {call for each in captured.annotations.values() for call in each.modules}:
@@ -58,12 +56,9 @@ def _watched(captured: Annotated, names: Names) -> dict[str, str]:
     ran = {path: kinds.pop() for path, kinds in seen.items() if len(kinds) == 1}
     if len(seen.get("", ())) > 1 or "" not in ran:
         return ran
-    for prefix in (path for path, kind in names.classes.items() if kind == ran[""]):
+    for prefix in (path for path, kind in known.items() if kind == ran[""]):
         start = f"{prefix}." if prefix else ""
-        if all(
-            names.classes.get(start + path if path else prefix) == kind
-            for path, kind in ran.items()
-        ):
-            inner = {p[len(start) :]: k for p, k in names.classes.items() if p.startswith(start)}
+        if all(known.get(start + path if path else prefix) == kind for path, kind in ran.items()):
+            inner = {p[len(start) :]: k for p, k in known.items() if p.startswith(start)}
             return {**inner, **ran}
     return ran

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
-
-from torch import nn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from .alignment import Deed
-from .code_steps import ANYTHING, Arm, Step, Test
-from .forward_code import steps_of
+from .code_steps import ANYTHING, Arm, Step
 from .made_by import doubt
+from .noted_modules import NotedModule
 from .paths import OUTSIDE, ancestors, below
-
-_UNKNOWN = object()
-_DROPOUTS = (
-    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
-    *(nn.AlphaDropout, nn.FeatureAlphaDropout),
-)
 
 
 class Act(NamedTuple):
@@ -44,11 +36,11 @@ class Act(NamedTuple):
 class ModuleCode:
     """What the modules of a model do, by their paths."""
 
-    def __init__(self, modules: Mapping[str, nn.Module], certain: Iterable[str]) -> None:
+    def __init__(self, modules: Mapping[str, NotedModule], certain: Iterable[str]) -> None:
         """Look at a model.
 
         Args:
-            modules: Its modules, by dotted path.
+            modules: What is known of its modules, by dotted path.
             certain: The paths of those whose parameters are in the graph: where they run is seen.
         """
         self.modules = modules
@@ -60,9 +52,6 @@ class ModuleCode:
         self._acts: dict[str, list[Act] | None] = {OUTSIDE: None}
         self._deeds: dict[str, list[Deed]] = {}
         self._doubts: dict[tuple[str, str], dict[int, float | None]] = {}
-        # Modules of one class have the same code; what it comes to depends on their attributes.
-        self._tests: dict[type, dict[int, Test | None]] = {}
-        self._steps: dict[tuple[type, tuple[bool | None, ...]], list[Step]] = {}
         self._called: dict[str, set[str]] = {}
         self._callers: dict[str, str] = {}
         self._users: dict[str, str] = {}
@@ -72,32 +61,13 @@ class ModuleCode:
         """What a module does, in the order of its code; None where that is not known."""
         if path not in self._acts:
             module = self.modules.get(path)
-            steps = None if module is None else steps_of(type(module))
-            if isinstance(module, _DROPOUTS) and module.p == 0:
-                self._acts[path] = []  # it hands on what it is given
-            else:
-                self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
+            steps = None if module is None else module.steps
+            self._acts[path] = None if steps is None else list(self._looked_up(path, steps))
         return self._acts[path]
 
-    def _left(self, path: str, steps: tuple[Step, ...]) -> list[Step]:
-        """The steps that the module's attributes do not rule out."""
-        kind = type(self.modules[path])
-        if kind not in self._tests:
-            self._tests[kind] = {arm.number: arm.test for step in steps for arm in step.arms}
-        numbers = self._tests[kind]
-        holds = tuple(self._holds(path, test) for test in numbers.values())
-        if (kind, holds) not in self._steps:
-            known = dict(zip(numbers, holds, strict=True))
-            self._steps[kind, holds] = [
-                step
-                for step in steps
-                if not any(known[arm.number] is (not arm.side) for arm in step.arms)
-            ]
-        return self._steps[kind, holds]
-
-    def _looked_up(self, path: str, steps: tuple[Step, ...]) -> Iterable[Act]:
+    def _looked_up(self, path: str, steps: Sequence[Step]) -> Iterable[Act]:
         meant: dict[tuple[str, ...], list[str]] = {}
-        for step in self._left(path, steps):
+        for step in steps:
             if step.refs not in meant:
                 found = (m for ref in step.refs for m in self._meant(path, ref))
                 meant[step.refs] = [module for module in found if module != path]
@@ -125,36 +95,9 @@ class ModuleCode:
 
     def _callable(self, path: str) -> list[str]:
         """A module, or what stands in one that has no forward: a list, a dict."""
-        module = self.modules[path]
-        if type(module).forward is not nn.Module.forward:
+        if self.modules[path].has_forward:
             return [path]
         return [inner for child in self._children[path] for inner in self._callable(child)]
-
-    def _holds(self, path: str, test: Test | None) -> bool | None:
-        """Whether a condition on a module's attributes holds now; None where that is not known."""
-        if test is None:
-            return None
-        kind, *rest = test
-        if kind == "not":
-            inner = self._holds(path, rest[0])
-            return None if inner is None else not inner
-        if kind in ("and", "or"):
-            each = [self._holds(path, part) for part in rest[0]]
-            decisive = kind == "or"
-            return decisive if decisive in each else None if None in each else not decisive
-        owner, _, name = rest[0].rpartition(".")
-        value = _attribute(self.modules.get(below(path, owner)), name)
-        if value is _UNKNOWN:
-            return None
-        is_plain = value is None or isinstance(value, (bool, int, float, str))
-        if kind == "true":
-            return bool(value) if is_plain else None
-        if not is_plain:
-            return kind == "!=" if rest[1] is None and kind != ">" else None
-        if kind == ">":
-            numbers = isinstance(value, (int, float)) and isinstance(rest[1], (int, float))
-            return bool(value > rest[1]) if numbers else None
-        return bool(value == rest[1]) is (kind == "==")
 
     def caller(self, path: str) -> str:
         """The module whose code calls one; OUTSIDE for that which the user calls."""
@@ -235,7 +178,7 @@ class ModuleCode:
         return self._runs[path]
 
     def _has_forward(self, path: str) -> bool:
-        return path in self.modules and type(self.modules[path]).forward is not _NO_FORWARD
+        return path in self.modules and self.modules[path].has_forward
 
     def calls_to(self, path: str) -> list[str]:
         """The modules that run while one does, outermost first, itself at the end."""
@@ -261,9 +204,6 @@ class ModuleCode:
         return self._deeds[path]
 
 
-_NO_FORWARD = nn.Module.forward
-
-
 def is_parametrization(path: str) -> bool:
     """Whether a path leads into what `torch.nn.utils.parametrize` put into a module."""
     return ".parametrizations." in f".{path}."
@@ -272,13 +212,3 @@ def is_parametrization(path: str) -> bool:
 def having(path: str) -> str:
     """The module that has a parametrized parameter; any other itself."""
     return path.partition(".parametrizations")[0] if is_parametrization(path) else path
-
-
-def _attribute(module: nn.Module | None, name: str) -> Any:
-    """What a module holds under a name, without running any code of its class."""
-    if module is not None:
-        own = vars(module)
-        for held in (own, own["_parameters"], own["_buffers"], own["_modules"]):
-            if name in held:
-                return held[name]
-    return _UNKNOWN

@@ -8,7 +8,9 @@ where it fits several modules alike, it stays in the one around them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -16,10 +18,10 @@ from ..forward.annotate import Annotated
 from ..graph.capture import Capture
 from ..graph.compiled import is_compiled
 from ..graph.names import Names
-from ..graph.nodes import leaf_tensor
 from .alignment import Aligner
 from .anchors import certain_operations
 from .module_code import ModuleCode
+from .noted_modules import NotedModule, noted_modules
 from .paths import OUTSIDE
 from .program_order import read_program
 from .walk_code import CodeWalk
@@ -49,10 +51,60 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
         >>> [(captured.graph.nodes[i]["op"], inferred[i]) for i in range(3)]
         [('SumBackward0', ''), ('AddmmBackward0', '1'), ('AccumulateGrad', '1')]
     """
-    parameters = _parameters(captured, modules)
-    program = read_program(captured, parameters)
-    owners = (name.rpartition(".")[0] for names in parameters.values() for name in names)
-    code = ModuleCode(modules, owners)
+    return _inferred(captured, _noted(captured, modules))
+
+
+def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[int, str]]:
+    """Where no `watch` saw the modules, and some are known by name: `infer_namespaces`.
+
+    Args:
+        captured: The graph.
+        names: What the user calls tensors and modules.
+
+    Returns:
+        Works it out when it is first called, of what the modules are now, and holds none of them:
+        node id -> namespace; empty where modules were watched or none is known.
+    """
+    if not names.modules or any(space for _, space in captured.drawn.nodes(data="namespace")):
+        return dict
+    alive = {path: module for path, ref in names.modules.items() if (module := ref()) is not None}
+    noted = _noted(captured, alive)
+
+    @functools.cache
+    def infer() -> dict[int, str]:
+        found = _inferred(captured, noted)
+        return found if any(found.values()) else {}
+
+    return infer
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What is known of modules whose operations may be in a graph.
+
+    Attributes:
+        parameters: Leaf -> the dotted names of the parameter that it is, of each module that has
+            it.
+        modules: What is known of each module, by dotted path.
+    """
+
+    parameters: dict[int, list[str]]
+    modules: dict[str, NotedModule]
+
+    def owners(self) -> Iterator[str]:
+        """The paths of the modules that have the parameters, some of them several times."""
+        return (name.rpartition(".")[0] for names in self.parameters.values() for name in names)
+
+
+def _noted(captured: Capture, modules: Mapping[str, nn.Module]) -> _Noted:
+    noted = _Noted(_parameters(captured, modules), {})
+    noted.modules.update(noted_modules(modules, noted.owners()))
+    return noted
+
+
+def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
+    program = read_program(captured, noted.parameters)
+    code = ModuleCode(noted.modules, noted.owners())
     walk, aligner = CodeWalk(code), Aligner()
     found: list[str] = []  # the module of each operation
     for anchor in certain_operations(program, code):
@@ -62,7 +114,7 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
         found.append(anchor.path)
     found += aligner.owners(program.ops[len(found) :], walk.finish())
     by_node = dict(zip(program.nodes, found, strict=True))
-    for leaf, names in parameters.items():
+    for leaf, names in noted.parameters.items():
         by_node[leaf] = names[0].rpartition(".")[0]
     spaces = {node: by_node.get(node, OUTSIDE) for node in captured.graph}
     for node, own in enumerate(captured.nodes):
@@ -73,23 +125,6 @@ def infer_namespaces(captured: Capture, modules: Mapping[str, nn.Module]) -> dic
     }
 
 
-def inferred_namespaces(captured: Annotated, names: Names) -> dict[int, str]:
-    """Where no `watch` saw the modules, and some are known by name: `infer_namespaces`.
-
-    Args:
-        captured: The graph.
-        names: What the user calls tensors and modules.
-
-    Returns:
-        Node id -> namespace; empty where modules were watched or none is known.
-    """
-    if not names.modules or any(space for _, space in captured.drawn.nodes(data="namespace")):
-        return {}
-    alive = {path: module for path, ref in names.modules.items() if (module := ref()) is not None}
-    found = infer_namespaces(captured, alive)
-    return found if any(found.values()) else {}
-
-
 def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, list[str]]:
     """Leaf -> the dotted names of the parameter that it is, of each module that has it."""
     names: dict[int, list[str]] = {}
@@ -97,9 +132,4 @@ def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int
         for name, parameter in module._parameters.items():
             if parameter is not None:
                 names.setdefault(id(parameter), []).append(f"{path}.{name}" if path else name)
-    found = {}
-    for node, kind in captured.graph.nodes(data="kind"):
-        tensor = leaf_tensor(captured.nodes[node]) if kind == "leaf" else None
-        if tensor is not None and id(tensor) in names:
-            found[node] = names[id(tensor)]
-    return found
+    return {node: names[id(leaf)] for node, leaf in captured.leaves() if id(leaf) in names}

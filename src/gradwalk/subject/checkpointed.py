@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..findings.not_kept import is_chosen, not_kept
@@ -42,18 +42,21 @@ class Checkpointed:
 
 
 def checkpointed(
-    captured: Annotated, names: Names, inferred: Mapping[int, str], boxes: Mapping[int, str]
+    captured: Annotated,
+    names: Names,
+    places: Callable[[], tuple[Mapping[int, str], Mapping[int, str]]],
 ) -> Checkpointed:
     """Look at the regions of a graph; no part of the program runs.
 
     Args:
         captured: The graph.
         names: What the user calls modules.
-        inferred: Node id -> namespace, where these are inferred.
-        boxes: Node id -> the box that it is in outside of modules.
+        places: Gives where nodes are, asked where there are regions alone: node id -> namespace,
+            where these are inferred; node id -> the box that it is in outside of modules.
     """
     if not captured.regions:
         return Checkpointed([], {}, {}, {})
+    inferred, boxes = places()
     found = boxes_of_regions(captured, names, inferred, boxes)
     models: list[CheckpointModel] = []
     for region, box in zip(found.regions, found.boxes, strict=True):

@@ -54,12 +54,27 @@ class LivePicture:
         self._opening = opening
         self._freed = freed
         self._shared = shared
+        self._closed = closed
         # Not the names themselves: they know of other graphs, which would then live as long.
-        self._inferred = inferred_namespaces(closed, names)
-        self._classes = classes_of_modules(closed, names, self._inferred)
-        self._boxes = boxes_outside(closed, self._inferred)
-        self._checkpointed = checkpointed(closed, names, self._inferred, self._boxes)
+        self._infer = inferred_namespaces(closed, names)
+        self._known_classes = names.classes
+        self._checkpointed = checkpointed(closed, names, lambda: (self._inferred, self._boxes))
         self._derived = why.about_derivatives(closed)
+
+    @property
+    def _inferred(self) -> Mapping[int, str]:
+        """The modules of the nodes, where these are inferred."""
+        return self._infer()
+
+    @functools.cached_property
+    def _boxes(self) -> Mapping[int, str]:
+        """The boxes of nodes outside of modules."""
+        return boxes_outside(self._closed, self._inferred)
+
+    @functools.cached_property
+    def _classes(self) -> dict[str, str]:
+        """The classes of the modules."""
+        return classes_of_modules(self._closed, self._known_classes, self._inferred)
 
     @functools.cached_property
     def namespaces(self) -> Mapping[int, str]:
