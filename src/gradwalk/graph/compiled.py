@@ -282,8 +282,12 @@ def is_recomputed(call: FxNode) -> bool:
     tag = call.meta.get("partitioner_tag")
     if tag is not None:
         return str(tag) == "is_forward"
-    of_forward = "nn_module_stack", "source_fn_stack"  # torch 2.7 tags those of backward alone
-    return any(each in call.meta and f"fwd_{each}" not in call.meta for each in of_forward)
+    if "nn_module_stack" in call.meta:
+        return "fwd_nn_module_stack" not in call.meta
+    # torch 2.7 tags the calls of backward alone. Those that the backward of a custom Function makes
+    # are tagged by none, and are said to come from the Function.
+    source = call.meta.get("source_fn_stack")
+    return bool(source) and "fwd_source_fn_stack" not in call.meta and "autograd" not in str(source)
 
 
 def adds_gradients(call: FxNode) -> bool:
