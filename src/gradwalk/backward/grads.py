@@ -180,7 +180,8 @@ class Grads:
         asked = {id(tensor) for tensor in inputs}
         self.fixed: str | None = None
         called = functools.partial(_called, captured)
-        self.timelines = [Timeline(i, called, _always(leaf)) for i, leaf in captured.leaves()]
+        leaves = list(captured.leaves())
+        self.timelines = [Timeline(i, called, _always(leaf)) for i, leaf in leaves]
         for (i, _), reference in captured.tensors.items():
             tensor = reference()
             if tensor is not None and (tensor.retains_grad or id(tensor) in asked):
@@ -198,7 +199,7 @@ class Grads:
             if (memory := _memory(timeline.moments[0].grad)) is not None:
                 self._sharing.setdefault(memory, []).append(timeline)
         self._moved = [*self.timelines, *self.inner]
-        self._leaves = {i for i, _ in captured.leaves()}
+        self._leaves = {i for i, _ in leaves}
 
     @property
     def nodes(self) -> frozenset[int]:

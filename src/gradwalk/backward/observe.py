@@ -187,8 +187,10 @@ class Observer:
             (came,), held = grad_outputs, self._nodes[leaf].variable.grad  # type: ignore[attr-defined]
             if came is None or held is None:
                 return grad_outputs
-            mine, its = own_part(came), own_part(held)
-            one, other = came if mine is None else mine, held if its is None else its
+            one, other = came, held
+            if not type(came) is type(held) is torch.Tensor:  # most are
+                mine, its = own_part(came), own_part(held)
+                one, other = came if mine is None else mine, held if its is None else its
             if one.layout is torch.strided and one.data_ptr() != other.data_ptr():
                 return grad_outputs
             return (copied(came),)
@@ -278,8 +280,16 @@ def _are_plain(grads: Gradients) -> bool:
 def _hook(
     me: weakref.ref[Observer], node: int, *, is_leaf: bool, is_quick: bool
 ) -> Callable[[Any, Any], None]:
-    # This runs once per node and pass, so it is all that a pass costs while nobody asks.
-    def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+    # This runs once per node and pass, so it is all that a pass costs while nobody asks. What it
+    # needs is bound as defaults: closures would be four objects more for each node.
+    def see(  # noqa: PLR0917  the engine gives two
+        grad_inputs: Gradients,
+        grad_outputs: Gradients,
+        me: weakref.ref[Observer] = me,
+        node: int = node,
+        is_leaf: bool = is_leaf,
+        is_quick: bool = is_quick,
+    ) -> None:
         observer = me()
         if observer is None:
             return

@@ -12,15 +12,16 @@ import torch
 
 from ..graph.modes import unseen
 from ..graph.reading import copied
-from ..graph.tensors import version_of, versions_of
+from ..graph.tensors import version_of, versions_and_size
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
 from .operations import Operations
 
 Gradients = Sequence[torch.Tensor | None]
 
-Noted = tuple[int, Gradients, Gradients, list[int], list[int]]
-"""A node, the gradients that it passed on and that came in, and the version of each but None."""
+Noted = tuple[int, Gradients, Gradients, list[int]]
+"""A node, the gradients that it passed on and that came in, and the version of each but None: of
+those that came in first."""
 
 
 @dataclass(frozen=True)
@@ -124,16 +125,12 @@ class Run:
             grad_inputs: What it passed on.
             grad_outputs: What came in.
         """
-        size = 0
         try:
-            passed, arrived = versions_of(grad_inputs), versions_of(grad_outputs)
-            for grad in grad_inputs:
-                if grad is not None:
-                    size += grad.nbytes
+            versions, size = versions_and_size(grad_outputs, grad_inputs)
         except Exception:  # sparse, of an inference mode, of a class that refuses to tell
             self.note_carefully(node, grad_inputs, grad_outputs)
             return
-        self._noted.append((node, grad_inputs, grad_outputs, passed, arrived))
+        self._noted.append((node, grad_inputs, grad_outputs, versions))
         if node in self._touched:
             self._note_grad(node, grad_outputs)
         # What comes in was passed on by others, or is the sum of that: at most as much again.
@@ -180,14 +177,13 @@ class Run:
         with self._reading, unseen():
             noted, keep = self._noted, self._keeper.keep
             while noted:
-                node, grad_inputs, grad_outputs, passed, arrived = noted[0]
+                node, grad_inputs, grad_outputs, noted_versions = noted[0]
                 self._keeper.begin_step()
-                versions = iter(arrived)
+                versions = iter(noted_versions)
                 came = [
                     None if grad is None else keep(grad, next(versions), False)
                     for grad in grad_outputs
                 ]
-                versions = iter(passed)
                 went = [
                     None if grad is None else keep(grad, next(versions), False)
                     for grad in grad_inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -14,13 +14,28 @@ def version_of(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def versions_of(tensors: Iterable[torch.Tensor | None]) -> list[int]:
+def versions_and_size(
+    first: Sequence[torch.Tensor | None], second: Sequence[torch.Tensor | None]
+) -> tuple[list[int], int]:
     """How often each tensor was changed in place, None left out; as quickly as can be.
+
+    Args:
+        first: Some tensors.
+        second: Others.
+
+    Returns:
+        The versions of the first and then of the second, and the bytes of the second alone.
 
     Raises:
         RuntimeError: One is an inference tensor, which does not count.
     """
-    return [tensor._version for tensor in tensors if tensor is not None]
+    versions = [tensor._version for tensor in first if tensor is not None]
+    size = 0
+    for tensor in second:
+        if tensor is not None:
+            versions.append(tensor._version)
+            size += tensor.nbytes
+    return versions, size
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
