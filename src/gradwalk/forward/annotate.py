@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ class Annotated(Capture):
     """A captured graph and what is known beyond its autograd nodes.
 
     Attributes:
-        drawn: The autograd nodes, as in ``graph``, with more attributes, then the extra ones.
+        drawing: Makes ``drawn``, or gives the one that it has made.
         annotations: What `watch` saw, by the id of the autograd node.
         extras: What each extra node stands for; the first has the id `first_extra`.
         module_roots: What the outermost modules are called.
@@ -36,13 +37,18 @@ class Annotated(Capture):
         calls: How many calls of opened compiled code stand after the autograd nodes.
     """
 
-    drawn: nx.MultiDiGraph
+    drawing: Callable[[], nx.MultiDiGraph]
     annotations: dict[int, Annotation]
     extras: list[Extra]
     module_roots: Roots
     regions: list[Region]
     derivatives: list[Derivative]
     calls: int = 0
+
+    @property
+    def drawn(self) -> nx.MultiDiGraph:
+        """The autograd nodes, as in ``graph``, with more attributes, then the extra ones."""
+        return self.drawing()
 
     @property
     def first_extra(self) -> int:
@@ -81,15 +87,15 @@ def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True)
     regions = find_regions(captured, annotations)
     for node, number in innermost(regions).items():
         captured.attributes[node]["checkpoint"] = number
-    drawn, extras = captured.graph, list[Extra]()
+    drawing, extras = captured.described, list[Extra]()
     if annotations or infer:
         operands = list(operands_seen(annotations))
         if infer:
             operands += operands_inferred(captured, names, annotations)
-        drawn, extras = with_extras(captured, names, annotations, operands)
+        drawing, extras = with_extras(captured, names, annotations, operands)
     return Annotated(
         **{field.name: getattr(captured, field.name) for field in fields(Capture)},
-        drawn=drawn,
+        drawing=drawing,
         annotations=annotations,
         extras=extras,
         module_roots=roots,

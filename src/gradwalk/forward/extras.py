@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 
 from ..graph.adjacency import copied
 from ..graph.capture import Capture
+from ..graph.collector import collector_paused
 from ..graph.names import Names
 from ..graph.nodes import Edge, op_name
 from ..graph.words import short_value
@@ -55,8 +57,10 @@ def with_extras(
     names: Names,
     annotations: Mapping[int, Annotation],
     operands: Collection[Operand],
-) -> tuple[nx.MultiDiGraph, list[Extra]]:
+) -> tuple[Callable[[], nx.MultiDiGraph], list[Extra]]:
     """A copy of a graph with what was seen of its nodes, and with nodes for operands at its end.
+
+    All that may change is read now.
 
     Args:
         captured: The graph.
@@ -65,7 +69,7 @@ def with_extras(
         operands: The operands that need no grad.
 
     Returns:
-        The copy, and what each of the nodes at its end stands for.
+        Makes the copy when it is first called; and what each of the nodes at its end stands for.
     """
     cuts = {id(cut): cut for operand in operands for cut in operand.constant.cuts}
     began = {key: find_source(cut, captured.nodes) for key, cut in cuts.items()}
@@ -75,10 +79,21 @@ def with_extras(
     def seen(node: int) -> Mapping[str, Any]:
         return _OUTSIDE if node in outside else _seen(annotations.get(node))
 
-    drawn = copied(captured.graph, seen, {"kind": "gradient"})
-    build = _Builder(captured, names, drawn, began)
+    build = _Builder(captured, names, began)
     for operand in operands:
         build.add(operand)
+    first, added, edges = build.first, build.added, build.edges  # without the names
+
+    @functools.cache
+    def drawn() -> nx.MultiDiGraph:
+        with collector_paused():
+            graph = copied(captured.graph, seen, {"kind": "gradient"})
+            for node, data in enumerate(added, first):
+                graph.add_node(node, **data)
+            for source, target, edge in edges:
+                graph.add_edge(source, target, **edge)
+            return graph
+
     return drawn, build.extras
 
 
@@ -99,28 +114,30 @@ def _seen(annotation: Annotation | None) -> Mapping[str, Any]:
 
 
 class _Builder:
-    """Appends constants, cuts and outside tensors to a graph, each tensor once."""
+    """Appends constants, cuts and outside tensors to a graph, each tensor once.
 
-    def __init__(
-        self,
-        captured: Capture,
-        names: Names,
-        graph: nx.MultiDiGraph,
-        began: Mapping[int, Edge | None],
-    ) -> None:
-        """Begin with a copy of the graph.
+    Attributes:
+        first: The id of the first of them.
+        added: Their attributes.
+        edges: (source, target, attributes) of the edges that lead to them.
+        extras: What each stands for.
+    """
+
+    def __init__(self, captured: Capture, names: Names, began: Mapping[int, Edge | None]) -> None:
+        """Begin without any.
 
         Args:
             captured: The graph.
             names: What the user calls the tensors.
-            graph: The copy.
             began: ``id`` of each cut -> where it began, as far as that is known.
         """
+        self.first = len(captured.nodes)
+        self.added: list[dict[str, Any]] = []
+        self.edges: list[tuple[int, int, dict[str, Any]]] = []
         self.extras: list[Extra] = []
-        self.first = len(graph)
         self._names = names
         self._began = began
-        self._graph = graph
+        self._attributes = captured.attributes
         self._ids = {node: i for i, node in enumerate(captured.nodes)}
         self._known: dict[Any, int] = {}
 
@@ -128,14 +145,13 @@ class _Builder:
         """Draw one operand at its node."""
         constant = operand.constant
         node = self._operand(operand)
-        self._graph.add_edge(
-            operand.node,
-            node,
-            input_nr=constant.input_nr,
-            argument=constant.argument,
-            output_nr=0,
-            kind="constant",
-        )
+        edge = {
+            "input_nr": constant.input_nr,
+            "argument": constant.argument,
+            "output_nr": 0,
+            "kind": "constant",
+        }
+        self.edges.append((operand.node, node, edge))
 
     def _operand(self, operand: Operand) -> int:
         constant = operand.constant
@@ -175,16 +191,15 @@ class _Builder:
         made = self._append(data, extra)
         self._known[key] = made
         for source, cut in zip(sources, cuts, strict=True):
-            self._graph.add_edge(
-                made,
-                source,
-                input_nr=None,
-                argument=None,
-                output_nr=cut.output_nr if source < self.first else 0,
-                kind="cut",
-                how=cut.how,
-                source=None if cut.where is None else str(cut.where),
-            )
+            edge = {
+                "input_nr": None,
+                "argument": None,
+                "output_nr": cut.output_nr if source < self.first else 0,
+                "kind": "cut",
+                "how": cut.how,
+                "source": None if cut.where is None else str(cut.where),
+            }
+            self.edges.append((made, source, edge))
         return made
 
     def _source(self, cut: Cut, operand: Operand) -> int:
@@ -215,26 +230,26 @@ class _Builder:
 
     def _came_before(self, source: int, node: int) -> bool:
         # A tensor that was changed in place later on has another node now, perhaps this very one.
-        nodes = self._graph.nodes
+        nodes = self._attributes
         return bool(
             nodes[source]["kind"] == "leaf"
             or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
         )
 
     def _called(self, source: int, cut: Cut) -> str | None:
-        data = self._graph.nodes[source]
+        is_own = source < self.first
+        data = self._attributes[source] if is_own else self.added[source - self.first]
         outputs = data["outputs"]
-        nr = cut.output_nr if source < self.first else 0
+        nr = cut.output_nr if is_own else 0
         name: str | None = outputs[nr]["name"] if nr < len(outputs) else None
         return name
 
     def _append(self, data: dict[str, Any], extra: Extra) -> int:
-        node = len(self._graph)
         if data["kind"] != "constant":
             data["namespace"] = ""  # no module is known to have made it, least of all its user
-        self._graph.add_node(node, **data)
+        self.added.append(data)
         self.extras.append(extra)
-        return node
+        return self.first + len(self.added) - 1
 
 
 def _blank(

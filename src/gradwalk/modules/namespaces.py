@@ -65,7 +65,7 @@ def inferred_namespaces(captured: Annotated, names: Names) -> Callable[[], dict[
         Works it out when it is first called, of what the modules are now, and holds none of them:
         node id -> namespace; empty where modules were watched or none is known.
     """
-    if not names.modules or any(space for _, space in captured.drawn.nodes(data="namespace")):
+    if not names.modules or any(seen.module for seen in captured.annotations.values()):
         return dict
     alive = {path: module for path, ref in names.modules.items() if (module := ref()) is not None}
     noted = _noted(captured, alive)

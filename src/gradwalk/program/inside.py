@@ -155,7 +155,7 @@ def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
         )
         for extra in captured.extras
     ]
-    return replace(captured, drawn=graph, extras=extras, calls=moved)
+    return replace(captured, drawing=lambda: graph, extras=extras, calls=moved)
 
 
 def _with_room(captured: Annotated, moved: int) -> nx.MultiDiGraph:
