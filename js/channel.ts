@@ -18,7 +18,14 @@ import {
 export type { Traits };
 
 /** The traits that the browser may set. */
-export type Settable = "selected" | "direction" | "constants" | "cursor" | "edits" | "rank";
+export type Settable =
+  | "selected"
+  | "direction"
+  | "constants"
+  | "cursor"
+  | "_inner"
+  | "edits"
+  | "rank";
 
 export type Message =
   | StartMessage

@@ -435,6 +435,7 @@ export function createView(
   on("steps", showSteps);
   on("run", showSteps);
   on("cursor", () => stepper.follow());
+  on("_inner", () => stepper.follow());
   on("transport", () => {
     stepper.answered();
     playback.follow();

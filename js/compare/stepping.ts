@@ -1,5 +1,5 @@
 import type { Channel, Traits } from "../channel";
-import { type Recording, recordingOf } from "../steps/recording";
+import { type Recording, recordingOf, type ShownStep } from "../steps/recording";
 import { oneLine, shortenMiddle } from "../text/shorten";
 import type {
   GraphModel,
@@ -62,10 +62,10 @@ export function mergedRecording(
     step: numbers[i],
     ready: step.ready === 0 ? 0 : numbers[step.ready - 1],
   }));
-  const recording = recordingOf(graph, renumbered, pass.run);
-  const sparse = new Array<StepModel>(steps.length);
-  for (const step of renumbered) sparse[step.step - 1] = step;
-  return { ...recording, steps: sparse };
+  const recording = recordingOf(graph, renumbered, pass.run, false);
+  const sparse = new Array<ShownStep>(steps.length);
+  for (const step of recording.steps) sparse[step.step - 1] = step;
+  return { ...recording, steps: sparse, total: steps.length };
 }
 
 /**

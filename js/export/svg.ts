@@ -8,7 +8,7 @@ import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
 import { part } from "../paint/parts";
 import { graphName, shownGraph } from "../scene/shown_graph";
-import { recordingOf } from "../steps/recording";
+import { recordingOf, shownCursor } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";
 import { counted } from "../text/number";
 import type { DirectionChoice, GraphModel, RunModel, StateModel, StepModel } from "../wire";
@@ -38,6 +38,8 @@ export interface SvgOptions {
   run?: RunModel | null;
   /** After how many of the steps to stand. */
   cursor?: number;
+  /** After how many of the calls inside of the node that the last of them ran; 0 for all of the step. */
+  inner?: number;
 }
 
 /** A page that pictures are made for where none is given, px. */
@@ -87,14 +89,14 @@ export function svg(given: GraphModel, options: SvgOptions): string {
 }
 
 function marksOf(graph: GraphModel, options: SvgOptions): Marks {
-  const { state, selected = null, cursor = 0, steps = [], run = null } = options;
-  const shown = steps.length > 0 || run !== null;
+  const { state, selected = null, cursor = 0, inner = 0, steps = [], run = null } = options;
+  const recording = steps.length > 0 || run !== null ? recordingOf(graph, steps, run) : null;
   return {
     ...NO_MARKS,
     selected,
     derivatives: options.derivatives ?? false,
     ...seenMarks(state),
-    progress: shown ? { recording: recordingOf(graph, steps, run), cursor } : null,
+    progress: recording && { recording, cursor: shownCursor(recording, cursor, inner) },
   };
 }
 

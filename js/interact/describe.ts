@@ -18,7 +18,7 @@ export interface Description {
 
 export function describe(graph: GraphModel, id: number, marks: Marks): Description {
   const node = graph.nodes[id];
-  if (!isAutograd(node)) return describeQuiet(graph, node);
+  if (!isAutograd(node)) return describeQuiet(graph, node, marks);
   const leaf = node.kind === "leaf";
   const name = node.name === null ? null : oneLine(node.name);
   const flags = flagsOf(graph).get(id);
@@ -113,8 +113,8 @@ function gradientLine({ recording, cursor }: Progress, id: number): string[] {
   return came && step[id] > 0 && ready[id] <= cursor ? [`gradient ${exactText(came)}`] : [];
 }
 
-/** A constant, a cut or a tensor outside the graph in words. */
-function describeQuiet(graph: GraphModel, node: NodeModel): Description {
+/** A call, a constant, a cut or a tensor outside the graph in words. */
+function describeQuiet(graph: GraphModel, node: NodeModel, { progress }: Marks): Description {
   const lines: string[] = [];
   if (graph.static) lines.push(node.op);
   else if (node.kind !== "op" && node.kind !== "leaf") lines.push(quietWords(graph, node));
@@ -130,5 +130,7 @@ function describeQuiet(graph: GraphModel, node: NodeModel): Description {
   if (node.kind === "call" && node.namespace)
     lines.push(`in ${oneLine(moduleName(node.namespace))}`);
   if (node.inferred) lines.push("inferred from what its operation saved");
+  if (node.kind === "call" && progress)
+    lines.push(...gradientLine(progress, node.id), describeState(progress, node.id));
   return { title: oneLine(node.label), lines };
 }

@@ -103,17 +103,18 @@ describe("what is opened", () => {
     expect(openInside(grouped, grouped.tree, folding).open.size).toBe(0);
   });
 
-  it("runs with the node that it is inside of", () => {
+  it("runs before the node that it is inside of passes on, or where nobody goes in, with it", () => {
     const step = { op: "", name: null, accumulated: null };
-    const recording = recordingOf(
-      opened(),
-      [
-        { ...step, step: 1, node: 0, ready: 0 },
-        { ...step, step: 2, node: 1, ready: 1 },
-      ],
-      null,
-    );
-    expect([...recording.step]).toEqual([1, 2, 0, 2, 2]);
-    expect(recording.ready[3]).toBe(1);
+    const steps = [
+      { ...step, step: 1, node: 0, ready: 0 },
+      { ...step, step: 2, node: 1, ready: 1 },
+    ];
+    const inside = recordingOf(opened(), steps, null);
+    expect([...inside.step]).toEqual([1, 3, 0, 2, 3]);
+    expect([...inside.begin]).toEqual([1, 2, 0, 2, 3]);
+    expect([...inside.ends]).toEqual([0, 1, 3]);
+    const beside = recordingOf(opened(), steps, null, false);
+    expect([...beside.step]).toEqual([1, 2, 0, 2, 2]);
+    expect(beside.ready[3]).toBe(1);
   });
 });

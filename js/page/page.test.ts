@@ -33,6 +33,7 @@ function model(change: Partial<SavedGraph> = {}): SavedGraph {
     direction: "down",
     constants: true,
     cursor: 0,
+    inner: 0,
     ...fakeRun(graph, "fine"),
     transport: { owned: false, note: null, blocked: null },
     details: graph.nodes.map((_, id) => [
@@ -70,6 +71,34 @@ it("shows the details of the selected node at the cursor", async () => {
 it("shows the details at the cursor that was saved", async () => {
   const { about } = await page({ selected: 1, cursor: 3 });
   expect(about()).toBe("After two steps.");
+});
+
+it("shows of what a step has not got to what was true before it", async () => {
+  const graph = MODELS["h = w * x + b"]();
+  const { steps, run } = fakeRun(graph, "fine");
+  const open = steps[1].node;
+  const call = { ...graph.nodes[open], kind: "call" as const, op: "mul", inside: open };
+  const calls = [0, 1].map((i) => ({ ...call, id: graph.nodes.length + i }));
+  const nodes = [...graph.nodes, ...calls];
+  const details = nodes.map(({ id }) => [
+    { from_step: 0, fields: { ...fakeDetails(graph, 0, STATE, null), id, about: "Not yet." } },
+    { from_step: 2, fields: { about: `Ran: ${id}.` } },
+  ]);
+  const [first, second] = calls.map(({ id }) => id);
+  const given = { graph: { ...graph, nodes }, steps, run, details, cursor: 2 };
+  const whole = await page(given);
+  expect(whole.about()).toBe(`Ran: ${open}.`);
+  // The panel follows the call that runs.
+  expect((await page({ ...given, inner: 1 })).about()).toBe(`Ran: ${first}.`);
+  const within = await page({ ...given, inner: 1, selected: first });
+  expect(within.about()).toBe(`Ran: ${first}.`);
+  const later = await page({ ...given, inner: 1, selected: second });
+  expect(later.about()).toBe("Not yet.");
+  await later.click("[aria-label='One step']");
+  expect(later.about()).toBe(`Ran: ${second}.`);
+  const leaf = steps[2].node;
+  expect((await page({ ...given, inner: 2, selected: leaf })).about()).toBe("Not yet.");
+  expect((await page({ ...given, inner: 2, selected: open })).about()).toBe(`Ran: ${open}.`);
 });
 
 it("puts later stages over earlier ones, up to the cursor", () => {

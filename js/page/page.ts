@@ -1,6 +1,7 @@
 import { localChannel, type Traits } from "../channel";
 import { element } from "../dom/element";
 import { faultBox, messageOf } from "../dom/fault";
+import { callsInside } from "../steps/recording";
 import { createView } from "../view";
 import {
   type DetailsModel,
@@ -28,21 +29,32 @@ export function showPage(
   const { memory, findings, dtypes } = saved;
   const unasked = { details: null, _fault: null, _memory: null, findings: null };
   const rank = saved.graph.ranks?.shown ?? null;
-  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes, rank };
+  const _inner = [saved.cursor, saved.inner];
+  const traits: Traits = { ...saved, ...unasked, _dtypes: dtypes, rank, _inner };
   const channel = localChannel<Traits>(traits, ({ kind }, done) => {
     if (kind === "memory") channel.change("_memory", memory);
     else if (kind === "diagnose") channel.change("findings", findings);
     else channel.change("_fault", channel.get("transport").blocked);
     done();
   });
+  const calls = callsInside(saved.graph);
   const answer = () => {
     const cursor = channel.get("cursor");
-    const running = cursor < saved.steps.length ? saved.steps[cursor - 1]?.node : undefined;
+    const [at, inner = 0] = channel.get("_inner") ?? [];
+    const ran = saved.steps[cursor - 1]?.node;
+    const within = at === cursor && inner > 0 ? (calls.get(ran) ?? []) : [];
+    const running = within[inner - 1] ?? (cursor < saved.steps.length ? ran : undefined);
     const node = channel.get("selected") ?? running;
-    channel.change("details", node === undefined ? null : detailsOf(saved, node, cursor));
+    // Within a step all but the node and the calls that have run are as they were before it.
+    const isOf = node === ran || (node !== undefined && saved.graph.nodes[node].inside === ran);
+    const isBefore =
+      running !== ran && running !== undefined && (!isOf || within.indexOf(node ?? -1) >= inner);
+    const seen = isBefore ? cursor - 1 : cursor;
+    channel.change("details", node === undefined ? null : detailsOf(saved, node, seen));
   };
   channel.on("selected", answer);
   channel.on("cursor", answer);
+  channel.on("_inner", answer);
   answer();
   return createView(host, { ...channel, raw: () => given as never }, startWorker);
 }

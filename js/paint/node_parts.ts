@@ -137,13 +137,12 @@ function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
 /** A badge as wide as this hangs on its node's corner; a wider one grows inwards, not over the neighbour. */
 const BADGE_OUT = 24;
 
-/** The number of the step that runs a node, on its corner; none for 0. */
+/** The number of the step that runs a node, on its corner; nothing for "". */
 export function stepParts(
   { leaf, root, shape: { width, height } }: SceneNode,
-  step: number,
+  text: string,
 ): Part[] {
-  if (step === 0) return [];
-  const text = String(step);
+  if (text === "") return [];
   const wide = 8 + 6 * text.length;
   const left = Math.min(0, BADGE_OUT - wide);
   const top = (leaf && !root ? 4 : -1) - height / 2;

@@ -39,9 +39,9 @@ function isAt({ id, x, y }: SceneNode, other: SceneNode): boolean {
 }
 
 /** Writes on a node's corner the number of the step that runs it. */
-export function paintStep(group: SVGGElement, node: SceneNode, step: number): void {
+export function paintStep(group: SVGGElement, node: SceneNode, step: string): void {
   const badge = group.querySelector(".gw-badge-step");
-  if ((badge?.textContent ?? "") === (step > 0 ? String(step) : "")) return;
+  if ((badge?.textContent ?? "") === step) return;
   badge?.remove();
   group.append(...stepParts(node, step).map(makePart));
 }

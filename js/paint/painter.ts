@@ -74,7 +74,7 @@ export class SvgPainter {
         paintBar(this, node, marks, isMap);
         if (!isMap) paintRanks(this, node, marks);
         paintAlarm(this, node, marks.alarms?.get(node.index) ?? "");
-        paintStep(this, node, isMap ? 0 : stepOf(node, marks));
+        paintStep(this, node, isMap ? "" : stepOf(node, marks));
       });
     const ringed = edges.filter((edge) => isRinged(edge, scene, marks));
     this.heads

@@ -27,11 +27,13 @@ function edgePhase(index: number, { progress, ran, flowed }: Marks): EdgePhase {
   return recording.flows[index] === cursor && !isOver(progress) ? "passing" : "flowed";
 }
 
-/** The number to write at a drawn node of the step that runs it; 0 for none. On cards only while one steps. */
-export function stepOf({ id, group, shape }: SceneNode, { progress }: Marks): number {
-  if (!progress || group) return 0;
-  if (shape.card && (progress.cursor === 0 || isOver(progress))) return 0;
-  return progress.recording.step[id];
+/** The number to write at a drawn node of the step that runs it, "2", inside of an open one "2.1"; "" for none. On cards only while one steps. */
+export function stepOf({ id, group, shape }: SceneNode, { progress }: Marks): string {
+  if (!progress || group) return "";
+  if (shape.card && (progress.cursor === 0 || isOver(progress))) return "";
+  const { steps, step } = progress.recording;
+  const { of, inner } = steps[step[id] - 1] ?? { of: "", inner: 0 };
+  return inner > 0 ? `${of}.${inner}` : String(of);
 }
 
 /** What backward has done at a drawn node, a closed box included. */

@@ -1,6 +1,6 @@
 import type { Channel } from "../channel";
 import type { GraphModel } from "../wire";
-import { type Progress, type Recording, recordingOf } from "./recording";
+import { type Progress, type Recording, recordingOf, shownCursor, standsAt } from "./recording";
 
 /** Between two steps while playing at speed 1. */
 const PLAY_MS = 700;
@@ -16,7 +16,7 @@ export interface Stepping {
   starting: boolean;
 }
 
-/** Moves the cursor here at once and in Python at most once per frame. */
+/** Moves the cursor here at once and in Python at most once per frame. Here it counts what is inside of open nodes, too. */
 export class Stepper {
   /** How fast it plays; 1 unless the reader asks for another. */
   speed = 1;
@@ -34,6 +34,8 @@ export class Stepper {
     private readonly changed: (state: Stepping) => void,
     /** What a node belongs to that is played in one go; null for nothing. */
     private readonly moduleOf: (node: number) => string | null = () => null,
+    /** Whether nobody sees a call, in a closed box with the node that it is inside of: it is passed over. */
+    private readonly isHidden: (call: number) => boolean = () => false,
   ) {}
 
   /** Reads the run anew: the graph, the steps or what flowed in them changed. */
@@ -42,19 +44,15 @@ export class Stepper {
     this.pause();
     this.forgetMove();
     const recording = this.readRecording();
-    const progress = recording && {
-      recording,
-      cursor: this.within(this.channel.get("cursor"), recording),
-    };
+    const progress = recording && { recording, cursor: this.told(recording) };
     this.update({ progress, starting: false });
   }
 
   /** The cursor changed, here, in another view or in Python. */
   follow(): void {
     const { progress } = this.state;
-    const cursor = this.channel.get("cursor");
     if (!progress || this.unsent !== null) return;
-    const wanted = this.within(cursor, progress.recording);
+    const wanted = this.told(progress.recording);
     if (wanted === progress.cursor) return;
     this.pause();
     this.update({ progress: { ...progress, cursor: wanted }, starting: false });
@@ -65,17 +63,17 @@ export class Stepper {
     if (this.state.starting) this.update({ starting: false });
   }
 
-  /** Puts the cursor after so many steps; with no run yet, starts one. */
+  /** Puts the cursor after so many steps. */
   go(cursor: number): void {
     this.pause();
     this.move(cursor);
   }
 
-  /** The same by a number of steps. */
-  by(steps: number): void {
+  /** Goes one step on or back; with no run yet, starts one. */
+  by(way: 1 | -1): void {
     const { progress } = this.state;
-    if (this.hasSteps) this.go((progress?.cursor ?? 0) + steps);
-    else if (steps > 0) this.start(steps);
+    if (progress && this.hasSteps) this.go(this.beside(progress, way));
+    else if (way > 0) this.start(way);
   }
 
   toStart(): void {
@@ -124,10 +122,19 @@ export class Stepper {
     this.playTimer = window.setTimeout(() => this.tick(), PLAY_MS / this.speed);
   }
 
+  /** One step on or back, beyond what nobody sees. */
+  private beside({ recording: { steps }, cursor }: Progress, way: 1 | -1): number {
+    let next = cursor + way;
+    const isPassed = () => steps[next - 1]?.inner > 0 && this.isHidden(steps[next - 1].node);
+    while (isPassed()) next += way;
+    return next;
+  }
+
   /** After the next step, and after those behind it that are in the same module. */
-  private nextStop({ recording: { steps }, cursor }: Progress): number {
-    const module = steps[cursor] ? this.moduleOf(steps[cursor].node) : null;
-    let next = cursor + 1;
+  private nextStop(progress: Progress): number {
+    const { steps } = progress.recording;
+    let next = this.beside(progress, 1);
+    const module = steps[next - 1] ? this.moduleOf(steps[next - 1].node) : null;
     while (module !== null && next < steps.length && this.moduleOf(steps[next].node) === module)
       next++;
     return next;
@@ -161,9 +168,25 @@ export class Stepper {
     this.request = requestAnimationFrame(() => {
       this.request = 0;
       const { unsent } = this;
+      if (unsent !== null) this.tell(progress.recording, unsent);
       this.unsent = null;
-      if (unsent !== null) this.channel.set("cursor", unsent);
     });
+  }
+
+  /** Tells Python: within which step first, which says nothing of any other. */
+  private tell(recording: Recording, wanted: number): void {
+    const { channel } = this;
+    const [cursor, inner] = standsAt(recording, wanted);
+    const [, before = 0] = channel.get("_inner") ?? [];
+    if (inner > 0 || before > 0) channel.set("_inner", [cursor, inner]);
+    channel.set("cursor", cursor);
+  }
+
+  /** Where Python stands. */
+  private told(recording: Recording): number {
+    const cursor = this.channel.get("cursor");
+    const [step = 0, inner = 0] = this.channel.get("_inner") ?? [];
+    return shownCursor(recording, cursor, step === cursor ? inner : 0);
   }
 
   private forgetMove(): void {
@@ -172,8 +195,8 @@ export class Stepper {
     this.unsent = null;
   }
 
-  private within(cursor: unknown, { steps }: Recording): number {
-    return Number.isInteger(cursor) ? Math.max(0, Math.min(steps.length, cursor as number)) : 0;
+  private within(cursor: number, { steps }: Recording): number {
+    return Number.isInteger(cursor) ? Math.max(0, Math.min(steps.length, cursor)) : 0;
   }
 
   private readRecording(): Recording | null {

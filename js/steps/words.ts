@@ -1,14 +1,15 @@
 import { fewText } from "../text/gradient";
 import { counted, formatCount } from "../text/number";
+import { formatShape } from "../text/shape";
 import { oneLine, shortenMiddle } from "../text/shorten";
-import type { GraphModel, GrownModel, NodeModel, NodeState } from "../wire";
+import type { GraphModel, GrownModel, NodeModel, NodeState, RunModel } from "../wire";
 import { isOver, type Progress, type Recording, stateAt } from "./recording";
 
 /** Where a node stands, in words: "running: step 3 of 7". */
 export function describeState(progress: Progress, node: number): string {
   const { recording, cursor } = progress;
   const state: NodeState = stateAt(recording, node, cursor);
-  const step = stepOf(recording.step[node], recording.steps.length);
+  const step = numberOf(recording, recording.step[node]);
   switch (state) {
     case "running":
       return isOver(progress) ? `done: it ran in ${step}` : `running: ${step}`;
@@ -41,8 +42,7 @@ const MOST_NAMED = 3;
 /** What the bar says: "step 3 of 6", "pred", "passes −12 on to ×, and −12 to b"; or how a finished pass left every `.grad`. */
 export function position(progress: Progress, graph: GraphModel | null): Position {
   const { recording, cursor } = progress;
-  const { steps, run, stored } = recording;
-  const total = steps.length;
+  const { steps, total, run, stored } = recording;
   if (isOver(progress)) {
     const grown = [...stored.values()];
     const changes = grown.slice(0, MOST_NAMED).map((one) => grownWords(recording, one));
@@ -52,18 +52,29 @@ export function position(progress: Progress, graph: GraphModel | null): Position
   }
   const step = steps[cursor - 1];
   if (!step) {
-    const next = steps[0];
+    const next = steps.find(({ inner }) => inner === 0);
     const before = `before ${stepOf(1, total)}${next ? `: press > to run ${oneLine(next.op)}` : ""}`;
     return { before, running: null, changes: [], isOver: false };
   }
   const { node, name, op, accumulated } = step;
+  const before = numberOf(recording, cursor);
+  if (step.inner > 0 && graph) {
+    const changes: [string, string][] = callGives(recording, graph, node).map((said) => ["", said]);
+    return {
+      before,
+      running: { node, text: boardName(graph.nodes[node]) },
+      changes,
+      isOver: false,
+    };
+  }
   const changes: [string, string][] = [];
   const grown = stored.get(node);
   const passed = graph ? passedOn(recording, graph, node) : "";
   if (passed !== "") changes.push(["", `passes ${passed}`]);
   if (accumulated !== null)
     changes.push(grown ? grownWords(recording, grown) : ["", `adds to ${short(accumulated)}`]);
-  if (cursor === total && run?.ended === "stopped") changes.push(["", "backward stopped here"]);
+  if (cursor === steps.length && run?.ended === "stopped")
+    changes.push(["", "backward stopped here"]);
   let text =
     changes.length > 0 && graph?.nodes[node] ? boardName(graph.nodes[node]) : plain(op, name);
   // A leaf does nothing but add to its .grad, whose name says the leaf's.
@@ -71,7 +82,7 @@ export function position(progress: Progress, graph: GraphModel | null): Position
     text = changes[0][0];
     changes[0] = ["", changes[0][1]];
   }
-  return { before: stepOf(cursor, total), running: { node, text }, changes, isOver: false };
+  return { before, running: { node, text }, changes, isOver: false };
 }
 
 /** The same as one text, for a screen reader. */
@@ -93,13 +104,39 @@ function grownWords({ steps, step }: Recording, grown: GrownModel) {
 
 /** "−12 on to ×, and −12 to b"; "" where nothing is known to be passed on. */
 function passedOn({ run, passed }: Recording, { nodes, edges }: GraphModel, node: number): string {
-  const all = (passed.get(node) ?? []).map((i) => {
-    const target = nodes[edges[run?.edges[i] ?? 0].target];
-    const what = fewText({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
-    return `${what} ${target.kind === "leaf" ? "to" : "on to"} ${boardName(target)}`;
+  return listed(
+    (passed.get(node) ?? []).map((i) => {
+      const target = nodes[edges[run?.edges[i] ?? 0].target];
+      return `${flowedText(run, i)} ${target.kind === "leaf" ? "to" : "on to"} ${boardName(target)}`;
+    }),
+  );
+}
+
+/** "passes −12 on to ×", "gives −12 for b" of what the node around it then passes on; or what it gives where no gradient flows. */
+function callGives(recording: Recording, graph: GraphModel, call: number): string[] {
+  const { run, passed } = recording;
+  const { nodes, edges } = graph;
+  const on = passedOn(recording, graph, call);
+  const ends = (passed.get(nodes[call].inside ?? call) ?? []).flatMap((i) => {
+    const { via, target } = edges[run?.edges[i] ?? 0];
+    return via === call ? [`${flowedText(run, i)} for ${boardName(nodes[target])}`] : [];
   });
+  const said = [on && `passes ${on}`, ends.length > 0 && `gives ${listed(ends, "for")}`];
+  const found = said.filter((one) => typeof one === "string" && one !== "") as string[];
+  if (found.length > 0) return found;
+  const { value, shape } = nodes[call];
+  if (value !== null) return [`gives ${fewText({ values: value, norm: null })}`];
+  return shape === null ? [] : [`gives ${formatShape(shape)}`];
+}
+
+function flowedText(run: RunModel | null, i: number): string {
+  return fewText({ values: run?.values[i] ?? null, norm: run?.norms[i] ?? null });
+}
+
+/** The first of several, and how many more there are. */
+function listed(all: readonly string[], word = "to"): string {
   const named = all.slice(0, MOST_NAMED);
-  if (all.length > MOST_NAMED) named.push(`to ${all.length - MOST_NAMED} more`);
+  if (all.length > MOST_NAMED) named.push(`${word} ${all.length - MOST_NAMED} more`);
   return named.length < 2
     ? named.join("")
     : `${named.slice(0, -1).join(", ")}, and ${named.at(-1)}`;
@@ -114,6 +151,13 @@ function boardName({ kind, sign, name, op, label }: NodeModel): string {
 
 function plain(op: string, name: string | null): string {
   return name === null ? oneLine(op) : `${oneLine(op)} ${short(name)}`;
+}
+
+/** "step 3 of 7"; of one inside of an open node "step 3 of 7, call 2 of 18". */
+function numberOf({ steps, total }: Recording, number: number): string {
+  const { of, inner, calls } = steps[number - 1] ?? { of: number, inner: 0, calls: 0 };
+  const step = stepOf(of, total);
+  return inner > 0 ? `${step}, call ${formatCount(inner)} of ${formatCount(calls)}` : step;
 }
 
 function stepOf(step: number, total: number): string {

@@ -37,6 +37,7 @@ export class Playback {
       channel,
       (stepping) => this.follow(stepping),
       (node) => this.playedWith(node),
+      (call) => this.isHidden(call),
     );
     this.bar = createTransportBar(this.stepper, events.show);
   }
@@ -75,6 +76,15 @@ export class Playback {
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
     if (before && progress && running !== null) drawing.sight.follow(running);
+  }
+
+  /** Whether a call is in a closed box together with the node that it is inside of. */
+  private isHidden(call: number): boolean {
+    const { scene } = this.drawing;
+    const inside = this.events.drawable()?.graph.nodes[call].inside ?? null;
+    if (!scene || inside === null) return false;
+    const [[index = -1] = [], [around] = []] = [scene.drawn[call], scene.drawn[inside]];
+    return index === around && scene.nodes[index]?.group !== undefined;
   }
 
   /** In a large picture what is played in one go: the closed box that a node is in, else its module. */

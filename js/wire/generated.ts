@@ -965,6 +965,11 @@ export interface LiveTraits {
   _values?: (Values | null)[] | null;
   /** The nodes that can be opened and closed. */
   _openable?: NodeId[] | null;
+  /**
+   * A cursor, and after how many of the calls inside of the open node that ran there we stand; 0 of
+   * them after all of its step. It says nothing of another cursor. Either side sets it.
+   */
+  _inner?: Count[];
   /** The leaves whose numbers can be set in the picture. */
   _knobs?: KnobModel[] | null;
   /** What finite differences say of leaves, once that was asked. */
@@ -1153,6 +1158,11 @@ export interface SavedGraph {
   constants: boolean;
   selected: NodeId | null;
   cursor: Count;
+  /**
+   * After how many of the calls inside of the open node that the last step ran; 0 after all of the
+   * step.
+   */
+  inner: Count;
   state: StateModel;
   steps: StepModel[];
   run: RunModel | null;

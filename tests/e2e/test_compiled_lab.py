@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bar import drawn, press, prints, widget
+import re
+
+from bar import at_step, bar, drawn, press, prints, widget
 from lab import Lab, Watched, open_notebook, run_cell
 from playwright.sync_api import expect
 
@@ -53,6 +55,57 @@ def test_a_double_click_opens_compiled_code_in_place(watched: Watched, lab: Lab)
     expect(drawn(page, ".gw-node")).to_have_count(before)
     prints(page, 1, "0")
     expect(output).to_be_visible()
+
+
+START = "w.selected = None\nw.reset()"
+PLACE = "print(w.cursor, w.inner, w.details and w.details['op'])"
+
+
+def test_keys_step_through_what_is_open_and_out_again(watched: Watched, lab: Lab) -> None:
+    page = watched.page
+    open_notebook(lab, page, lab.write("inside.ipynb", PROGRAM, PLACE, START))
+    run_cell(page, 0)
+    picture = widget(page)
+    press(page, "To the end")
+    at_step(page, "backward done · 4 steps")
+    picture.locator(".gw-node").filter(has_text="compiled:").dblclick()
+    tanh = picture.locator(".gw-node").filter(has_text="tanh ∂")
+    expect(tanh).to_be_visible()
+    run_cell(page, 2)  # while nothing is selected the panel follows what runs
+    at_step(page, "before step 1 of 4")
+    forward = bar(page).get_by_role("button", name="One step", exact=True)
+    forward.focus()
+    running = re.compile("is-running")
+    panel = picture.locator(".gw-panel")
+    page.keyboard.press("ArrowRight")
+    at_step(page, "step 1 of 4")
+    page.keyboard.press("ArrowRight")
+    at_step(page, "step 2 of 4, call 1 of")
+    expect(tanh).to_have_class(running)
+    expect(tanh.locator(".gw-badge-step")).to_have_text("2.1")
+    expect(panel).to_contain_text("aten.tanh_backward.default")
+    expect(panel).to_contain_text("running: step 2 of 4, call 1 of")
+    expect(panel).to_contain_text("Known by running the backward program once more")
+    prints(page, 1, "2 1 aten.tanh_backward.default")
+    forward.focus()
+    page.keyboard.press("ArrowRight")
+    at_step(page, "step 2 of 4, call 2 of")
+    expect(tanh).not_to_have_class(running)
+    expect(panel.locator(".gw-title")).to_have_text("aten.t.default")
+    page.keyboard.press("ArrowLeft")
+    expect(tanh).to_have_class(running)
+    page.keyboard.press("Home")
+    at_step(page, "before step 1 of 4")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    prints(page, 1, "2 1 aten.tanh_backward.default")
+    picture.locator(".gw-frame-sign").first.click()
+    expect(bar(page).locator(".gw-bar-text")).not_to_contain_text("call 1 of")
+    at_step(page, "step 2 of 4")
+    prints(page, 1, "2 0 CompiledFunctionBackward")
+    forward.focus()
+    page.keyboard.press("ArrowRight")
+    at_step(page, "step 3 of 4")
 
 
 CUSTOM = """\

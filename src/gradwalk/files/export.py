@@ -226,6 +226,7 @@ def draw(shown: Shown, theme: str, whole: bool, width: float | None = None, **mo
         steps=subject.steps,
         run=subject.run,
         cursor=subject.cursor,
+        inner=shown.inner,
         **more,
     )
 

@@ -159,6 +159,7 @@ def saved_graph(shown: Shown, source: bool = True, most: int = MOST_DETAILED) ->
         "constants": shown.constants,
         "selected": shown.selected,
         "cursor": subject.cursor,
+        "inner": shown.inner,
         "state": subject.state(),
         "steps": subject.steps,
         "run": subject.run,

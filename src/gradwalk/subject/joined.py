@@ -118,6 +118,7 @@ def joined(
         "constants": any(part.saved["constants"] for part in parts),
         "selected": None,
         "cursor": _cursor(parts),
+        "inner": 0,
         "state": _state(parts, ends),
         "steps": [_step(step, part, came) for part in parts for step in part.saved["steps"]],
         "run": _run(parts, ends, sent),

@@ -44,6 +44,8 @@ class Shown:
         constants: Whether operands that need no grad are drawn.
         selected: The id of the selected node, or None.
         findings: What was found when it was asked; None before that.
+        inner: After how many of the calls inside of the open node that the last step ran we stand;
+            0 after all of the step.
     """
 
     subject: Subject
@@ -51,6 +53,7 @@ class Shown:
     constants: bool
     selected: int | None = None
     findings: list[FindingModel] | None = None
+    inner: int = 0
 
     def explain(self, name: str) -> str:
         """Why the ``.grad`` of a leaf is as it is.

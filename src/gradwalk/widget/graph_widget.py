@@ -62,6 +62,9 @@ class GraphWidget(Surgery, QuizzingWidget):
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
             (see `gradwalk.wire.StepModel`). Read-only.
         cursor: After how many of the steps we stand. Set it, or use `step` and its like.
+        inner: Where the node that the last of them ran is open: after how many of the calls inside
+            of it we stand, in the order in which they ran; 0 after all of the step. Set it, or use
+            `step` and its like. What it changes is the picture alone, and no ``.grad``.
         run: What flowed in that pass, in few numbers (see `gradwalk.wire.RunModel`). Read-only.
         transport: Whether the cursor moves ``.grad``, and why not (see
             `gradwalk.wire.TransportModel`). Read-only.
@@ -195,7 +198,9 @@ class GraphWidget(Surgery, QuizzingWidget):
     def _shown(self) -> Shown:
         """What is shown now; see `gradwalk.subject.shown.Showing`."""
         self._refresh()
-        return Shown(self._open(), self.direction, self.constants, self.selected, self.findings)
+        subject = self._open()
+        told = self.direction, self.constants, self.selected, self.findings
+        return Shown(subject, *told, inner=self.inner)
 
     @grad_mode_kept
     def backward(
@@ -253,12 +258,13 @@ class GraphWidget(Surgery, QuizzingWidget):
             Exception: What `backward` raises.
         """
         subject = self._open()
-        find_node(subject.graph, node)
+        if not self._is_call(node):
+            find_node(subject.graph, node)
         self._refuse_while_running("run_to()")
         with self._change():
             self._started()
             if subject.recorded is not None:  # None when the widget was closed meanwhile
-                self.cursor = subject.find(node)
+                self._stand(*self._find(subject, node))
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The captured graph, as `gradwalk.capture` gives it.
@@ -391,6 +397,7 @@ class GraphWidget(Surgery, QuizzingWidget):
             self.set_trait("_memory", build("the memory held", subject.memory, None))
         if is_other or (subject.recorded is not None and subject.recorded is not self._recorded):
             self.set_trait("steps", subject.steps)
+            self._inner = [0, 0]
             self.cursor = subject.cursor
             self.set_trait("run", build("what flowed", lambda: subject.run, None))
         self._recorded = subject.recorded
@@ -403,9 +410,12 @@ class GraphWidget(Surgery, QuizzingWidget):
     def _describe(self, subject: Subject) -> None:
         def details() -> DetailsModel | None:
             node = self.selected
-            if node is None and 0 < self.cursor < len(self.steps):
-                node = self.steps[self.cursor - 1]["node"]  # the panel follows what runs
-            return None if node is None else self._masked_details(subject, subject.details(node))
+            if node is None:
+                node = self._running_node  # the panel follows what runs
+            if node is None:
+                return None
+            found = subject.details(node, self._cursor_of(node))
+            return self._masked_details(subject, found)
 
         self.set_trait("details", self._parts.build("the selected node", details, None))
         none: list[ShareModel] = []

@@ -99,4 +99,6 @@ def _showing(opened: Opened) -> GraphWidget:
     saved = opened.saved
     widget = GraphWidget._of(opened, direction=saved["direction"], constants=saved["constants"])
     widget.selected = saved["selected"]
+    if saved["inner"]:
+        widget.inner = saved["inner"]
     return widget

@@ -13,11 +13,11 @@ from ..graph.whole_number import whole_number
 from ..reasons import why
 from ..subject.subject import Subject
 from ..wire import FindingModel
+from .inner_steps import InnerWidget
 from .traits import Cursor, reacts
-from .updating import UpdatingWidget
 
 
-class RankingWidget(UpdatingWidget):
+class RankingWidget(InnerWidget):
     """A widget of the files of several ranks, one of which is shown. Base of `GraphWidget`.
 
     Attributes:

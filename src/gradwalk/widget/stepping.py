@@ -65,8 +65,7 @@ class SteppingWidget(FollowingWidget[_T]):
         count = read_count(n, "step")
         self._refuse_while_running("step()")
         with self._change():  # the picture goes there at once, not by way of the end
-            start = 0 if self._started() else self.cursor
-            self.cursor = min(start + count, len(self.steps))
+            self._move(count, from_start=self._started())
 
     def step_back(self, n: int = 1) -> None:
         """Move ``n`` steps back, at most to the start.
@@ -81,7 +80,17 @@ class SteppingWidget(FollowingWidget[_T]):
         """
         count = read_count(n, "step_back")
         self._refuse_while_running("step_back()")
-        self.cursor = max(self.cursor - count, 0)
+        self._move(-count)
+
+    def _move(self, by: int, *, from_start: bool = False) -> None:
+        """Move by so many steps, at most to an end.
+
+        Args:
+            by: How many; below 0 to go back.
+            from_start: Whether from the start, rather than from where we stand.
+        """
+        start = 0 if from_start else self.cursor
+        self.cursor = max(0, min(start + by, len(self.steps)))
 
     def reset(self) -> None:
         """Move to the start: every ``.grad`` as before backward.
@@ -183,7 +192,7 @@ class SteppingWidget(FollowingWidget[_T]):
         cursor = asked.get("cursor")
         with self._change():
             if self._started() and cursor is not None:
-                self.cursor = min(cursor, len(self.steps))
+                self._move(cursor, from_start=True)
 
     def _started(self) -> bool:
         """Run backward if none has been seen yet; whether it did."""

@@ -144,6 +144,9 @@ class SavedGraph(TypedDict):
     constants: bool
     selected: NodeId | None
     cursor: Count
+    inner: Count
+    """After how many of the calls inside of the open node that the last step ran; 0 after all of
+    the step."""
     state: StateModel
     steps: list[StepModel]
     run: RunModel | None
@@ -283,6 +286,9 @@ def _check_rest(saved: dict[str, Any]) -> None:
     nodes = saved["graph"]["nodes"]
     _check_steps(saved["steps"])
     _within(saved["cursor"], len(saved["steps"]) + 1, "the cursor")
+    ran = saved["steps"][saved["cursor"] - 1]["node"] if saved["cursor"] else None
+    calls = sum(node["kind"] == "call" and node["inside"] == ran for node in nodes)
+    _within(saved["inner"], calls + 1, "the number of calls that have run")
     run = saved["run"]
     if run is not None and not len(run["edges"]) == len(run["values"]) == len(run["norms"]):
         raise ValueError("the run does not have one gradient for each of its edges")

@@ -51,6 +51,9 @@ class LiveTraits(TypedDict, total=False):
     """What the nodes of ``graph`` hold now, instead of what stands in it; None when that is so."""
     _openable: list[NodeId] | None
     """The nodes that can be opened and closed."""
+    _inner: list[Count]
+    """A cursor, and after how many of the calls inside of the open node that ran there we stand;
+    0 of them after all of its step. It says nothing of another cursor. Either side sets it."""
     _knobs: list[KnobModel] | None
     """The leaves whose numbers can be set in the picture."""
     _differences: list[DifferenceModel] | None
