@@ -18,10 +18,21 @@ export class Corner {
     // To ask for a size, the page lays out all that has changed: only where a key is shown.
     if (this.keys.every((key) => key.hidden || key.childElementCount === 0)) return;
     const { scene, sight } = this.drawing;
-    const { offsetWidth: width, offsetHeight: height, classList } = this.element;
-    if (!scene || width === 0 || sight.stage.width === 0) return;
-    const { top, right } = emptiestCorner(scene, sight.view, sight.stage, { width, height });
-    classList.toggle("is-top", top);
-    classList.toggle("is-right", right);
+    const { classList } = this.element;
+    if (!scene || sight.stage.width === 0) return;
+    const best = (isStacked: boolean) => {
+      classList.toggle("is-stacked", isStacked);
+      const { offsetWidth: width, offsetHeight: height } = this.element;
+      return emptiestCorner(scene, sight.view, sight.stage, { width, height });
+    };
+    let found = best(false);
+    // One below the other the keys are narrower, and may fit where they cover less.
+    if (found.covers > 0) {
+      const stacked = best(true);
+      if (stacked.covers < found.covers) found = stacked;
+      else classList.remove("is-stacked");
+    }
+    classList.toggle("is-top", found.top);
+    classList.toggle("is-right", found.right);
   }
 }

@@ -23,13 +23,13 @@ const HEAD = 40;
 const LINE = 10;
 const INSET = 8;
 
-/** The corner where something of this size covers least of the picture. */
+/** The corner where something of this size covers least of the picture, and how much that weighs. */
 export function emptiestCorner(
   { nodes, edges, frames }: Pick<Scene, "nodes" | "edges" | "frames">,
   view: View,
   stage: Size,
   { width, height }: Size,
-): Corner {
+): Corner & { covers: number } {
   const costs = CORNERS.map(({ top, right }) => {
     const left = right ? stage.width - INSET - width : INSET;
     const above = top ? INSET : stage.height - INSET - height;
@@ -42,7 +42,8 @@ export function emptiestCorner(
     const heads = frames.filter((frame) => covers({ ...frame, bottom: frame.top + HEADER }));
     return met.nodes * NODE + heads.length * HEAD + met.lines * LINE + frames.filter(covers).length;
   });
-  return CORNERS[costs.indexOf(Math.min(...costs))];
+  const least = Math.min(...costs);
+  return { ...CORNERS[costs.indexOf(least)], covers: least };
 }
 
 /** Boxes around the pieces of a curve. */

@@ -200,7 +200,11 @@ it("the key of the colours stands where it covers no node, if there is such a co
       };
       const covers = (top: boolean, right: boolean) =>
         scene.nodes.some((node) => overlap(seenBox(view, boxOf(node)), placeAt(top, right)));
-      const { top, right } = emptiestCorner(scene, view, stage, key);
+      const { top, right, covers: weight } = emptiestCorner(scene, view, stage, key);
+      // What is narrower finds a place at least as good.
+      const narrow = { ...key, width: key.width / 2 };
+      expect(emptiestCorner(scene, view, stage, narrow).covers).toBeLessThanOrEqual(weight);
+      if (weight === 0) expect(covers(top, right)).toBe(false);
       const isFree = [true, false].some((a) => [true, false].some((b) => !covers(a, b)));
       if (isFree) expect(covers(top, right)).toBe(false);
     }),

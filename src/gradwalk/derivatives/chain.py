@@ -57,7 +57,7 @@ class Hop:
 
 
 def has_chain(graph: nx.MultiDiGraph, node: int) -> bool:
-    """Whether the chain rule is told of a node: of leaves, and on a board of single numbers."""
+    """Whether the chain rule is told of a node: of leaves, on a board of every single number."""
     data = graph.nodes[node]
     if data["kind"] == "leaf":
         return True
