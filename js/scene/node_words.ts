@@ -105,11 +105,17 @@ export function wordsOf(
     flag:
       flagged.length === 0 ? null : shortened(flagged.map(oneLine).join(", "), TITLE_ROOM, "flag"),
     stubs: stubsOf(node.no_grad_inputs, measure),
-    sign: leaf ? null : node.sign && mark + node.sign,
+    sign: leaf ? null : node.sign && mark + signIn(node),
     isNumber: node.shape?.every((size) => size === 1) ?? false,
     knobs: node.knobs ?? null,
     ...fittingValue(node, measure),
   };
+}
+
+/** What is compiled is called so; how many calls that are stands on its box once it is open. */
+function signIn({ op, sign, namespace }: NodeModel): string {
+  const [box] = (namespace?.slice(namespace.lastIndexOf("/") + 1) ?? "").split(" ");
+  return box === op ? (sign ?? "").split(":")[0] : (sign ?? "");
 }
 
 /** The value of a node as it stands in a card; null when it is not known or too long. */

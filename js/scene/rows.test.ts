@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { sceneOf } from "../testing/scenes";
+import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { groupTitle } from "./box_words";
 import { isModule } from "./module_class";
+import { wordsOf } from "./node_words";
 
 /** What the rows say of a leaf `name` that operations with these signs take, each with another leaf beside. */
 function rowsOf(name: string, signs: readonly string[], other: Partial<GraphModel["nodes"][0]>) {
@@ -72,6 +74,10 @@ it("modules in compiled code are called as elsewhere, and its box as its node", 
   expect(groupTitle(`${compiled}/0`, { nodes })).toBe("net.0");
   expect(groupTitle(compiled, { nodes })).toBe("compiled: 3 calls");
   expect(groupTitle(compiled)).toBe("compiled code 2");
+  const opened = nodes.find(({ op }) => op === "CompiledFunctionBackward");
+  if (!opened) throw new Error("There is none.");
+  expect(wordsOf(opened, [], 0, estimate).sign).toBe("compiled");
+  expect(wordsOf({ ...opened, namespace: null }, [], 0, estimate).sign).toBe("compiled: 3 calls");
   expect(groupTitle("net/MaskedBackward 2")).toBe("Masked 2");
   expect(isModule("net/MaskedBackward 2")).toBe(false);
 });
