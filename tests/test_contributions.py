@@ -139,7 +139,7 @@ def test_bad_input_is_a_sentence():
     hidden = w * w
     loss = hidden.sum()
     for given, kind, said in [
-        ("hiden", ValueError, "nearest names are 'hidden'"),
+        ("hiden", ValueError, "nearest name is 'hidden'"),
         (torch.ones(2), ValueError, "does not require grad"),
         (torch.ones(2, requires_grad=True), ValueError, "not in this graph"),
         (None, TypeError, "a tensor's name"),

@@ -496,3 +496,36 @@ def test_of_what_is_chosen_a_float_is_a_leaf_and_a_whole_number_stays_one(choice
     assert isinstance(seen[-1], torch.Tensor if is_leaf else int)
     assert float(box.leaves["w"].grad) == 2.0
     box.close()
+
+
+def needs_two(w, b, k=3, mode="plain", extra=None):
+    return w * b + k * (1 if mode == "plain" else 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"w": 1.0}, r"not given b, which needs_two needs\. Give all that it takes: w, b, k, mode"),
+        ({"w": 1.0, "bb": 2.0}, r"given bb, and needs_two takes no such.*nearest name is 'b'"),
+        ({"w": 1.0, "b": 2.0, "zzz": 1}, r"given zzz, and .*It takes w, b, k, mode, extra"),
+        ({"w": (5.0, -5.0), "b": 1.0}, r"w=\(5\.0, -5\.0\), for which .*min below max"),
+        ({"w": (1, 2, 3, 4), "b": 1.0}, r"w=\(1, 2, 3, 4\), for which there is no control"),
+        ({"w": [], "b": 1.0}, r"w=\[\], for which there is no control"),
+        ({"w": object(), "b": 1.0}, r"w=<object .*for which there is no control.*w=fixed\("),
+    ],
+)
+def test_arguments_that_do_not_fit_are_sentences(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        interact(needs_two, **given)
+
+
+def test_what_has_a_default_need_not_be_given_and_any_name_goes_where_the_function_takes_any():
+    box = interact(needs_two, w=2.0, b=(0.0, 1.0))
+    assert list(box.controls) == ["w", "b", "k", "mode"]
+    assert box.controls["k"].value == 3
+    box.controls["k"].value = 4
+    assert box.result.item() == 2.0 * box.controls["b"].value + 4
+    box.close()
+    box = interact(lambda **numbers: numbers["a"] * numbers["b"], a=2.0, b=3.0)
+    assert box.leaves["a"].grad.item() == 3.0
+    box.close()

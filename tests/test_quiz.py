@@ -260,3 +260,17 @@ def test_another_graph_ends_the_quiz_before_anything_is_answered():
         assert widget.score is None
         assert widget._quiz is None
     widget.close()
+
+
+def test_a_name_that_no_node_has_is_answered_with_the_nearest():
+    weight = torch.tensor(2.0, requires_grad=True)
+    widget = GraphWidget((weight * 3).exp())
+    for ask in (
+        lambda: widget.quiz("grad", nodes=["wieght"]),
+        lambda: widget.run_to("weigth"),
+    ):
+        with pytest.raises(ValueError, match=r"The nearest name is 'weight'\. Give the name"):
+            ask()
+    with pytest.raises(ValueError, match=r"called 'zzz' in this graph\. Give the name of a tensor"):
+        widget.quiz("grad", nodes=["zzz"])
+    widget.close()

@@ -421,7 +421,7 @@ def test_compiled_parts_with_donated_buffers():
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"cut": "hiden"}, ValueError, "The nearest names are 'hidden'"),
+    ({"cut": "hiden"}, ValueError, "The nearest name is 'hidden'"),
     ({"cut": "zzz"}, ValueError, "The names are 'loss', 'hidden'"),
     ({"cut": [(99, 0)]}, ValueError, "has nodes 0 to 3 only"),
     ({"cut": [(0, 7)]}, ValueError, r"Its edges are \(0, 0\)"),
@@ -440,7 +440,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"replace": {"hidden": lambda _: 3}}, TypeError, "returns one"),
     ({"replace": {"hidden": lambda g: g[0]}}, ValueError, "one number for each"),
     ({"replace": {"hidden": lambda g: g.double()}}, TypeError, r"\.to\(grad\)"),
-    ({"inputs": ["w2"]}, ValueError, "nearest names are 'w'"),
+    ({"inputs": ["w2"]}, ValueError, "nearest name is 'w'"),
     ({"gradient": torch.ones(3)}, ValueError, "gradient was given"),
 ]
 

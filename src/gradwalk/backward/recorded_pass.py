@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..graph.capture import Capture
 from ..graph.engine import NO_TASK, current_task
 from ..graph.modes import unseen
+from ..graph.names import nearest
 from ..graph.whole_number import whole_number
 from ..wire import MarkModel, NodeState, StepModel
 from .failures import marks
@@ -199,9 +200,10 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             raise ValueError(
                 f"The name {node!r} is that of {len(found)} nodes: {listed}. Give an id."
             )
+        near = nearest(node, (name for _, name in graph.nodes(data="name") if name))
         raise ValueError(
-            f"There is no node called {node!r} in this graph. Give the name of a tensor as the "
-            f"widget shows it, or an id from 0 to {total - 1}."
+            f"There is no node called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
+            f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
         )
     instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
     i = whole_number(node, "A node was given as ", instead)

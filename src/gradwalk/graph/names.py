@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -246,3 +247,11 @@ def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, torch.nn.
         if isinstance(module, torch.nn.Module):
             for path, below in module.named_modules(remove_duplicate=False):
                 yield ".".join(filter(None, (name, path))), below
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """A sentence on which names are most like one that nothing has; None where none is."""
+    near = [repr(each) for each in difflib.get_close_matches(name, set(names), n=3, cutoff=0.5)]
+    if not near:
+        return None
+    return f"The nearest name{'s are' if len(near) > 1 else ' is'} {', '.join(near)}."

@@ -82,4 +82,7 @@ def kind_of(result: Any) -> str:
         return "a tensor of one number" if result.numel() == 1 else f"a tensor of shape {shape}"
     if isinstance(result, (list, tuple, dict)):
         return f"a {type(result).__name__} of {len(result)}"
-    return "None" if result is None else f"a {type(result).__name__}"
+    if result is None:
+        return "None"
+    name = type(result).__name__
+    return f"{'an' if name[:1].lower() in tuple('aeiou') else 'a'} {name}"

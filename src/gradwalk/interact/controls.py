@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import ipywidgets
 import torch
 import traitlets
 from ipywidgets import interactive
+
+from ..graph.names import nearest
 
 MOST_NUMBERS = 16
 """A tensor of more has too many controls to be set by hand."""
@@ -152,19 +155,85 @@ def leaf_of(control: Any, value: Any, dtype: torch.dtype | None = None) -> torch
     return None
 
 
-def with_tensors(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of interact(), with controls for tensors.
+def with_controls(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of interact(), each with what it is set with; and those with a default.
 
     Raises:
-        ValueError: There is no control for one of them.
+        ValueError: There is no control for one of them, the function takes no such argument, or
+            one that it needs was not given.
     """
-    for name, value in arguments.items():
-        if isinstance(value, float) and not math.isfinite(value):
+    takes = _taken_by(function)
+    called = getattr(function, "__name__", "the function")
+    if takes is not None:
+        for name in arguments.keys() - takes.keys():
             raise ValueError(
-                f"interact() was given {name}={value}, and no control holds NaN or infinity. Give "
-                f"a finite number, or {name}=fixed({value}) to leave it as it is."
+                f"interact() was given {name}, and {called} takes no such argument. "
+                f"{nearest(name, takes) or f'It takes {_listed(takes)}.'}"
             )
+        for name, default in takes.items():
+            if name not in arguments and default is _EMPTY:
+                raise ValueError(
+                    f"interact() was not given {name}, which {called} needs. Give all that it "
+                    f"takes: {_listed(takes)}."
+                )
+    known = takes or {}
+    left = {name: default for name, default in known.items() if name not in arguments}
     return {
-        name: TensorControl(name, value) if isinstance(value, torch.Tensor) else value
-        for name, value in arguments.items()
+        **{name: _control(name, given, known.get(name)) for name, given in arguments.items()},
+        # What cannot be set stays what it is when nobody says anything.
+        **{
+            name: _made(default, None) or ipywidgets.fixed(default)
+            for name, default in left.items()
+        },
     }
+
+
+_EMPTY = inspect.Parameter.empty
+
+
+def _taken_by(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """The arguments that a function takes by name, with their defaults; None where it takes any."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have none
+        return None
+    if any(each.kind is each.VAR_KEYWORD for each in found):
+        return None
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {each.name: each.default for each in found if each.kind in by_name}
+
+
+def _control(name: str, given: Any, default: Any) -> Any:
+    """What an argument is set with."""
+    if isinstance(given, torch.Tensor):
+        return TensorControl(name, given)
+    if isinstance(given, float) and not math.isfinite(given):
+        raise ValueError(
+            f"interact() was given {name}={given}, and no control holds NaN or infinity. Give a "
+            f"finite number, or {name}=fixed({given}) to leave it as it is."
+        )
+    made = _made(given, default)
+    if made is None:
+        raise ValueError(
+            f"interact() was given {name}={given!r}, for which there is no control. Give (min, "
+            "max) or (min, max, step) with min below max, a number, a bool, a text, a list or dict "
+            f"to choose from, a tensor of up to {MOST_NUMBERS} numbers, a control of ipywidgets, "
+            f"or {name}=fixed(...), which stays as it is."
+        )
+    return made
+
+
+def _made(given: Any, default: Any) -> Any:
+    """A control by ipywidgets' own rules; None where it makes none."""
+    if isinstance(given, (ipywidgets.ValueWidget, ipywidgets.fixed)):
+        return given
+    if isinstance(given, (list, tuple, dict)) and not given:
+        return None
+    try:
+        return interactive.widget_from_abbrev(given, _EMPTY if default is None else default)
+    except (ValueError, TypeError, traitlets.TraitError):
+        return None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "nothing"

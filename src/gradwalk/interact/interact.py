@@ -19,7 +19,7 @@ from ..subject.subject import Subject
 from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
-from .controls import TensorControl, is_whole, leaf_of, numbers_of, put, with_tensors
+from .controls import TensorControl, is_whole, leaf_of, numbers_of, put, with_controls
 from .row import LR, Row, Step
 
 
@@ -45,7 +45,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self._kind: str | None = None
         self._ranged = {name for name, given in arguments.items() if not _is_plain(given)}
         self._steps: dict[str, float | None] = {}  # of controls that a step may have made finer
-        super().__init__(function, {"manual": False}, **with_tensors(arguments))
+        super().__init__(function, {"manual": False}, **with_controls(function, arguments))
         if self.graph is None:  # releases before 8 call nothing by themselves
             self.update()
         self._row = Row(self.step, self.check)
@@ -369,8 +369,9 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
         why, in the picture too, which shows the last call that worked.
 
     Raises:
-        ValueError: An argument has no control, a tensor has more than 16 numbers, or the function
-            returned nothing that requires grad.
+        ValueError: An argument has no control, the function takes no such argument or needs another
+            one, a tensor has more than 16 numbers, or the function returned nothing that requires
+            grad.
         Exception: What the function raises when it is called first.
 
     Example::

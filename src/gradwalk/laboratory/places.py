@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Place
+from ..graph.names import nearest
 from ..graph.nodes import gradient_edge
 from .replay import Replay
 
@@ -82,7 +82,7 @@ def find_edge(replay: Replay, given: tuple[Any, Any], caller: str) -> tuple[Plac
         found = ", ".join(f"({consumer}, {nr})" for nr in there) or "none at all: it is a leaf"
         raise ValueError(
             f"{caller} was given the edge ({consumer}, {input_nr}), but "
-            f"{replay.named(consumer)} has {len(following)} inputs. Its edges are {found}."
+            f"{replay.named(consumer)} has no such input. Its edges are {found}."
         )
     place = following[input_nr]
     if place is None:
@@ -134,12 +134,8 @@ def _named(replay: Replay, name: str, caller: str) -> Place:
             f"{caller} was given the name {name!r}, which {len(found)} tensors have: those of the "
             f"nodes {listed}. Give the tensor itself, or an edge as (consumer id, input_nr)."
         )
-    near = difflib.get_close_matches(name, {each for each, _ in _names(replay)}, n=3, cutoff=0.5)
-    hint = (
-        f"The nearest names are {', '.join(map(repr, near))}."
-        if near
-        else f"The names are {_some_names(replay)}."
-    )
+    hint = nearest(name, (each for each, _ in _names(replay)))
+    hint = hint or f"The names are {_some_names(replay)}."
     raise ValueError(
         f"{caller} was given {name!r}, but no tensor of this graph is called so. {hint}"
     )
