@@ -82,19 +82,22 @@ def with_extras(
     build = _Builder(captured, names, began)
     for operand in operands:
         build.add(operand)
-    first, added, edges = build.first, build.added, build.edges  # without the names
+    # Without the names.
+    first, added, edges, extras = build.first, build.added, build.edges, build.extras
 
     @functools.cache
     def drawn() -> nx.MultiDiGraph:
         with collector_paused():
             graph = copied(captured.graph, seen, {"kind": "gradient"})
-            for node, data in enumerate(added, first):
+            for node, (data, extra) in enumerate(zip(added, extras, strict=True), first):
                 graph.add_node(node, **data)
+                if extra.constant is not None:
+                    graph.nodes[node]["value"] = short_value(extra.constant.values)
             for source, target, edge in edges:
                 graph.add_edge(source, target, **edge)
             return graph
 
-    return drawn, build.extras
+    return drawn, extras
 
 
 _UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
@@ -176,7 +179,6 @@ class _Builder:
             device=None if tensor is None else str(tensor.device),
         )
         data["source"] = None if where is None else str(where)
-        data["value"] = short_value(constant.values)
         data["inferred"] = operand.inferred
         sources = [self._source(cut, operand) for cut in cuts]
         if cuts:
