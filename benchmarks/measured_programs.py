@@ -45,12 +45,19 @@ class _Block(nn.Module):
         return added
 
 
-def resnet(wider: int = 1, images: tuple[int, int, int, int] = (2, 3, 8, 8)) -> Tensor:
-    """Sixteen bottleneck blocks; by default narrow enough to run in no time."""
+def resnet() -> Tensor:
+    """Sixteen bottleneck blocks, narrow enough to run in no time."""
+    return made_resnet()[1]
+
+
+def made_resnet(
+    wider: int = 1, images: tuple[int, int, int, int] = (2, 3, 8, 8)
+) -> tuple[nn.Module, Tensor]:
+    """Sixteen bottleneck blocks, of any width, beside their loss."""
     widths = [wider * width for width in [8] * 3 + [16] * 4 + [32] * 6 + [64] * 3]
     blocks = [_Block(a, b // 2, b) for a, b in zip([3, *widths], widths, strict=False)]
-    loss: Tensor = nn.Sequential(*blocks)(torch.randn(images)).mean()
-    return loss
+    model = nn.Sequential(*blocks)
+    return model, model(torch.randn(images)).mean()
 
 
 class _BasicBlock(nn.Module):
@@ -88,11 +95,18 @@ def resnet18() -> Tensor:
 
 def transformer(layers: int, width: int = 16, tokens: tuple[int, int] = (2, 5)) -> Tensor:
     """A transformer encoder of so many layers, over a batch of sequences of tokens."""
+    return made_transformer(layers, width, tokens)[1]
+
+
+def made_transformer(
+    layers: int, width: int = 16, tokens: tuple[int, int] = (2, 5)
+) -> tuple[nn.Module, Tensor]:
+    """The same, beside its model."""
     layer = nn.TransformerEncoderLayer(
         width, 4, (4 if width > 100 else 2) * width, batch_first=True
     )
-    loss: Tensor = nn.TransformerEncoder(layer, layers)(torch.randn(*tokens, width)).mean()
-    return loss
+    model = nn.TransformerEncoder(layer, layers)
+    return model, model(torch.randn(*tokens, width)).mean()
 
 
 def chain(operations: int) -> Tensor:
