@@ -63,7 +63,7 @@ def test_buttons_walk_through_the_example(watched: Watched, lab: Lab) -> None:
     prints(page, 1, "5 4.0")
     written = gradients(page)
     assert "\u22124" in written
-    assert "8" in written
+    assert "+ 8" in written  # the second row of x
     run_cell(page, 2)
     assert output_text(page, 2).strip() == "True True 4.0"
     expect(bar(page).get_by_role("button", name="One step", exact=True)).to_be_disabled()
