@@ -9,6 +9,7 @@ import ipywidgets
 import torch
 from IPython.display import clear_output
 
+from ..graph.collector import collector_paused
 from ..graph.names import names_among
 from ..graph.reading import first_line
 from ..laboratory.differences import Difference, differences
@@ -101,18 +102,20 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         except BaseException:
             put_back()
             raise
-        self._show(subject)
-        self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
-        before, self._kind = self._kind, kind
-        self._say(
-            None
-            if before in (None, kind)
-            else f"{self._called} returned {kind} now, and {before} the time before."
-        )
-        assert self.graph is not None
-        with self.graph._change():
-            self._backward(subject)
-            self.graph._offer(self._knobs(), self._turned)
+        # The picture is many small objects: the collector would go through them again and again.
+        with collector_paused():
+            self._show(subject)
+            self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
+            before, self._kind = self._kind, kind
+            self._say(
+                None
+                if before in (None, kind)
+                else f"{self._called} returned {kind} now, and {before} the time before."
+            )
+            assert self.graph is not None
+            with self.graph._change():
+                self._backward(subject)
+                self.graph._offer(self._knobs(), self._turned)
 
     def _backward(self, subject: Subject) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
