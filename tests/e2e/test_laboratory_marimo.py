@@ -1,4 +1,4 @@
-"""marimo's own sliders drive a graph through `update`, compared with torch."""
+"""In marimo: its own sliders drive a graph, and gradients are cut, compared with torch."""
 
 from __future__ import annotations
 
@@ -131,3 +131,104 @@ def test_marimos_own_slider_updates_the_graph(browser: Browser, tmp_path: Path, 
         assert told(page)[2] == "True"
         expect(page.locator(".gw-bar-text")).to_contain_text("new: pred")
         eventually(lambda: is_in_picture(page, *told(page)))
+
+
+SURGERY = """\
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import marimo as mo
+    import torch
+
+    from gradwalk import GraphWidget
+
+    return GraphWidget, mo, torch
+
+
+@app.cell
+def _(torch):
+    def block(w, v, skip=lambda h: h):
+        h = w * 0.5
+        out = skip(h) + torch.tanh(v * h)
+        return out, h
+
+    def leaves():
+        return [torch.tensor(number, requires_grad=True) for number in (2.0, 0.5)]
+
+    return block, leaves
+
+
+@app.cell
+def _(GraphWidget, block, leaves, mo):
+    w, v = leaves()
+    out, h = block(w, v)
+    g = mo.ui.anywidget(GraphWidget(out, names={"w": w, "v": v, "h": h, "out": out}))
+    g.widget.backward()
+    g
+    return (g,)
+
+
+@app.cell
+def _(block, g, leaves, mo, torch):
+    def told():
+        g.value["edits"]  # so that this cell runs again
+        edits = g.widget.edits
+        if not edits:
+            return "no edit"
+        kind = edits[0]["kind"]
+        factor = 0.0 if kind == "cut" else float(edits[0]["value"])
+
+        def skip(tensor):
+            alias = tensor.view_as(tensor)
+            alias.register_hook(lambda grad: grad * factor)
+            return tensor.detach() if kind == "cut" else alias
+
+        own = leaves()
+        truth = [grad.item() for grad in torch.autograd.grad(block(*own, skip=skip)[0], own)]
+        by = {leaf["name"]: leaf["after"]["values"] for leaf in g.widget.what_if["leaves"]}
+        return f"{kind} {factor:g}, same {[by['w'], by['v']] == truth}"
+
+    mo.md(f"Python knows: {told()}.")
+    return
+
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+
+def test_gradients_are_cut_with_the_mouse_and_scaled_with_the_keys(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with marimo_server(tmp_path / "served", "run", SURGERY) as url, offline_page(browser) as page:
+        page.goto(url)
+        expect(page.get_by_text("Python knows: no edit.")).to_be_visible(timeout=60_000)
+        expect(page.locator(".gw-node").first).to_be_visible()
+        # The longest line of all is the skip connection's.
+        lines = page.locator(".gw-canvas .gw-edge .gw-line")
+        lengths = lines.evaluate_all("lines => lines.map((line) => line.getTotalLength())")
+        x, y = lines.nth(lengths.index(max(lengths))).evaluate(
+            """(line) => {
+              const { x, y } = line.getPointAtLength(line.getTotalLength() / 2);
+              const { a, d, e, f } = line.getScreenCTM();
+              return [a * x + e, d * y + f];
+            }"""
+        )
+        page.mouse.click(x, y)
+        tools = page.locator(".gw-edge-bar")
+        tools.get_by_role("button", name="Cut out → h").click()
+        expect(page.get_by_text("Python knows: cut 0, same True.")).to_be_visible()
+        expect(page.locator(".gw-bar-text")).to_contain_text("w.grad would be")
+        page.keyboard.press("Tab")
+        page.keyboard.type("-3/2")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Python knows: scale -1.5, same True.")).to_be_visible()
+        expect(tools.get_by_label("Factor of the gradient along out → h")).to_be_focused()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Python knows: no edit.")).to_be_visible()
