@@ -243,6 +243,22 @@ def test_is_told_in_the_panel_in_capture_and_beside_the_eager_graph():
     found.close()
 
 
+def test_what_is_open_learns_it_with_the_first_pass():
+    loss, eager = compiled_step()
+    widget = GraphWidget(loss)
+    (node,) = (each["id"] for each in widget.graph["nodes"] if "Compiled" in each["op"])
+    widget.expand(node)
+    found = compare({"eager": eager, "compiled": loss}, opened=True)
+    assert not any(each["kernels"] for each in widget.graph["nodes"])
+    assert "is not known" in found.compiled[0]["said"]
+    found.backward()
+    assert any(each["kernels"] for each in widget.graph["nodes"])
+    assert re.search(r"run in (one|\d+) kernel", found.compiled[0]["said"])
+    assert any("into cpp_fused_" in each["said"] for each in found.compiled[0]["operations"])
+    widget.close()
+    found.close()
+
+
 def test_nothing_is_told_where_the_backend_makes_no_kernels():
     loss, eager = compiled_step("aot_eager")
     loss.backward(retain_graph=True)

@@ -78,22 +78,25 @@ def _became(each: Mapping[str, Any], calls: Any) -> str:
 
 def _fused(compiled: Mapping[str, Any], calls: Any, nodes: Any) -> dict[int, str]:
     """In which kernel the calls of an operation run, and with what: by the operation's node."""
-    own: dict[int, list[tuple[int, str]]] = {}
+    own: dict[int, dict[tuple[int, str], list[int]]] = {}
+    computing: dict[int, int] = {}  # how many of its calls are told, those of libraries too
     within: dict[tuple[int, str], list[int]] = {}  # each compiled node has kernels of its own
     for each in compiled["operations"]:
         for call in (*each["calls"], *each["again"]):
-            for kernel in calls[call].get("kernels") or ():
+            told = calls[call].get("kernels")
+            computing[each["node"]] = computing.get(each["node"], 0) + (told is not None)
+            for kernel in told or ():
                 place = calls[call]["inside"], kernel
-                own.setdefault(each["node"], []).append(place)
+                own.setdefault(each["node"], {}).setdefault(place, []).append(call)
                 within.setdefault(place, []).append(each["node"])
     found: dict[int, str] = {}
     for node, kernels in own.items():
         said = []
-        for place in dict.fromkeys(kernels):
+        for place, run in kernels.items():
             others = [label(nodes[each]) for each in dict.fromkeys(within[place]) if each != node]
-            said.append(
-                f"fused with {listed(others)} into {place[1]}" if others else f"run in {place[1]}"
-            )
+            part = "" if len(run) == computing[node] else f"{_listed(run, calls)} "
+            how = f"fused with {listed(others)} into" if others else "alone in"
+            said.append(f"{part}{how} {place[1]}")
         found[node] = f"; {', and '.join(said)}"
     return found
 

@@ -20,7 +20,7 @@ from ..graph.compiled import (
     is_recomputed,
 )
 from ..modules.paths import common_ancestor
-from .fused import fused_inside
+from .fused import fused_inside, put_kernels
 from .fx_graph import Source, describe, operands
 from .inside import Flow, Inner, Inside, names_of_inputs
 from .inside_run import run_inside
@@ -74,12 +74,7 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     inner = {each: _call(each, source, modules.get(each), each in carrying) for each in calls}
     inner |= {each: _held(each, source, backward, names) for each in saved}
     fused = functools.partial(fused_inside, behind, {each: inner[each] for each in calls})
-    by_call = fused().of
-    for each in calls:
-        known = by_call.get(inner[each])
-        inner[each].attributes["kernels"] = (
-            None if known is None else [one.name for one in known if not one.is_library]
-        )
+    put_kernels((inner[each] for each in calls), fused())
     return Inside(
         node,
         [inner[each] for each in calls],

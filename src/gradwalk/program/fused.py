@@ -46,6 +46,25 @@ def fused_inside(node: Any, calls: Mapping[Node, Inner]) -> Fused:
     return Fused(found)
 
 
+def put_kernels(calls: Iterable[Inner], fused: Fused) -> bool:
+    """Note at calls which kernels run them.
+
+    Args:
+        calls: Calls of compiled code.
+        fused: What is known of them.
+
+    Returns:
+        Whether something was not known before.
+    """
+    is_news = False
+    for call in calls:
+        known = fused.of.get(call)
+        names = None if known is None else [each.name for each in known if not each.is_library]
+        is_news = is_news or names != call.attributes.get("kernels")
+        call.attributes["kernels"] = names
+    return is_news
+
+
 def _packet(target: Any) -> str:
     """The operation of "aten.mul.Tensor": "mul"."""
     parts = str(target).split(".")
