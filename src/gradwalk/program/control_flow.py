@@ -1,4 +1,4 @@
-"""The graphs that control flow runs (``cond``, ``while_loop``, ``map``), entered.
+"""The graphs that control flow runs (``cond``, ``while_loop``, ``map``, scans), entered.
 
 A call of control flow takes graphs of their own, its *bodies*, and behind these what each of them
 takes. Entered, what a body takes is what the call is given; so its calls lead on to that.
@@ -23,8 +23,12 @@ _WORDS = {
     "cond": ("if true", "if false"),
     "while_loop": ("condition", "body"),
     "map_impl": ("body",),
+    "scan": ("step",),
+    "associative_scan": ("combine",),
 }
 """What the bodies of a call are, in its order."""
+
+_PAIRWISE = "associative_scan"
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ def _bodies(call: Node, module: GraphModule, names: dict[str, int]) -> list[Body
     takes = len(_taken(call, module))
     if not found or any(len(_placeholders(body.graph)) != takes for _, body in found):
         return []
-    op = str(getattr(call.target, "__name__", call.target))
+    op = _name(call)
     number = names[op] = names.get(op, 0) + 1
     words = _WORDS.get(op, ())
     called = f"torch.{op.removesuffix('_impl')}{f' {number}' if number > 1 else ''}"
@@ -175,8 +179,14 @@ def _taken(call: Node, module: GraphModule) -> list[Any]:
     for value in call.args[last + 1 :]:
         if isinstance(value, str):  # a name that torch gives to a graph that is run several times
             continue
-        found += value if isinstance(value, (list, tuple)) else [value]
+        values = value if isinstance(value, (list, tuple)) else [value]
+        # Its graph combines two elements of what is scanned, which is its first argument.
+        found += [*values, *values] if _name(call) == _PAIRWISE and not found else values
     return found
+
+
+def _name(call: Node) -> str:
+    return str(getattr(call.target, "__name__", call.target))
 
 
 def _own(body: Body, seen: set[Graph]) -> Body:
