@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,6 +56,15 @@ class Number:
         self._like = tensor
         self._summary = summary
 
+    def is_equal(self, other: Number) -> bool:
+        """Whether both are tensors of the same numbers; not where they are only said to be."""
+        one, two = self.tensor, other.tensor
+        if one is None or two is None or one.dtype != two.dtype or one.device != two.device:
+            return False
+        # Of an expanded tensor the numbers are repeated: these are looked at once, elsewhere.
+        is_small = one.numel() <= PART and two.numel() <= PART
+        return is_small and torch.equal(one, two)
+
     def zeros(self) -> Number:
         """Zeros of the same shape, as far as that is known of it."""
         if self._like is not None:
@@ -93,7 +102,10 @@ class Number:
 
 
 def gap(
-    expected: Number, found: Number, allowed: tuple[float, float] | None = None, scale: float = 1.0
+    expected: Number,
+    found: Number,
+    allowed: tuple[float, float] | None = None,
+    scale: Callable[[], float] = lambda: 1.0,
 ) -> Gap | None:
     """How far a tensor is from what was expected, worked out in double precision.
 
@@ -102,16 +114,18 @@ def gap(
         found: The other one.
         allowed: The relative and the absolute tolerance; None for those of
             ``torch.testing.assert_close`` for the coarser of the two dtypes.
-        scale: What the absolute tolerance counts in. Unless that is 0, it is never less than the
-            smallest number that both dtypes hold with all digits.
+        scale: Gives what the absolute tolerance counts in, where it is asked for. Unless that is
+            0, it is never less than the smallest number that both dtypes hold with all digits.
 
     Returns:
         The gap; None where the two have different shapes or nothing comparable is known of them.
         NaN and an infinity are equal to themselves.
     """
+    if expected.is_equal(found):
+        return Gap(0.0, None, "all")
     rtol, atol = allowed or tolerances(expected.dtype, found.dtype)
     if atol:
-        atol = max(atol * scale, least_normal(expected.dtype, found.dtype))
+        atol = max(atol * scale(), least_normal(expected.dtype, found.dtype))
     if expected.tensor is not None and found.tensor is not None:
         if expected.tensor.shape != found.tensor.shape:
             return None

@@ -339,7 +339,7 @@ def _gaps(both: Aligned, node: int, allowed: tuple[float, float] | None) -> _Gap
     allowed = allowed or _tolerance(both, node)
     value, found = a.value(node), b.value(other)
     of_value = None if value is None or found is None else gap(value, found, allowed)
-    scale = a.largest(node)
+    scale = functools.partial(a.largest, node)
     of_gradients = [
         each
         for expected, grad in _arrived(both, node)
@@ -370,7 +370,8 @@ def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
     return _allowed((here.nodes[node]["dtype"], there.nodes[both.pairs[node]]["dtype"]))
 
 
-def _allowed(names: Sequence[str | None]) -> tuple[float, float]:
+@functools.cache
+def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
     dtypes = [dtype_of(name) for name in names if name is not None]
     return tolerances(*(dtypes or [torch.float32]))
 

@@ -81,7 +81,7 @@ def _gap(here: Known, node: int, found: Number | None, allowed: Tolerance) -> Ga
     arrived = [each for each in here.gradients(node) if each is not None]
     if found is None or len(arrived) != 1:
         return None
-    return gap(arrived[0], found, allowed, here.largest(node))
+    return gap(arrived[0], found, allowed, lambda: here.largest(node))
 
 
 def _arrived(opening: Opening, there: Known, call: int, group: tuple[int, ...]) -> Number | None:
