@@ -1,4 +1,4 @@
-"""What the files of 64 ranks take, each of a graph of about 1,000 nodes, and loading them.
+"""What the files of 64 ranks take, each of a graph of about 1,000 nodes, and a page of them.
 
     python benchmarks/many_ranks.py
 
@@ -64,10 +64,13 @@ def main() -> None:
         widget = load(str(folder / "run-*.gw"))
         loaded = time.process_time()
         found = widget.diagnose()
+        judged = time.process_time()
+        page = widget.to_html(folder / "ranks.html")
         done = time.process_time()
     print(f"{RANKS} ranks of {nodes:,} nodes: {size / 10**6:.1f} MB of files")
     print(
-        f"loaded in {loaded - start:.2f} s, {len(found)} findings in {done - loaded:.2f} s of CPU"
+        f"loaded in {loaded - start:.2f} s, {len(found)} findings in {judged - loaded:.2f} s, "
+        f"a page of {len(page) / 10**6:.1f} MB in {done - judged:.2f} s of CPU"
     )
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from ..bundle import bundle
 from ..subject.shown import Showing
 from ..wire.characters import well_formed
-from ..wire.columns import encode
 from .disk import read_path, write_file
-from .save import saved_graph
+from .save import packed_graph
 from .text import text_tree
 
 _MOST_LINES = 200  # of the text that stands in for the drawing where scripts are off
@@ -82,7 +81,7 @@ def to_html(
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
         text=html.escape(text_tree(graph, _MOST_LINES, shown.subject.model)),
-        model=base64.b64encode(encode(saved_graph(shown, source))).decode("ascii"),
+        model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
         script=script,
     )
     if path is not None:

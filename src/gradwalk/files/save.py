@@ -11,6 +11,7 @@ import torch
 
 from .. import notebook
 from ..findings.finding import finding_models
+from ..graph.collector import collector_paused
 from ..graph.names import Names, names_among, read_names
 from ..subject.model import dtypes_model
 from ..subject.opened import undetailed
@@ -113,7 +114,7 @@ def save(
 def _contents(shown: Shown, source: bool) -> bytes:
     """The graph, and where several processes train together what this one says beside it."""
     rank = shown.subject.rank()
-    graph = encode(saved_graph(shown, source, _most_detailed(rank)))
+    graph = packed_graph(shown, source, _most_detailed(rank))
     if rank is None:
         return graph
     if not source:
@@ -126,6 +127,18 @@ def _most_detailed(rank: RankModel | None) -> int:
     if rank is None or rank["rank"] == 0:
         return MOST_DETAILED
     return max(FEWEST_DETAILED, MOST_DETAILED // rank["world_size"])
+
+
+def packed_graph(shown: Shown, source: bool = True, most: int = MOST_DETAILED) -> bytes:
+    """What `saved_graph` gives, as it is written.
+
+    Args:
+        shown: What to save.
+        source: Whether lines of the program go along.
+        most: Nodes whose details go along.
+    """
+    with collector_paused():
+        return encode(saved_graph(shown, source, most))
 
 
 def saved_graph(shown: Shown, source: bool = True, most: int = MOST_DETAILED) -> SavedGraph:

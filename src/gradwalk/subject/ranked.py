@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -76,10 +76,19 @@ class Ranked(Opened):
         self._model: GraphModel = {**saved["graph"], "ranks": bars}
         self._pairs = pairs
         self._alike = alike
-        self._leaves = _side_by_side(ranks, pairs, alike)
-        self._are_copies = are_replicas(self._leaves)
-        self._rows = {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
         self._told: dict[int, tuple[str, list[RankGradModel]]] = {}
+
+    @cached_property
+    def _leaves(self) -> list[LeafOverRanks]:
+        return _side_by_side(self.ranks, self._pairs, self._alike)
+
+    @cached_property
+    def _rows(self) -> dict[int, LeafOverRanks]:
+        return {leaf.node: leaf for leaf in self._leaves if leaf.node is not None}
+
+    @cached_property
+    def _are_copies(self) -> bool:
+        return are_replicas(self._leaves)
 
     @property
     def model(self) -> GraphModel:

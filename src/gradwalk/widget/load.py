@@ -11,6 +11,7 @@ from typing import Any
 from ..files.disk import read_file
 from ..findings.over_ranks import incomplete
 from ..graph.capture import MOST_NODES, read_most
+from ..graph.collector import collector_paused
 from ..graph.whole_number import whole_number
 from ..subject.opened import Opened
 from ..subject.ranked import read_ranks
@@ -55,7 +56,8 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
     several = _several(path)
     if several is not None:
         files = [read_file(each, "load", most) for each in several]
-        ranked = read_ranks(files, _read_rank(rank), max_nodes)
+        with collector_paused():
+            ranked = read_ranks(files, _read_rank(rank), max_nodes)
         for sentence in incomplete(ranked.ranks, ranked.apart):
             warnings.warn(sentence, stacklevel=2)
         return _showing(ranked)
@@ -65,7 +67,9 @@ def load(path: Any, *, rank: int | None = None, max_nodes: int | None = MOST_NOD
             "in load('run-*.gw', rank=1), or leave it out."
         )
     data, name = read_file(path, "load", most)
-    return _showing(Opened(unpack(data, name, max_nodes)))
+    with collector_paused():
+        opened = Opened(unpack(data, name, max_nodes))
+    return _showing(opened)
 
 
 def _several(path: Any) -> list[Any] | None:

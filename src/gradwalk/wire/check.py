@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any, Literal, Union
 
 from .values import Nested, SomeOf, Whole, Written
@@ -18,6 +20,21 @@ _PLAIN = (bool, int, float, str)
 
 _Sizes = Mapping[str, int]
 _Check = Callable[[Any, _Sizes], None]
+_CheckMany = Callable[[Sequence[Any], _Sizes], None]
+
+
+@dataclass(frozen=True)
+class _Checker:
+    """What checks values of one type.
+
+    Attributes:
+        one: Raises `_Wrong` for a value that is not of the type, with the path within it.
+        many: Raises it if any of several is not, without a path. It looks at records by columns,
+            and of the numbers in one at the least and the largest.
+    """
+
+    one: _Check
+    many: _CheckMany
 
 
 class _Wrong(ValueError):  # noqa: N818  only ever seen as the ValueError of `check`
@@ -44,13 +61,13 @@ def check(value: Any, expected: Any, where: str, sizes: _Sizes | None = None) ->
             says where.
     """
     try:
-        _checker(expected)(value, sizes or {})
+        _checker(expected).one(value, sizes or {})
     except _Wrong as wrong:
         raise ValueError(f"{where}{''.join(reversed(wrong.path))} {wrong}") from None
 
 
 @cache
-def _checker(expected: Any) -> _Check:
+def _checker(expected: Any) -> _Checker:
     """What checks a type; made once for each."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if typing.is_typeddict(expected):
@@ -58,7 +75,7 @@ def _checker(expected: Any) -> _Check:
     if origin is Annotated:
         return _annotated_checker(inner[0], inner[1])
     if origin is Literal:
-        return _literal_checker(inner)
+        return _by_what_tells(_literal_check(inner))
     if origin in {Union, types.UnionType}:
         return _union_checker(inner)
     if origin is list:
@@ -67,10 +84,35 @@ def _checker(expected: Any) -> _Check:
         return _dict_checker(inner[1])
     if expected not in {bool, int, float, str, types.NoneType}:
         raise TypeError(f"{expected} has nothing that could be checked")
-    return _plain_checker(expected)
+    return _by_what_tells(_plain_check(expected))
 
 
-def _plain_checker(kind: type) -> _Check:
+def _by_what_tells(check_one: _Check) -> _Checker:
+    """Of plain values: where those of `_telling` are right, all are."""
+
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        for value in _telling(values):
+            check_one(value, sizes)
+
+    return _Checker(check_one, check_many)
+
+
+def _telling(values: Sequence[Any]) -> Iterator[Any]:
+    """The least and the largest whole number, a number, each text once, and whatever else."""
+    kinds = {*map(type, values)}
+    for kind in kinds:
+        found = values if len(kinds) == 1 else [each for each in values if type(each) is kind]
+        if kind is int:
+            yield from (min(found), max(found))
+        elif kind is str:
+            yield from {*found}
+        elif kind in {bool, float, types.NoneType}:
+            yield found[0]
+        else:
+            yield from found
+
+
+def _plain_check(kind: type) -> _Check:
     def check_plain(value: Any, _: _Sizes) -> None:
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise _Wrong(f"is {_shown(value)} rather than of type {kind.__name__}")
@@ -80,7 +122,7 @@ def _plain_checker(kind: type) -> _Check:
     return check_plain
 
 
-def _literal_checker(values: tuple[Any, ...]) -> _Check:
+def _literal_check(values: tuple[Any, ...]) -> _Check:
     def check_literal(value: Any, _: _Sizes) -> None:
         if type(value) is not str or value not in values:
             raise _Wrong(f"is {_shown(value)}, which is none of its values")
@@ -88,7 +130,7 @@ def _literal_checker(values: tuple[Any, ...]) -> _Check:
     return check_literal
 
 
-def _union_checker(choices: tuple[Any, ...]) -> _Check:
+def _union_checker(choices: tuple[Any, ...]) -> _Checker:
     *first, last = (_checker(each) for each in choices if each is not types.NoneType)
     is_optional = types.NoneType in choices
     # Most values are numbers and texts, whose type says which choice they are.
@@ -99,39 +141,61 @@ def _union_checker(choices: tuple[Any, ...]) -> _Check:
             return
         known = plain.get(type(value))
         if known is not None:
-            known(value, sizes)
+            known.one(value, sizes)
             return
         for each in first:
             try:
-                each(value, sizes)
+                each.one(value, sizes)
             except _Wrong:
                 continue
             return
-        last(value, sizes)
+        last.one(value, sizes)
 
-    return check_union
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if is_optional:
+            values = [each for each in values if each is not None]
+        if first:
+            for value in _telling(values):
+                check_union(value, sizes)
+        else:
+            last.many(values, sizes)
+
+    return _Checker(check_union, check_many)
 
 
-def _list_checker(inner: Any) -> _Check:
-    check_each = _checker(inner)
+def _list_checker(inner: Any) -> _Checker:
+    of_each = _checker(inner)
 
     def check_list(value: Any, sizes: _Sizes) -> None:
         if type(value) is not list:
             raise _Wrong(f"is {_shown(value)} rather than a list")
-        done = 0
         try:
-            for each in value:
-                check_each(each, sizes)
-                done += 1
-        except _Wrong as wrong:
-            wrong.path.append(f"[{done}]")
-            raise
+            of_each.many(value, sizes)
+        except _Wrong:
+            _one_by_one(value, of_each.one, sizes)
 
-    return check_list
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {list}:
+            raise _Wrong("is no list")
+        of_each.many([*chain.from_iterable(values)], sizes)
+
+    return _Checker(check_list, check_many)
 
 
-def _dict_checker(inner: Any) -> _Check:
-    check_each = _checker(inner)
+def _one_by_one(values: Sequence[Any], check_one: _Check, sizes: _Sizes) -> None:
+    """To find out which is wrong, and say so."""
+    done = 0
+    try:
+        for each in values:
+            check_one(each, sizes)
+            done += 1
+    except _Wrong as wrong:
+        wrong.path.append(f"[{done}]")
+        raise
+
+
+def _dict_checker(inner: Any) -> _Checker:
+    of_each = _checker(inner)
 
     def check_dict(value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
@@ -139,19 +203,27 @@ def _dict_checker(inner: Any) -> _Check:
         done = 0
         try:
             for each in value.values():
-                check_each(each, sizes)
+                of_each.one(each, sizes)
                 done += 1
         except _Wrong as wrong:
             wrong.path.append(f".{_shortened(repr([*value][done])[1:-1])}")
             raise
 
-    return check_dict
+    def check_many(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {dict}:
+            raise _Wrong("is no record")
+        of_each.many([each for value in values for each in value.values()], sizes)
+
+    return _Checker(check_dict, check_many)
 
 
-def _fields_checker(expected: Any, required: frozenset[str]) -> _Check:
+def _fields_checker(expected: Any, required: frozenset[str]) -> _Checker:
     hints = typing.get_type_hints(expected, include_extras=True)
     fields = {name: _checker(kind) for name, kind in hints.items()}
+    return _Checker(_fields_check(fields, required), _columns_check(fields, required))
 
+
+def _fields_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _Check:
     def check_fields(value: Any, sizes: _Sizes) -> None:
         if type(value) is not dict:
             raise _Wrong(f"is {_shown(value)} rather than a record")
@@ -164,7 +236,7 @@ def _fields_checker(expected: Any, required: frozenset[str]) -> _Check:
         name = ""
         try:
             for name, each in value.items():
-                fields[name](each, sizes)
+                fields[name].one(each, sizes)
         except _Wrong as wrong:
             wrong.path.append(f".{name}")
             raise
@@ -172,12 +244,29 @@ def _fields_checker(expected: Any, required: frozenset[str]) -> _Check:
     return check_fields
 
 
-def _annotated_checker(plain: Any, word: Any) -> _Check:
+def _columns_check(fields: Mapping[str, _Checker], required: frozenset[str]) -> _CheckMany:
+    def check_columns(values: Sequence[Any], sizes: _Sizes) -> None:
+        if {*map(type, values)} - {dict}:
+            raise _Wrong("is no record")
+        beyond = sum(map(len, values))
+        for name, of_each in fields.items():
+            column = [value[name] for value in values if name in value]
+            if name in required and len(column) < len(values):
+                raise _Wrong(f"lacks {name!r}")
+            of_each.many(column, sizes)
+            beyond -= len(column)
+        if beyond:
+            raise _Wrong("has what is unknown")
+
+    return check_columns
+
+
+def _annotated_checker(plain: Any, word: Any) -> _Checker:
     if isinstance(word, SomeOf):
         return _fields_checker(word.whole, frozenset())
     if isinstance(word, Nested):
-        return _nested_checker(word.kinds)
-    check_kind = _checker(plain)
+        return _by_what_tells(_nested_check(word.kinds))
+    check_kind = _checker(plain).one
     if isinstance(word, Whole):
         place_in = word.place_in
 
@@ -188,7 +277,7 @@ def _annotated_checker(plain: Any, word: Any) -> _Check:
                 among = f" {limit} {place_in}" if limit < _LARGEST else " numbers from 0"
                 raise _Wrong(f"is {value}, which is none of the{among}")
 
-        return check_whole
+        return _by_what_tells(check_whole)
     assert isinstance(word, Written)
     read = word.number
 
@@ -200,10 +289,10 @@ def _annotated_checker(plain: Any, word: Any) -> _Check:
             except ValueError:
                 raise _Wrong(f"is {_shown(value)}, which is no number") from None
 
-    return check_written
+    return _by_what_tells(check_written)
 
 
-def _nested_checker(kinds: frozenset[type]) -> _Check:
+def _nested_check(kinds: frozenset[type]) -> _Check:
     def check_nested(value: Any, _: _Sizes) -> None:
         waiting = [(value, 0)]
         while waiting:

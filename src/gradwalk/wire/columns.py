@@ -40,7 +40,7 @@ def encode(value: Any) -> bytes:
         >>> decode(encode([{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]))
         [{'id': 0, 'op': 'a'}, {'id': 1, 'op': 'b'}]
     """
-    text = json.dumps(_columns(value), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_columns(value), allow_nan=False, check_circular=False, separators=(",", ":"))
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     return packer.compress(text.encode("ascii")) + packer.flush()
 
@@ -83,7 +83,10 @@ def decode(
 def _columns(value: Any) -> Any:
     """The records in a value turned into columns, at every depth."""
     if isinstance(value, dict):
-        return {name: _columns(inner) for name, inner in value.items()}
+        return {
+            name: _columns(inner) if type(inner) in _NESTED else inner
+            for name, inner in value.items()
+        }
     if not isinstance(value, list):
         return value
     kinds = {*map(type, value)}
