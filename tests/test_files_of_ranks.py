@@ -18,7 +18,8 @@ from torch import nn
 
 import gradwalk
 from gradwalk import GraphWidget, load, save
-from gradwalk.wire.ranks import rank_in, with_rank
+from gradwalk.wire.check import check
+from gradwalk.wire.ranks import RankModel, rank_in, with_rank
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -79,8 +80,8 @@ def test_a_parameter_that_some_ranks_leave_out(as_rank, tmp_path):
         unused = [rank for rank in range(world) if rank not in second]
         words = gradwalk.findings.leaf_over_ranks.in_words
         assert f"got no gradient on {words(unused)}, and did on {words(second)}" in found.message
-        for name in ("model.second.weight", "model.second.bias"):
-            assert f"{name} at " in found.message
+        both = "model.second.bias and model.second.weight"
+        assert f"{both} at tests/played_ranks.py" in found.message  # of one line
         assert "(`h = self.second(h)`)" in found.message
         if 0 in second:
             rows = row(widget, "model.second.bias")
@@ -107,7 +108,7 @@ def test_gradients_that_were_not_reduced(as_rank, tmp_path, world):
     found = only(widget, "not reduced")
     assert found.severity == "error"
     assert "On each rank it is what arrived there, so nothing was reduced" in found.message
-    assert "model.first.weight at " in found.message
+    assert re.search(r"model\.first\.\w+ and model\.first\.\w+ at ", found.message)
     (name,) = re.findall(r"the norm of (\S+) is", found.message)
     for each in row(widget, name):
         assert f"{each['reduced']['norm']:.6g} on rank {each['rank']}" in found.message
@@ -122,6 +123,25 @@ def test_other_weights_on_each_rank_need_not_agree(as_rank, tmp_path):
             nn.init.normal_(parameter)
 
     assert kinds(load(run(as_rank, tmp_path, reduce=False, change=change))) == []
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_copies_that_began_from_another_seed(as_rank, tmp_path, world):
+    """Nobody says that they are copies, but their gradients are averaged."""
+
+    def change(rank, model, x):
+        if rank == world - 1:
+            torch.manual_seed(7)
+            for parameter in model.parameters():
+                nn.init.normal_(parameter)
+
+    pattern = run(as_rank, tmp_path, world, change=change)
+    message = only(load(pattern), "drifted").message
+    for name in ("model.first.weight", "model.second.bias"):
+        assert name in message
+    assert message.count("played_ranks.py") == 2  # one for each line
+    assert ("not on rank 3" in message) is (world == 4)
+    assert kinds(load(pattern)) == ["drifted"]
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
@@ -199,6 +219,30 @@ def test_files_that_do_not_fit_are_refused(as_rank, tmp_path, monkeypatch):
     for cut in (data[-30:], data[-16:], data[-9:], data[-8:]):
         second.write_bytes(cut)
         assert "is damaged" in refused(pattern)
+
+
+def test_every_wrong_value_of_a_rank_is_found_and_its_place_told(as_rank, tmp_path):
+    run(as_rank, tmp_path)
+    says = rank_in((tmp_path / "run-1.gw").read_bytes(), "")
+
+    def places(value, path=""):
+        if isinstance(value, dict):
+            for name, each in value.items():
+                yield f"{path}.{name}", value, name
+                yield from places(each, f"{path}.{name}")
+        elif isinstance(value, list):
+            for i, each in enumerate(value):
+                yield f"{path}[{i}]", value, i
+                yield from places(each, f"{path}[{i}]")
+
+    for path, holder, key in [*places(says)]:
+        before = holder[key]
+        for wrong in ([{}], {"no": 1}, 2**70):
+            holder[key] = wrong
+            with pytest.raises(ValueError, match=re.escape(f"what it says{path}")):
+                check(says, RankModel, "what it says")
+        holder[key] = before
+    check(says, RankModel, "what it says")
 
 
 def test_of_many_ranks_the_first_alone_keeps_the_details_of_all_nodes(

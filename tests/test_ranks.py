@@ -256,6 +256,9 @@ def work(rank):
         net.module.second.weight += rank == odd
     watched("drifted", net, batch(rank))
     watched("same", ddp(), batch(0 if rank in (0, odd) else rank))
+    net = Net()  # told to be left out, so nobody has forgotten it
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["second.weight"])
+    watched("ignored", DistributedDataParallel(net), batch(rank))
 
     # An all-reduce by hand that leaves one parameter out.
     net = Net()
@@ -290,6 +293,7 @@ for name, kinds in {
     "large": {"large on a rank"},
     "drifted": {"drifted"},
     "same": {"same batch"},
+    "ignored": {"not reduced"},
     "fsdp": set(),
     "tp": set(),
     "tp_seed": {"not alike"},
@@ -333,6 +337,8 @@ assert second in message, message
 assert "weights the same" in explained("drifted", "net.module.second.weight")
 message = told("same")["same batch"].message
 assert f"The local gradients of ranks 0 and {odd} are the very same" in message, message
+message = told("ignored")["not reduced"].message
+assert second in message and "bias" not in message and "ran through" not in message, message
 message = told("tp_seed")["not alike"].message
 assert f"net.second.bias at planted_net.py:{line('functional.dropout')}" in message, message
 assert "another seed, as in dropout" in explained("tp_seed", "net.second.bias")

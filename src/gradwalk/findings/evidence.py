@@ -17,7 +17,7 @@ from ..graph.nodes import leaf_tensor
 from ..graph.words import described
 from ..reasons.loss_graph import LossGraph, graph_of
 
-_MOST_LISTED = 8  # names in one sentence
+MOST_LISTED = 8  # names in one sentence
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def at_line(where: SourceLine | None) -> str:
 
 def listed(words: Sequence[str]) -> str:
     """Words as a sentence lists them, the first of many."""
-    shown = words if len(words) <= _MOST_LISTED else words[:_MOST_LISTED]
+    shown = words if len(words) <= MOST_LISTED else words[:MOST_LISTED]
     more = len(words) - len(shown)
     if more:
         return f"{', '.join(shown)} and {more} more"

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from ..wire.ranks import RankModel
 from .evidence import counted, listed
 from .finding import Finding
-from .leaf_over_ranks import LeafOverRanks, finite, in_words, is_not_finite, nodes_of, norm_of
+from .leaf_over_ranks import (
+    LeafOverRanks,
+    finite,
+    in_words,
+    is_not_finite,
+    leaves_in_words,
+    nodes_of,
+    norm_of,
+)
 from .replicas import are_replicas, drifted, not_alike, not_reduced, same_batch
 
 MUCH_LARGER = 100.0
@@ -125,7 +133,7 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
             "unused on a rank",
             "warning",
             nodes_of(group),
-            f"{listed([leaf.words for leaf in group])} got no gradient on {in_words(without)}, and "
+            f"{leaves_in_words(group)} got no gradient on {in_words(without)}, and "
             f"did on {in_words(having)}: {why}.{waits}",
             {"ranks": len(without), "parameters": len(group)},
         )

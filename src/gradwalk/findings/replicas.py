@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..wire.ranks import StatisticsModel
-from .evidence import listed
 from .finding import Finding
 from .leaf_over_ranks import (
     LeafOverRanks,
     Of,
     differ,
     in_words,
+    leaves_in_words,
     local_of,
     nodes_of,
     norms_in_words,
@@ -38,7 +38,10 @@ def are_replicas(leaves: Sequence[LeafOverRanks]) -> bool:
 
 
 def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
-    """Weights that DistributedDataParallel, or a placement, says are the same, and are not."""
+    """Weights that must be the same, and are not.
+
+    DistributedDataParallel says so, a placement, or gradients that were averaged all the same.
+    """
     apart = [leaf for leaf in leaves if leaf.is_under_ddp and differ(leaf, value_of)]
     if apart:
         yield Finding(
@@ -46,7 +49,7 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "error",
             nodes_of(apart),
             f"DistributedDataParallel keeps weights the same on all ranks, but "
-            f"{listed([leaf.words for leaf in apart])} are not: "
+            f"{leaves_in_words(apart)} are not: "
             f"{norms_in_words(apart[0], value_of)}.{others_than_most(apart[0], value_of)} "
             "They were changed on some ranks alone, after the model was wrapped.",
             {"parameters": len(apart)},
@@ -57,12 +60,36 @@ def drifted(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "drifted",
             "error",
             nodes_of(apart),
-            f"By their placement (R) {listed([leaf.words for leaf in apart])} are the same on "
+            f"By their placement (R) {leaves_in_words(apart)} are the same on "
             f"several ranks, but they are not: {norms_in_words(apart[0], value_of)}."
             f"{_others(apart[0], value_of)} torch relies on it. Make them with distribute_tensor(),"
             " or from the same seed, and change them in the same way everywhere.",
             {"parameters": len(apart)},
         )
+    apart = [leaf for leaf in leaves if _is_averaged(leaf) and differ(leaf, value_of)]
+    if apart:
+        yield Finding(
+            "drifted",
+            "error",
+            nodes_of(apart),
+            f"The .grad of {leaves_in_words(apart)} is the same on all ranks, and what arrived "
+            "there is not, so it was reduced, as among copies of one model. But the weights are "
+            f"not the same: {norms_in_words(apart[0], value_of)}."
+            f"{others_than_most(apart[0], value_of)} Start from the same seed on every rank, or "
+            "broadcast the weights of one.",
+            {"parameters": len(apart)},
+        )
+
+
+def _is_averaged(leaf: LeafOverRanks) -> bool:
+    """Whether nobody says who reduces a gradient, and it was reduced."""
+    return (
+        all(each["parallel"] is None and each["copies"] is None for each in leaf.on.values())
+        and len(leaf.known(reduced_of)) == len(leaf.on) > 1
+        and any(told[1][0] for told in leaf.known(reduced_of).values())
+        and not differ(leaf, reduced_of)
+        and differ(leaf, local_of)
+    )
 
 
 def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[Finding]:
@@ -102,14 +129,14 @@ def not_reduced(leaves: Sequence[LeafOverRanks], are_copies: bool) -> Iterator[F
             "be outside of no_sync()."
             if is_wrapped
             else "wrap the model in DistributedDataParallel, or all-reduce each .grad before the "
-            "optimizer's step."
+            "optimizer's step. (If it is wrapped, no_sync() was on, or these were left out.)"
         )
         yield Finding(
             "not reduced",
             "warning" if is_wrapped else "error",
             nodes_of(group),
             f"The weights are the same on all ranks, but the .grad of "
-            f"{listed([leaf.words for leaf in group])} is not: "
+            f"{leaves_in_words(group)} is not: "
             f"{norms_in_words(group[0], reduced_of)}.{others_than_most(group[0], reduced_of)} "
             f"{told}{cause} A step of the optimizer would let the weights drift apart.",
             {"parameters": len(group)},
@@ -124,7 +151,7 @@ def not_alike(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
             "not alike",
             "error",
             nodes_of(apart),
-            f"By its placement (R) the .grad of {listed([leaf.words for leaf in apart])} is the "
+            f"By its placement (R) the .grad of {leaves_in_words(apart)} is the "
             f"same on several ranks, but it is not: {norms_in_words(apart[0], reduced_of)}."
             f"{_others(apart[0], reduced_of)} Nothing is sent for what is placed so, so these "
             "ranks computed it from other numbers: from another batch, or with random numbers of "

@@ -15,6 +15,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from .nodes import Edge, gradient_edge
+from .replicated import reduced
 from .sharded import Sharded, gathered_parameters
 
 # Names IPython keeps for itself: `_`, `__`, `_12`, `_i`, `_i12`, `Out`, ...
@@ -217,7 +218,7 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
             found.places[id(below)] = weakref.ref(below), prefix, path
     for below in module.modules():
         if isinstance(below, DistributedDataParallel):
-            found.replicated.update(dict.fromkeys(map(id, below.parameters()), weakref.ref(below)))
+            found.replicated.update(dict.fromkeys(map(id, reduced(below)), weakref.ref(below)))
         for owner, name, tensor, sharded in gathered_parameters(below):
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)

@@ -41,6 +41,12 @@ class Bucket:
     total: int
 
 
+def reduced(module: DistributedDataParallel) -> list[torch.nn.Parameter]:
+    """The parameters whose gradients it reduces: not those that it was told to ignore."""
+    ignored = getattr(module, "parameters_to_ignore", ())
+    return [each for name, each in module.module.named_parameters() if name not in ignored]
+
+
 def is_sink(node: Node) -> bool:
     """Whether DistributedDataParallel has put a node at the output of its module."""
     function = custom_function(node)
