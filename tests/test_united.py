@@ -201,3 +201,30 @@ def test_a_branch_is_drawn_on_the_rank_that_skipped_it(as_rank, tmp_path):
     assert only[node] == "only on rank 0"
     (found,) = [f for f in widget.diagnose() if f.kind == "unused on a rank"]
     assert node in found.nodes
+
+
+def test_derivatives_that_only_some_ranks_take_are_drawn(as_rank, tmp_path):
+    """As with a gradient penalty of every other rank."""
+    for rank in range(3):
+        torch.manual_seed(0)
+        net, x = nn.Linear(3, 1), torch.randn(4, 3, requires_grad=True)
+        with watch():
+            y = net(x).square().sum()
+            loss = y.sin()
+            if rank % 2:
+                (dx,) = torch.autograd.grad(y, x, create_graph=True)
+                loss = loss + dx.square().sum()
+        widget = GraphWidget(loss, names={"net": net, "x": x})
+        assert len(widget.graph["derivatives"]) == rank % 2
+        widget.backward()
+        as_rank(rank, 3)
+        save(widget, tmp_path / f"run-{rank}.gw")
+    widget = load(str(tmp_path / "run-*.gw"))
+    for rank in (0, 1, 2):
+        widget.rank = rank
+        (tied,) = widget.graph["derivatives"]
+        on = {strip["node"]: strip["only"] for strip in widget.graph["ranks"]["nodes"]}
+        assert on[tied["node"]] == "only on rank 1"
+        assert on[tied["of"]] is None
+    again = load(save(widget, tmp_path / "again.gw"))
+    assert len(again.graph["derivatives"]) == 1

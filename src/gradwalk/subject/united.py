@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..matching.match import match
 from ..modules.plumbing import PLUMBING
 from ..reasons.rank_words import about_elsewhere
-from ..wire import EdgeModel, ModulesModel, StageModel
+from ..wire import DerivativeModel, EdgeModel, ModulesModel, StageModel
 from ..wire.graph_json import drawing_order
 from ..wire.renumber import renumbered
 from ..wire.saved_graph import SavedEdge, SavedGraph, SavedNode
@@ -196,6 +196,7 @@ class United:
                     if nodes[root["node"]][0] == i
                 ],
                 "checkpoints": gathered(regions, lambda graph: graph["graph"]["checkpoints"]),
+                "derivatives": _derivatives([graph for graph, *_ in whole], lacked),
             },
             "network": {
                 "graph": shown["network"]["graph"],
@@ -300,6 +301,14 @@ def _modules(graphs: Sequence[SavedGraph]) -> ModulesModel:
         for namespace, place in zip(modules["namespaces"], modules["classes"], strict=True):
             classes.setdefault(namespace, modules["names"][place])
     return modules_model(classes)
+
+
+def _derivatives(graphs: Sequence[SavedGraph], lacked: Sequence[bool]) -> list[DerivativeModel]:
+    """Those of the shown graph, and each of others with an end that it lacks, which is marked."""
+    shown, *others = (graph["graph"]["derivatives"] for graph in graphs)
+    beyond = (each for found in others for each in found)
+    marked = [each for each in beyond if lacked[each["node"]] or lacked[each["of"]]]
+    return [*{(each["node"], each["of"]): each for each in (*shown, *marked)}.values()]
 
 
 def _elsewhere(node: SavedNode) -> SavedNode:
