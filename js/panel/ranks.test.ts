@@ -42,7 +42,7 @@ describe("the table of ranks", () => {
     expect(numbers().slice(0, 4)).toEqual([41, 63, 0, 1]);
     expect(section.querySelectorAll("tr.is-odd")).toHaveLength(2);
     expect(section.querySelector("tr.is-odd")?.getAttribute("title")).toContain("over 10 times");
-    expect(section.textContent).toContain("2 are not as most");
+    expect(section.textContent).toContain("2 ranks are not as most");
     sort("local");
     expect(numbers().slice(0, 4)).toEqual([63, 41, 6, 13]);
     expect(section.querySelector("[aria-sort=descending]")?.textContent).toBe("local");
@@ -52,6 +52,7 @@ describe("the table of ranks", () => {
 
   it("has columns for what is known: the difference, the bucket and when it was ready", () => {
     expect(table(rows(3)).section.querySelectorAll("th")).toHaveLength(3);
+    expect(table(rows(3)).section.textContent).toContain("rank 2 is not as most");
     const known = rows(3).map((row, i) => ({
       ...row,
       ...{ difference: i === 0 ? null : summary(i), bucket: 0, ready: 2 - i },

@@ -66,11 +66,12 @@ export function ranksSection(
     });
   };
   fill();
-  const odd = ranks.filter((row) => row.odd).length;
+  const odd = ranks.filter((row) => row.odd);
+  const who = odd.length === 1 ? `rank ${odd[0].rank} is` : `${formatCount(odd.length)} ranks are`;
   const shown = Math.min(ranks.length, MOST_ROWS);
   const told = [
     shown < count && `${formatCount(shown)} of ${formatCount(count)} ranks`,
-    odd > 0 && `\u25c6 ${odd === 1 ? "1 is" : `${formatCount(odd)} are`} not as most`,
+    odd.length > 0 && `\u25c6 ${who} not as most`,
   ].filter((words) => words !== false);
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
   return section(
@@ -81,7 +82,7 @@ export function ranksSection(
     true,
     element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
     told.length > 0 &&
-      element("p", { class: "gw-small", title: odd > 0 ? ODD : null }, told.join("; ")),
+      element("p", { class: "gw-small", title: odd.length > 0 ? ODD : null }, told.join("; ")),
   );
 }
 
