@@ -29,6 +29,11 @@ def running_node() -> str | None:
     return None if node is None else str(node.name())
 
 
+def at_leaf() -> bool:
+    """Whether the running code is a hook of a leaf, such as a post-accumulate one."""
+    return running_node() == "torch::autograd::AccumulateGrad"
+
+
 def keeps_graph() -> bool:
     """Whether the pass that is running keeps saved tensors, as ``retain_graph=True`` asks."""
     return bool(torch._C._autograd._get_current_graph_task_keep_graph())

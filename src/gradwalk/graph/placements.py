@@ -83,8 +83,11 @@ def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
         return None
     of: Any = node
     if way == "from local":
-        placements = getattr(of, "forward_input_placements", None)
-        mesh = getattr(of, "forward_input_device_mesh", None)
+        # torch 2.7 has them by other names.
+        placements = getattr(
+            of, "forward_input_placements", getattr(of, "previous_placement", None)
+        )
+        mesh = getattr(of, "forward_input_device_mesh", getattr(of, "previous_device_mesh", None))
     else:
         name = "dtensor_spec" if way == "to local" else "current_spec"
         spec = getattr(of, name, None)

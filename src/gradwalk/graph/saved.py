@@ -199,17 +199,17 @@ def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]
         return
     try:
         value = unpack()
-    except RuntimeError as error:
-        changed = getattr(raw, "data", None)
-        if "modified by an inplace operation" in str(error):
-            told = _AT_VERSION.search(str(error))
-            version = None if told is None else int(told[1])
-            yield Saved(name, changed, note=_CHANGED, changed=True, version=version)
-        else:
-            yield Saved(name, None, freed=True, note=_FREED)
-        return
     except Exception as error:  # what unpacks it may be anything
-        yield Saved(name, None, note=_REFUSED.format(first_line(error)))
+        said = str(error)
+        if "modified by an inplace operation" in said:
+            told = _AT_VERSION.search(said)
+            version = None if told is None else int(told[1])
+            changed = getattr(raw, "data", None)
+            yield Saved(name, changed, note=_CHANGED, changed=True, version=version)
+        elif "have already been freed" in said:
+            yield Saved(name, None, freed=True, note=_FREED)
+        else:
+            yield Saved(name, None, note=_REFUSED.format(first_line(error)))
         return
     if value is not None:
         yield Saved(name, value)
