@@ -9,6 +9,7 @@ from collections import defaultdict
 import pytest
 import torch
 import torch.nn.functional as F
+from checkpointed import SAVED_IS_TOLD
 from engine import operations_behind
 from formula_programs import PROGRAMS, X, aten, c, index, p, r
 from hypothesis import given, settings
@@ -46,6 +47,9 @@ def torchs(node, grads):
 
 def check(node):
     """Compare all formulas of a node with torch, and say which arguments had one of our own."""
+    if op_name(node) == "NotImplemented":  # this torch has no derivative
+        assert not any(each["code"] for each in formulas(node))
+        return set()
     grads, ours = random_grads(node), defaultdict(list)
     covered = set()
     for formula in formulas(node):
@@ -84,6 +88,10 @@ def covered_by(name):
 FILTERED = pytest.mark.filterwarnings("ignore:torch.cholesky", "ignore:index_reduce")
 
 
+# What torch 2.7 has no derivative of.
+ONLY_LATER = {"AminmaxBackward0", "NarrowCopyBackward0"}
+
+
 @FILTERED
 @pytest.mark.parametrize("name", ALL_PROGRAMS)
 def test_every_formula_gives_what_torch_gives(name):
@@ -93,7 +101,12 @@ def test_every_formula_gives_what_torch_gives(name):
 @FILTERED
 def test_every_row_is_run_by_a_program():
     covered = set().union(*map(covered_by, ALL_PROGRAMS))
-    rows = {(op, argument) for op, row in DERIVATIVES.items() for argument in row}
+    rows = {
+        (op, argument)
+        for op, row in DERIVATIVES.items()
+        for argument in row
+        if op not in ONLY_LATER or hasattr(torch._C._functions, op)
+    }
     # torch refuses a random gradient of complex eigenvectors: torch's own samples run this one.
     rows -= {("LinalgEigBackward0", "self")}
     ran = {(op.removesuffix("_copy"), argument) for op, argument in covered}
@@ -210,7 +223,10 @@ def test_a_derivative_that_torch_does_not_have():
 def test_torchs_own_formulas_as_python(output, code):
     """Those that Python can say run like our own, whatever the torch that is installed."""
     node = output().grad_fn
-    assert check(node)
+    try:
+        assert check(node)
+    except NotImplementedError as error:
+        pytest.skip(f"torch itself says: {error}")
     assert op_name(node) not in DERIVATIVES
     if code is not None:
         assert [formula["code"] for formula in formulas(node)] == [code]
@@ -315,8 +331,9 @@ def test_save_on_cpu_and_checkpoint():
     for output in (saved, kept):
         (formula,) = formulas(output.grad_fn)
         assert formula["code"] == "grad * result"
-        assert evaluate(formula, output.grad_fn, [torch.ones(3)]) is None
-    assert len(ran) == 1
+        found = evaluate(formula, output.grad_fn, [torch.ones(3)])
+        assert found is None if SAVED_IS_TOLD else torch.equal(found, output)
+    assert len(ran) == 1 or not SAVED_IS_TOLD
 
 
 def test_a_saved_tensor_changed_in_place():
