@@ -1,8 +1,10 @@
 import { NO_FLOW } from "../paint/edge_parts";
 import type { Marks } from "../paint/marks";
+import { edgesOf } from "../scene/members";
 import { argumentOf, flagsOf, roleOf } from "../scene/node_words";
+import type { SceneEdge } from "../scene/scene";
 import { isAutograd } from "../scene/shown_graph";
-import { addedTo, type Progress, storedNow } from "../steps/recording";
+import { addedTo, flowedAt, type Progress, storedNow } from "../steps/recording";
 import { describeState } from "../steps/words";
 import { exactly, exactText } from "../text/gradient";
 import { counted } from "../text/number";
@@ -62,6 +64,34 @@ export function describe(graph: GraphModel, id: number, marks: Marks): Descripti
   }
   if (marks.freed.has(id)) lines.push("saved tensors freed");
   return { title: name ?? (leaf ? oneLine(node.label) : node.op), lines };
+}
+
+/** An arrow in words: between which nodes, and what flowed along it, with all its digits. */
+export function describeEdge(graph: GraphModel, edge: SceneEdge, marks: Marks): Description {
+  const parts = edgesOf(edge);
+  const last = parts[parts.length - 1];
+  const [first, end] = [graph.edges[parts[0]], graph.edges[last]];
+  const title = `${calledIn(graph, first.source)} → ${calledIn(graph, end.target)}`;
+  const lines: string[] = [];
+  const count = edge.merged?.count ?? 1;
+  if (count > 1) lines.push(counted(count, "edge"));
+  else if (end.kind === "cut") lines.push(NO_FLOW);
+  else if (end.argument !== null && parts.length === 1)
+    lines.push(`${end.argument} of ${oneLine(graph.nodes[end.source].op)}`);
+  if (marks.progress && count === 1) lines.push(...flowLine(marks.progress, last));
+  return { title, lines };
+}
+
+function calledIn({ nodes }: GraphModel, id: number): string {
+  return oneLine(nodes[id].name ?? nodes[id].label);
+}
+
+/** What has flowed along an edge by the cursor. */
+function flowLine({ recording, cursor }: Progress, edge: number): string[] {
+  const { run } = recording;
+  const at = run?.edges.indexOf(edge) ?? -1;
+  if (!run || at < 0 || !flowedAt(recording, edge, cursor)) return [];
+  return [`gradient ${exactText({ values: run.values[at], norm: run.norms[at] })}`];
 }
 
 function usesOf({ edges }: GraphModel, id: number): number {

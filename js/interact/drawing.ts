@@ -6,14 +6,16 @@ import { type Marks, NO_MARKS } from "../paint/marks";
 import { Minimap } from "../paint/minimap";
 import { Painting, stageElement } from "../paint/painting";
 import { boxOf, nearestCopy } from "../scene/find";
-import type { Scene, SceneNode } from "../scene/scene";
+import type { Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { fitView, type Hold, heldView, isWhole, type Size, seenBox } from "../scene/views";
 import type { Progress } from "../steps/recording";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { isFocused, type Pointed } from "./camera";
+import { describeEdge } from "./describe";
 import { describeDrawn } from "./describe_box";
 import type { DrawingEvents } from "./drawing_events";
+import { edgeAt } from "./edge_at";
 import { glide, leaving, vanish } from "./flip";
 import { type Hit, hitAt } from "./hit";
 import { Keyboard } from "./keyboard";
@@ -45,6 +47,7 @@ export class Drawing {
   private marks: Marks = NO_MARKS;
   private request = 0;
   private pointerOver = false;
+  private overEdge: SceneEdge | null = null;
   private stopWatching: (() => void) | null = null;
   private readonly painting: Painting;
   private readonly live = element("div", {
@@ -306,18 +309,33 @@ export class Drawing {
     if (!this.sight.revealBox(boxOf(node))) this.showTooltip(index);
   }
 
-  private hover(hit: Hit | null): void {
+  private hover(hit: (Hit & { at: [number, number] }) | null): void {
     const node = hit?.node ?? null;
     const id = node?.id ?? null;
+    const edge = hit && !node && !hit.frame ? this.edgeAt(hit.at) : null;
     this.canvas.classList.toggle(
       "is-pointing",
       (hit?.node ?? hit?.frame ?? hit?.folded ?? null) !== null,
     );
-    if (id === this.marks.hovered) return;
-    this.mark({ hovered: id });
-    this.events.hovered?.(id);
-    if (node === null) this.tooltip.hide();
-    else this.showTooltip(node.index);
+    if (id === this.marks.hovered && edge === this.overEdge) return;
+    this.overEdge = edge;
+    if (id !== this.marks.hovered) {
+      this.mark({ hovered: id });
+      this.events.hovered?.(id);
+    }
+    if (node !== null) this.showTooltip(node.index);
+    else if (edge && hit && this.graph) {
+      const [x, y] = hit.at;
+      this.tooltip.show(
+        describeEdge(this.graph, edge, this.marks),
+        () => seenBox(this.sight.view, { left: x, top: y, right: x, bottom: y }),
+        () => this.sight.stage,
+      );
+    } else this.tooltip.hide();
+  }
+
+  private edgeAt([x, y]: readonly [number, number]): SceneEdge | null {
+    return this.scene && edgeAt(this.scene, x, y, this.sight.view.k);
   }
 
   private showTooltip(index: number): void {

@@ -7,7 +7,7 @@ interface PointerActions {
   /** What lies under the pointer; null before there is a picture. */
   hitAt(event: MouseEvent): (Hit & { at: [number, number] }) | null;
   /** It moved onto something, or off everything. */
-  hover(hit: Hit | null): void;
+  hover(hit: (Hit & { at: [number, number] }) | null): void;
   /** A button went down somewhere. */
   down(event: PointerEvent): void;
   /** It was clicked or tapped, wherever. */

@@ -1,12 +1,12 @@
 import type { Channel } from "../channel";
 import { type Cleanup, element, svgElement } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
+import { edgeAt } from "../interact/edge_at";
 import { halfway } from "../scene/curve";
 import type { Measure } from "../text/measure";
 import type { EditModel, GraphModel, ShareModel } from "../wire";
 import { type EdgeId, Edges } from "./edits";
 import { marksOver } from "./marks";
-import { edgeAt } from "./pick";
 import { edgeTools, whatIfView } from "./what_if_view";
 
 /** What it tells those around it. */

@@ -1,0 +1,38 @@
+import { expect, it } from "vitest";
+import { fakeRun, SITUATIONS } from "../demo/fake_run";
+import { NO_MARKS } from "../paint/marks";
+import { pointAt } from "../scene/curve";
+import { recordingOf } from "../steps/recording";
+import { MODELS } from "../testing/graphs";
+import { plainSceneOf } from "../testing/scenes";
+import { exactText } from "../text/gradient";
+import { describeEdge } from "./describe";
+import { edgeAt } from "./edge_at";
+
+const graph = Object.values(MODELS)[0]();
+const scene = plainSceneOf(graph, "down");
+const { steps, run } = fakeRun(graph, SITUATIONS[0]);
+const recording = recordingOf(graph, steps, run);
+
+it("finds an arrow by a place on it, and none far from all", () => {
+  for (const edge of scene.edges) {
+    const found = edgeAt(scene, ...pointAt(edge.curve, 0.5), 1);
+    expect(found).not.toBeNull();
+  }
+  expect(edgeAt(scene, -1e5, -1e5, 1)).toBeNull();
+});
+
+it("tells what flowed along an arrow with all its digits, once it has", () => {
+  const told = scene.edges.map((edge) => {
+    const at = (cursor: number) =>
+      describeEdge(graph, edge, { ...NO_MARKS, progress: { recording, cursor } });
+    expect(at(0).lines.some((line) => line.startsWith("gradient"))).toBe(false);
+    return at(steps.length).lines.find((line) => line.startsWith("gradient"));
+  });
+  const flowed = run?.edges.map((edge, i) => [
+    edge,
+    `gradient ${exactText({ values: run.values[i], norm: run.norms[i] })}`,
+  ]);
+  expect(flowed?.length).toBeGreaterThan(3);
+  for (const [edge, text] of flowed ?? []) expect(told[edge as number]).toBe(text);
+});
