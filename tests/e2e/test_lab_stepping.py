@@ -296,6 +296,7 @@ def test_the_panel_follows_the_cursor(watched: Watched, lab: Lab) -> None:
     expect(panel.locator(".gw-state")).to_contain_text("running")
     expect(panel).to_contain_text("grad")
     widget(page).get_by_role("button", name="Fit").click()
+    wait_until_at_rest(page)
     drawn(page, ".gw-node[data-kind='leaf']").click()
     expect(panel.locator(".gw-title").first).to_have_text("x")
     expect(panel.locator(".gw-state")).to_contain_text("waiting")
