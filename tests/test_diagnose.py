@@ -386,3 +386,11 @@ def test_bytes_in_words():
         "1 KiB",
         "3 MiB",
     ]
+
+
+@pytest.mark.parametrize("numbers", [1, 3])
+def test_only_a_single_number_may_not_be_infinite(numbers):
+    x = torch.ones(numbers, requires_grad=True)
+    out = x.masked_fill(torch.tensor([True] + [False] * (numbers - 1)), -math.inf)
+    kinds = {finding.kind for finding in diagnose(out, names={"x": x})}
+    assert ("nan" in kinds) is (numbers == 1)

@@ -334,8 +334,10 @@ export class Drawing {
     } else this.tooltip.hide();
   }
 
+  /** The arrow at a place; null from afar, where a pointer is near to very many. */
   private edgeAt([x, y]: readonly [number, number]): SceneEdge | null {
-    return this.scene && edgeAt(this.scene, x, y, this.sight.view.k);
+    const { k } = this.sight.view;
+    return this.scene && k >= FAR ? edgeAt(this.scene, x, y, k) : null;
   }
 
   private showTooltip(index: number): void {

@@ -68,7 +68,7 @@ def not_finite(evidence: Evidence) -> Iterator[Finding]:
     Args:
         evidence: What there is to judge by.
     """
-    bad = [place for place in evidence.captured.roots if _word_of(_output(evidence, place))]
+    bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
     birth = _birth(evidence)
     if not bad:
         yield from birth
@@ -88,6 +88,12 @@ def not_finite(evidence: Evidence) -> Iterator[Finding]:
         f"made it and no gradient did.{where}",
         {} if not birth else birth[0].numbers,
     )
+
+
+def _is_bad(output: torch.Tensor | None) -> bool:
+    """Whether an output cannot be meant so: among several numbers, as of a mask, -Inf may be."""
+    word = _word_of(output)
+    return word == "NaN" or (word == "Inf" and output is not None and output.numel() == 1)
 
 
 def _output(evidence: Evidence, place: tuple[int, int]) -> torch.Tensor | None:
