@@ -394,3 +394,11 @@ def test_only_a_single_number_may_not_be_infinite(numbers):
     out = x.masked_fill(torch.tensor([True] + [False] * (numbers - 1)), -math.inf)
     kinds = {finding.kind for finding in diagnose(out, names={"x": x})}
     assert ("nan" in kinds) is (numbers == 1)
+
+
+def test_a_graph_that_is_used_up_is_to_be_made_anew():
+    x = torch.ones(3, requires_grad=True)
+    loss = (x * x).sum()
+    assert "anew" not in only(diagnose(loss, names={"x": x}), "no backward").message
+    loss.backward()
+    assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no backward").message

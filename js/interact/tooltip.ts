@@ -37,16 +37,12 @@ export class Tooltip {
     const { offsetWidth: w, offsetHeight: h } = this.element;
     const within = (low: number, size: number, whole: number) =>
       Math.max(6, Math.min(whole - size - 6, low));
-    const middle = (box.top + box.bottom) / 2 - h / 2;
-    let x = box.right + GAP;
-    let y = middle;
-    if (x + w > width - 6) {
-      x = box.left - GAP - w;
-      if (x < 6) {
-        x = (box.left + box.right) / 2 - w / 2;
-        y = box.bottom + GAP + h > height ? box.top - GAP - h : box.bottom + GAP;
-      }
-    }
-    this.element.style.transform = `translate(${Math.round(within(x, w, width))}px, ${Math.round(within(y, h, height))}px)`;
+    const beside = [box.right + GAP, box.left - GAP - w].find((x) => x >= 6 && x + w <= width - 6);
+    // Beside an arrow, at a place on it, are the nodes that it ties.
+    const isPlace = box.left === box.right;
+    const x = isPlace ? undefined : beside;
+    const below = box.bottom + GAP + h > height ? box.top - GAP - h : box.bottom + GAP;
+    const y = x === undefined ? below : (box.top + box.bottom) / 2 - h / 2;
+    this.element.style.transform = `translate(${Math.round(within(x ?? (box.left + box.right) / 2 - w / 2, w, width))}px, ${Math.round(within(y, h, height))}px)`;
   }
 }

@@ -11,6 +11,7 @@ import torch
 from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
+from ..graph.saved import is_freed
 from ..graph.words import in_bytes
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .dead_units import dead_units
@@ -73,7 +74,7 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
     run = evidence.run
     parts: list[Callable[[], Iterable[Finding]]] = [
         lambda: not_finite(evidence),
-        lambda: [_no_backward()] if run is None else [],
+        lambda: [_no_backward(evidence)] if run is None else [],
         lambda: [] if run is None else _depth(evidence, run, limits),
         lambda: _dead(evidence, limits.dead),
         lambda: parameter_findings(evidence),
@@ -99,14 +100,16 @@ def _guarded(part: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
         yield Finding("failed", "info", [], could_not("a part of the diagnosis", error))
 
 
-def _no_backward() -> Finding:
+def _no_backward(evidence: Evidence) -> Finding:
+    freed = any(map(is_freed, evidence.captured.nodes))
+    anew = "compute the output anew, since a backward has freed some of this graph, and "
     return Finding(
         "no backward",
         "info",
         [],
-        "No backward pass has been seen, so nothing can be said about the size of gradients: call "
-        "backward() on the GraphWidget or on the loss while it is shown, or pass "
-        "gradwalk.record(loss).",
+        "No backward pass has been seen, so nothing can be said about the size of gradients: "
+        f"{anew if freed else ''}call backward() on the GraphWidget or on the loss while it is "
+        "shown, or pass gradwalk.record(loss).",
     )
 
 
