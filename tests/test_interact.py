@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import sys
+import weakref
 
 import ipywidgets
 import pytest
@@ -386,6 +389,35 @@ def test_it_is_a_box_of_controls_and_picture():
     assert made.graph in made.children
     made.close()
     assert made.graph.comm is None
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_function_runs_without_a_trace_and_nothing_keeps_its_variables(is_wrong):
+    class Thing:
+        pass
+
+    seen, alive = [], []
+
+    def function(w):
+        thing = Thing()
+        alive.append(weakref.ref(thing))
+        seen.append(sys.gettrace())
+        if is_wrong and len(seen) > 1:
+            raise ValueError("no")
+        return w * 2
+
+    box = interact(function, w=(-5.0, 5.0))
+    gc.disable()
+    try:
+        box.controls["w"].value = 1.0
+        # What is raised knows the variables of all that it went through.
+        assert [each() is None for each in alive] == [True, not is_wrong]
+    finally:
+        gc.enable()
+    assert seen == [None, None]
+    assert sys.gettrace() is None
+    assert (box.error is not None) is is_wrong
+    box.close()
 
 
 @pytest.mark.parametrize("fails", ["raises", "constant", "none"])

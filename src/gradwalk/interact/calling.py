@@ -28,41 +28,39 @@ def called(
         What it returned, and the variables that its code saw when it did: its own, its module's,
         the notebook's.
     """
-    found: dict[str, Any] = {}
-    with _returning(function, found), torch.enable_grad(), watch():
-        result = function(**arguments)
-    return result, found
+    with _entered(function) as frames:
+        with torch.enable_grad(), watch():
+            result = function(**arguments)
+        # A frame that somebody holds keeps its variables when it returns.
+        return result, with_outer(dict(frames[0].f_locals), frames[0]) if frames else {}
 
 
 @contextmanager
-def _returning(function: Callable[..., Any], found: dict[str, Any]) -> Iterator[None]:
-    """Within it, the variables of the function are put into ``found`` when it returns.
+def _entered(function: Callable[..., Any]) -> Iterator[list[FrameType]]:
+    """Within it, the frame that the function first runs in is put into the list that this gives.
 
     A debugger, or whatever else traces, is left alone: intermediate results then go without names.
     """
+    frames: list[FrameType] = []
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or sys.gettrace() is not None:
-        yield
+        yield frames
         return
 
-    def called_one(frame: FrameType, _: str, __: Any) -> Any:
-        if frame.f_code is not code:
-            return None  # nothing more is told of it, so that it costs next to nothing
-        frame.f_trace_lines = False
-        return see
-
-    def see(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "return":
-            # A copy: Python writes what is in the frame's own one back into the running function.
-            found.clear()
-            found.update(with_outer(dict(frame.f_locals), frame))
-        return see
+    def called_one(frame: FrameType, _: str, __: Any) -> None:
+        if frame.f_code is code:
+            frames.append(frame)
+            # What traces to the end has Python stop at every instruction, which costs twice as
+            # much as everything else that is done to watch the function.
+            sys.settrace(None)
 
     sys.settrace(called_one)
     try:
-        yield
+        yield frames
     finally:
-        sys.settrace(None)
+        if sys.gettrace() is called_one:
+            sys.settrace(None)
+        frames.clear()  # a frame knows its caller's, which knows this list
 
 
 def tensors_in(result: Any) -> list[torch.Tensor]:
