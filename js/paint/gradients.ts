@@ -1,3 +1,4 @@
+import { Remembered } from "../dom/remembered";
 import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
@@ -30,16 +31,60 @@ export function placeGradients(
   recording: Recording,
   measure: Measure,
 ): GradientLabel[] {
+  return [...gradientsPlaced(scene, recording, measure)].flat();
+}
+
+/**
+ * The same in three parts, so that what is not seen need not be placed: what stands in cells, with the seeds, which is
+ * seen all the time; what flows along edges and what leaves hold beside them; and local derivatives.
+ */
+function* gradientsPlaced(
+  scene: Scene,
+  recording: Recording,
+  measure: Measure,
+): Generator<GradientLabel[], void, void> {
   const { run, step, flows } = recording;
-  if (run === null) return [];
-  const obstacles = new Obstacles(scene, RING);
-  const labels: GradientLabel[] = [];
-  const keep = (place: Place | null, rest: Omit<GradientLabel, keyof Place>) => {
-    if (!place) return;
+  if (run === null) return;
+  let obstacles: Obstacles | null = null;
+  let labels: GradientLabel[] = [];
+  /** Keeps a place that is found. */
+  const keep = (
+    find: (obstacles: Obstacles) => Place | null,
+    rest: Omit<GradientLabel, keyof Place>,
+  ) => {
+    obstacles ??= obstaclesOf(scene);
+    const place = find(obstacles);
+    if (!place) return false;
     obstacles.add(place);
     labels.push({ ...rest, ...place });
+    return true;
   };
   const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
+  const beside = (
+    id: number,
+    word: string,
+    values: Values | null,
+    norm: JsonNumber | null,
+    from: number,
+    along: number,
+  ) => {
+    const drawn = scene.drawn[id].filter(
+      (index) => !scene.nodes[index].group && !scene.nodes[index].shape.card?.grad,
+    );
+    if (drawn.length === 0) return;
+    const texts = gradientTexts(values, norm, word);
+    const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
+    if (text === undefined) return;
+    for (const index of drawn)
+      keep((among) => placeBeside(scene, scene.nodes[index], widthOf(text), along, among), {
+        key: `${word} ${index}`,
+        text,
+        alarming: isAlarming(values, norm),
+        edge: null,
+        nodes: [id],
+        from,
+      });
+  };
   for (const node of scene.nodes) {
     const label = cellLabel(node, recording, measure);
     if (label) labels.push(label);
@@ -51,6 +96,8 @@ export function placeGradients(
     if (passing) labels.push(passing);
   }
   labels.push(...lensLabels(scene, recording));
+  /** Gradients along edges that stand in no cell: their places in the edges of the run. */
+  const along: number[] = [];
   run.edges.forEach((index, i) => {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
@@ -71,75 +118,66 @@ export function placeGradients(
         alarming: isAlarming(run.values[i], run.norms[i]),
         from: flows[index],
       });
-      return;
-    }
-    if (target.shape.card?.sum) return;
+    } else if (!target.shape.card?.sum) along.push(i);
+  });
+  for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
+  yield labels;
+  labels = [];
+  for (const i of along) {
+    const index = run.edges[i];
+    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     const texts = gradientTexts(run.values[i], run.norms[i], "");
     const options = texts.map((text) => ({ text, width: widthOf(text) }));
-    const between = [scene.nodes[edge.source], target];
-    const ends = between.map(({ id }) => id);
+    const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
     const passing = isBoxed && run.values[i] === null;
-    for (const where of ["on", "far"] as const) {
-      for (const { text, width } of options) {
-        if (width > WIDEST && texts.length > 1) continue;
-        const place = obstacles.findOnEdge(edge, width, PLACES, where);
-        if (!place) continue;
-        keep(place, {
-          key: `edge ${index}`,
-          text,
-          exact: exactText({ values: run.values[i], norm: run.norms[i] }),
-          alarming: isAlarming(run.values[i], run.norms[i]),
-          edge: index,
-          nodes: ends,
-          from: flows[index],
-          ...(passing && { passing }),
-        });
-        return;
-      }
-    }
-  });
-  const beside = (
-    id: number,
-    word: string,
-    values: Values | null,
-    norm: JsonNumber | null,
-    from: number,
-    along: number,
-  ) => {
-    const texts = gradientTexts(values, norm, word);
-    const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
-    if (text === undefined) return;
-    for (const index of scene.drawn[id]) {
-      if (scene.nodes[index].group || scene.nodes[index].shape.card?.grad) continue;
-      keep(placeBeside(scene, scene.nodes[index], widthOf(text), along, obstacles), {
-        key: `${word} ${index}`,
-        text,
-        alarming: isAlarming(values, norm),
-        edge: null,
-        nodes: [id],
-        from,
-      });
-    }
-  };
-  for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
+    const rest = {
+      key: `edge ${index}`,
+      exact: exactText({ values: run.values[i], norm: run.norms[i] }),
+      alarming: isAlarming(run.values[i], run.norms[i]),
+      edge: index,
+      nodes: between.map(({ id }) => id),
+      from: flows[index],
+      ...(passing && { passing }),
+    };
+    (["on", "far"] as const).some((where) =>
+      options.some(
+        ({ text, width }) =>
+          (width <= WIDEST || texts.length === 1) &&
+          keep((among) => among.findOnEdge(edge, width, PLACES, where), { ...rest, text }),
+      ),
+    );
+  }
   for (const { node, values, norm } of run.grads)
     if (step[node] > 0) beside(node, "grad", values, norm, step[node], 1);
+  yield labels;
+  labels = [];
   for (const [index, [grad, local]] of recording.locals) {
     const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
     if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) continue;
     const text = `${boardNumber(grad)} \u00d7 ${boardNumber(local)}`;
-    const found =
-      obstacles.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "beside") ??
-      obstacles.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "far");
-    keep(found, {
-      ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
-      exact: `${exactly(grad)} \u00d7 ${exactly(local)}`,
-      nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
-      from: flows[index],
-    });
+    keep(
+      (among) =>
+        among.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "beside") ??
+        among.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "far"),
+      {
+        ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
+        exact: `${exactly(grad)} \u00d7 ${exactly(local)}`,
+        nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
+        from: flows[index],
+      },
+    );
   }
-  return labels;
+  yield labels;
+}
+
+/** What stands in the way in a scene, found once for all pictures of the same places. */
+const knownObstacles = new WeakMap<Scene["edges"], Obstacles>();
+
+function obstaclesOf(scene: Scene): Obstacles {
+  const known = knownObstacles.get(scene.edges) ?? new Obstacles(scene, RING);
+  knownObstacles.set(scene.edges, known);
+  return known.bare();
 }
 
 /** The gradient that passes between a lens and something outside. */
@@ -187,7 +225,7 @@ export function visibleGradients(
 ): GradientLabel[] {
   const { recording, cursor } = progress;
   const running = isOver(progress) ? null : runningAt(recording, cursor);
-  const few = scene.edges.length <= FEW_EDGES;
+  const few = hasFew(scene);
   const passes = isOver(progress) ? null : running;
   const isLocal = ({ local, nodes, edge }: GradientLabel) =>
     local === true &&
@@ -218,24 +256,37 @@ export function visibleGradients(
   return [...others, ...products];
 }
 
-/** The gradients to be seen at a cursor; their places are found once per scene and run. */
+/** The gradients to be seen at a cursor; the places of those that may be seen are found once per scene and run. */
 export class GradientLayer {
-  private key: [Scene, Recording | Marks["held"]] | null = null;
+  private readonly told = new Remembered();
+  private placed: Iterator<GradientLabel[]> = [].values();
+  private parts = 0;
   private labels: GradientLabel[] = [];
 
   constructor(private readonly measure: Measure) {}
 
   at(scene: Scene, marks: Marks): GradientLabel[] {
     const { progress, held } = marks;
-    const told = progress?.recording ?? held;
-    if (this.key?.[0] !== scene || this.key[1] !== told) {
-      this.key = [scene, told];
-      this.labels = progress
-        ? placeGradients(scene, progress.recording, this.measure)
-        : heldLabels(scene, held, this.measure);
+    if (this.told.isNew(scene, progress?.recording ?? held)) {
+      this.parts = 0;
+      this.labels = progress ? [] : heldLabels(scene, held, this.measure);
+      if (progress) this.placed = gradientsPlaced(scene, progress.recording, this.measure);
     }
-    return progress ? visibleGradients(this.labels, scene, progress, marks) : this.labels;
+    if (!progress) return this.labels;
+    for (const wanted = partsSeen(scene, progress, marks); this.parts < wanted; this.parts++)
+      this.labels = this.labels.concat(this.placed.next().value ?? []);
+    return visibleGradients(this.labels, scene, progress, marks);
   }
+}
+
+/** How many parts of the gradients may be seen at the cursor. */
+function partsSeen(scene: Scene, progress: Progress, { derivatives, selected }: Marks): number {
+  if (derivatives || selected !== null || !isOver(progress)) return 3;
+  return hasFew(scene) ? 2 : 1;
+}
+
+function hasFew({ edges }: Scene): boolean {
+  return edges.length <= FEW_EDGES;
 }
 
 /** A free place beside a node: above or below it, first where gradients leave it (`along` 1) or arrive (-1); else at a side. */

@@ -30,6 +30,8 @@ const NOBODY = -2;
 export class Obstacles {
   private readonly boxes = new Grid();
   private readonly lines = new Grid();
+  /** What is added to it later. */
+  private readonly added = new Grid();
 
   /** `around` is kept free on every side of a node, px. */
   constructor(scene: Scene, around = 0) {
@@ -40,26 +42,31 @@ export class Obstacles {
     }
     for (const { left, top, right } of scene.frames)
       this.boxes.add(left, top, right, top + HEADER, NODE);
-    for (const sign of scene.signs ?? []) this.add(sign);
-    for (const { label } of scene.links ?? []) if (label) this.add(label);
+    const { boxes } = this;
+    for (const sign of scene.signs ?? []) put(boxes, sign);
+    for (const { label } of scene.links ?? []) if (label) put(boxes, label);
     for (const edge of scene.edges) {
       this.addCurve(edge);
       if (edge.quiet === undefined) this.addHead(edge, scene.isStatic ?? false);
       if (edge.quiet === "constant") this.addHead(edge, true);
-      if (edge.label) this.add(edge.label);
-      for (const sign of edge.merged?.signs ?? []) this.add(sign);
+      if (edge.label) put(boxes, edge.label);
+      for (const sign of edge.merged?.signs ?? []) put(boxes, sign);
     }
   }
 
-  add({ x, y, width, height }: Place): void {
-    const [w, h] = [width / 2, height / 2];
-    this.boxes.add(x - w, y - h, x + w, y + h, NODE);
+  /** The same without what was added. */
+  bare(): Obstacles {
+    return Object.assign(Object.create(Obstacles.prototype), this, { added: new Grid() });
+  }
+
+  add(place: Place): void {
+    put(this.added, place);
   }
 
   /** Whether the box is free; its own edge may run through it. */
   isFree({ x, y, width, height }: Place, own: number | null, crossing = false): boolean {
     const [l, t, r, b] = [x - width / 2, y - height / 2, x + width / 2, y + height / 2];
-    if (this.boxes.hits(l, t, r, b, NOBODY)) return false;
+    if (this.boxes.hits(l, t, r, b, NOBODY) || this.added.hits(l, t, r, b, NOBODY)) return false;
     return crossing || !this.lines.hits(l, t, r, b, own ?? NOBODY);
   }
 
@@ -140,6 +147,11 @@ export class Obstacles {
       }
     }
   }
+}
+
+function put(grid: Grid, { x, y, width, height }: Place): void {
+  const [w, h] = [width / 2, height / 2];
+  grid.add(x - w, y - h, x + w, y + h, NODE);
 }
 
 /** Whether a curve runs more to the side than up or down there. */
