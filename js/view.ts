@@ -14,6 +14,7 @@ import { createToolbar } from "./bars/toolbar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
 import type { Channel, Traits } from "./channel";
+import { say, write } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
 import { liveSvg } from "./export/live";
@@ -50,6 +51,8 @@ export function createView(
   const living = new Living(channel);
   /** Whether an update is about to be taken: once all of its traits have come. */
   let isTaking = false;
+  /** What is shown anew once it is taken, each part once; null while none is. */
+  let parts: Set<() => void> | null = null;
   let drawable: Drawable | null = null;
   let showsHelp = choices.help;
 
@@ -219,8 +222,7 @@ export function createView(
     },
     recorded() {
       showLegend();
-      viewBar.update();
-      corner.place();
+      showColours();
     },
     moved: () => showDetails(),
   });
@@ -287,6 +289,7 @@ export function createView(
     choices.help = showsHelp;
     toolbar.setHelp(showsHelp);
     if (showsHelp) select(null);
+    showLegend();
     showDetails();
   }
 
@@ -315,7 +318,6 @@ export function createView(
     const derivatives = isBoard && choices.derivatives;
     toolbar.setDerivatives(isBoard ? derivatives : null);
     drawing.mark({ derivatives });
-    const room = { ...arrangement.roomFor(graph), derivatives };
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
@@ -324,11 +326,14 @@ export function createView(
     const source = { given: channel.raw("graph"), constants, torchNames };
     if (isOther && was !== null) drawing.mark({ progress: null }); // of the graph before, whose edges had other places
     if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
-    else folder.show(shown, drawable.direction(asked, room, measure), graph, source, room);
+    else {
+      const room = { ...arrangement.roomFor(graph), derivatives };
+      folder.show(shown, drawable.direction(asked, room, measure), graph, source, room);
+    }
     laboratory.update(graph);
     stepper.read(drawable.autograd);
     toolbar.setCrumb(...drawable.words);
-    drawing.canvas.setAttribute("aria-label", drawable.label);
+    say(drawing.canvas, "aria-label", drawable.label);
     // Other numbers leave every size as it is; to ask for one, the page would be laid out.
     if (!isOther || was !== null) arrangement.arrange();
     showLegend();
@@ -338,7 +343,7 @@ export function createView(
   const mark = shell.guarded(() => {
     const state = channel.get("state");
     drawing.mark(seenMarks(state));
-    shell.note.textContent = state?.note ?? "";
+    write(shell.note, state?.note ?? "");
     showLegend();
     playback.update();
   });
@@ -356,22 +361,39 @@ export function createView(
     queueMicrotask(() => {
       isTaking = false;
       if (!root.isConnected && !living.isBehind) return;
+      parts = new Set();
       redraw();
       mark();
       stepper.answered();
       drawing.mark({ selected: channel.get("selected") });
       showRank();
+      const shown = parts;
+      parts = null;
+      for (const part of shown) part();
     });
   }
 
-  function showLegend(): void {
-    const shown = shownNow();
-    if (!shown || !drawable) return;
-    const { nodes } = drawable.size;
-    shell.legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
+  /** A part that follows from others: shown at once or, while an update is taken, once at its end. */
+  function following(show: () => void): () => void {
+    const part = shell.guarded(show);
+    return () => (parts ? parts.add(part) : part());
   }
 
-  const showDetails = shell.guarded(() => {
+  const showLegend = following(() => {
+    const shown = shownNow();
+    // It stands in the panel: what nobody sees is not written.
+    if (!shown || !drawable || !showsHelp) return;
+    const { nodes } = drawable.size;
+    shell.legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
+  });
+
+  const showColours = following(() => {
+    viewBar.update();
+    corner.place();
+    if (drawable?.graph.ranks) toolbar.tighten();
+  });
+
+  const showDetails = following(() => {
     if (!drawable) return;
     const { progress } = drawing;
     const { current } = modules;
@@ -399,8 +421,7 @@ export function createView(
   const showRank = shell.guarded(() => {
     const ranks = drawable?.graph.ranks ?? null;
     rankChoice.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
-    viewBar.update();
-    if (ranks) toolbar.tighten();
+    showColours();
     showDetails();
   });
 

@@ -1,6 +1,7 @@
 import type { ColourBy, ColourLegend } from "../colours/colouring";
 import { STEPS } from "../colours/scale";
 import { element, KEEP_KEYS } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 
 const CHOICES: [ColourBy, string, string][] = [
   ["none", "nothing", ""],
@@ -30,16 +31,19 @@ export function createColourControls(choose: (by: ColourBy) => void): ColourCont
   });
   select.addEventListener("change", () => choose(select.value as ColourBy));
   const key = element("span", { class: "gw-colour-key", hidden: true });
+  const shown = new Remembered();
   return {
     element: element("label", "gw-colours", element("span", {}, "colour"), select),
     key,
     update(by, isKnown, legend) {
+      const known = CHOICES.map(([value]) => isKnown(value));
+      if (!shown.isNew(JSON.stringify([known, legend])) && select.value === by) return;
       select.replaceChildren(
-        ...CHOICES.map(([value, text, missing]) =>
+        ...CHOICES.map(([value, text, missing], i) =>
           element(
             "option",
-            { value, disabled: !isKnown(value) },
-            isKnown(value) ? text : `${text} (${missing})`,
+            { value, disabled: !known[i] },
+            known[i] ? text : `${text} (${missing})`,
           ),
         ),
       );

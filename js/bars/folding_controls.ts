@@ -1,4 +1,5 @@
 import { button, element, KEEP_KEYS } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
 import type { Folder } from "../interact/folder";
 
@@ -35,6 +36,7 @@ export function createFoldingControls(folder: Folder): FoldingControls {
     "Draw four or more blocks that are alike and follow each other as a strip of bars",
     () => folder.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
   );
+  const shown = new Remembered();
   return {
     element: element("span", "gw-folding", modules, repeats, plumbing),
     update() {
@@ -53,8 +55,11 @@ export function createFoldingControls(folder: Folder): FoldingControls {
       options.push(["all", "all open"]);
       const value = depth === null ? "" : depth === levels ? "all" : `${depth}`;
       if (!options.some(([known]) => known === value)) options.unshift([value, "as opened"]);
-      depths.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
-      depths.value = value;
+      if (shown.isNew(options.join()))
+        depths.replaceChildren(
+          ...options.map(([value, text]) => element("option", { value }, text)),
+        );
+      if (depths.value !== value) depths.value = value;
     },
   };
 }

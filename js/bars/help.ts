@@ -1,4 +1,5 @@
 import { element, KEEP_KEYS } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import { DIRECTIONS } from "../layout/direction";
 import type { DirectionChoice } from "../wire";
 
@@ -23,6 +24,7 @@ export function createHelp(
     ...DIRECTIONS.map((value) => element("option", { value })),
   );
   const flowing = element("span", {});
+  const shown = new Remembered();
   select.addEventListener("change", () => choose(select.value as DirectionChoice));
   const key = (keys: string[], text: string) =>
     element(
@@ -52,6 +54,8 @@ export function createHelp(
       note,
     ),
     setDirection(direction, isStatic) {
+      if (select.value !== direction) select.value = direction;
+      if (!shown.isNew(isStatic)) return;
       const what = isStatic ? "Data flows" : "Gradients flow";
       flowing.textContent = what;
       select.title = `${what} this way in the drawing`;
@@ -60,7 +64,6 @@ export function createHelp(
         const way = DIRECTIONS[(i + (isStatic ? 2 : 0)) % 4];
         select.options[i + 1].text = `${ARROW[way]} ${way}`;
       });
-      select.value = direction;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { button, element, KEEP_KEYS } from "../dom/element";
+import { button, element, KEEP_KEYS, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import type { Direction } from "../layout/direction";
 import { formatCount } from "../text/number";
@@ -152,10 +152,12 @@ export function createToolbar(
   return {
     element: bar,
     setCrumb(text, size, title) {
-      name = text;
-      showWay();
-      counts.textContent = size;
-      counts.title = title;
+      if (text !== name || crumbs.childElementCount === 0) {
+        name = text;
+        showWay();
+      }
+      write(counts, size);
+      say(counts, "title", title);
     },
     setDrawn(count) {
       drawn.textContent = count === null ? "" : `, ${formatCount(count)} drawn`;

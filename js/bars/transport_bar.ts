@@ -1,5 +1,6 @@
-import { button, element, icon, KEEP_KEYS } from "../dom/element";
+import { button, element, icon, KEEP_KEYS, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
+import { Remembered } from "../dom/remembered";
 import { isOver } from "../steps/recording";
 import type { Stepper, Stepping } from "../steps/stepping";
 import { position, positionText } from "../steps/words";
@@ -110,6 +111,7 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
   /** The note that the reader has put away. */
   let read: string | null = null;
   let wasOwned = false;
+  const written = new Remembered();
   running.addEventListener("click", () => {
     if (runningNode !== null) show(runningNode);
   });
@@ -145,9 +147,11 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
       const canStart = total === 0 && blocked === null;
       slider.hidden = total === 0;
       text.classList.toggle("is-working", starting);
-      slider.max = String(total);
-      slider.value = String(cursor);
-      slider.style.setProperty("--gw-done", `${total === 0 ? 0 : (100 * cursor) / total}%`);
+      say(slider, "max", String(total));
+      if (slider.value !== String(cursor)) slider.value = String(cursor);
+      const share = `${total === 0 ? 0 : (100 * cursor) / total}%`;
+      if (slider.style.getPropertyValue("--gw-done") !== share)
+        slider.style.setProperty("--gw-done", share);
       enable([
         [step, canStart || cursor < total],
         [back, cursor > 0],
@@ -156,7 +160,7 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
         [play, total > 0],
       ]);
       showPlaying(play, playing, total > 0 && cursor >= total);
-      text.setAttribute("aria-live", playing ? "off" : "polite");
+      say(text, "aria-live", playing ? "off" : "polite");
       const isResting = progress === null || total === 0 || isOver(progress);
       const at =
         live && isResting
@@ -164,24 +168,30 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
           : progress && total > 0
             ? position(progress, graph)
             : null;
-      before.textContent = at?.before ?? (starting ? "Running backward…" : "");
+      write(before, at?.before ?? (starting ? "Running backward…" : ""));
       done.hidden = !at?.isOver;
       runningNode = at?.running?.node ?? null;
       running.hidden = runningNode === null;
-      running.textContent = at?.running?.text ?? "";
-      running.title = "Select this node";
-      after.replaceChildren(
-        ...(at
-          ? at.changes.flatMap(([name, words], i) => [
-              i === 0 ? " " : ", ",
-              name === "" ? "" : element("b", {}, name),
-              name === "" ? words : ` ${words}`,
-            ])
-          : [starting ? " Interrupt the kernel to stop it." : idleText(blocked ?? seen)]),
-      );
+      write(running, at?.running?.text ?? "");
+      // In threes, the middle one bold.
+      const words = at
+        ? at.changes.flatMap(([name, said], i) => [
+            i === 0 ? " " : ", ",
+            name,
+            name === "" ? said : ` ${said}`,
+          ])
+        : [starting ? " Interrupt the kernel to stop it." : idleText(blocked ?? seen)];
+      if (written.isNew(words.join("\n")))
+        after.replaceChildren(
+          ...words.map((word, i) => (i % 3 === 1 && word !== "" ? element("b", {}, word) : word)),
+        );
       const said = progress && total > 0 ? positionText(progress, graph) : "";
-      text.title = [said || after.textContent, at?.isOver && seen].filter(Boolean).join(". ");
-      slider.setAttribute("aria-valuetext", said);
+      say(
+        text,
+        "title",
+        [said || after.textContent, at?.isOver && seen].filter(Boolean).join(". "),
+      );
+      say(slider, "aria-valuetext", said);
       bar.hidden = graph?.static ?? false;
       speeds.hidden = total === 0;
       owner.hidden = total === 0 || (transport?.owned ?? false);

@@ -59,6 +59,8 @@ export function createViewBar(
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
   let kernels: { of: GraphModel; found: Kernels | null } | null = null;
+  /** The same object as long as it says the same. */
+  let alarms: Map<number, string> | null = null;
   const ranked = new Remembered();
   const coloured = new Remembered();
   /** What colours are to say, as soon as it is known; null for what suits the picture. */
@@ -188,10 +190,13 @@ export function createViewBar(
     const colouring = colouringOf(by, drawing.scene, known);
     const { tint } = colouring;
     legend = colouring.legend;
+    const found = norms && alarmsIn(drawing.scene, norms, by);
+    const isOther = JSON.stringify([...(found ?? [])]) !== JSON.stringify([...(alarms ?? [])]);
+    if (isOther || !found || !alarms) alarms = found;
     drawing.mark({
       tint,
       tiles: grads && (by === "none" ? uncoloured(grads.tiles) : grads.tiles),
-      alarms: norms && alarmsIn(drawing.scene, norms, by),
+      alarms,
     });
     colours.update(by, (choice) => isKnown(choice, known), legend);
   }

@@ -41,6 +41,19 @@ function setAttributes(target: Element, attributes: Attributes): void {
   }
 }
 
+/** Has an attribute say something, unless it does: even the same, written again, costs the page time. */
+export function say(target: Element, name: string, value: string): void {
+  if (target.getAttribute(name) !== value) target.setAttribute(name, value);
+}
+
+/** The same with its text. What holds one text keeps it as a node, which the page then need not make anew. */
+export function write(target: Element, text: string): void {
+  const { firstChild } = target;
+  if (firstChild instanceof Text && firstChild === target.lastChild) {
+    if (firstChild.data !== text) firstChild.data = text;
+  } else if (target.textContent !== text) target.textContent = text;
+}
+
 /** On every focusable element: Jupyter would otherwise take its keys for commands that delete cells. */
 export const KEEP_KEYS = { "data-lm-suppress-shortcuts": "true" } as const;
 

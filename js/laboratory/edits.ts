@@ -7,16 +7,14 @@ export type EdgeId = readonly [number, number];
 
 /** The edits of one graph, where they are drawn, and what a click makes of them. No edit is ever changed in place. */
 export class Edges {
-  private readonly places = new Map<string, number>();
+  /** By their names, once somebody asks. */
+  private places: Map<string, number> | null = null;
 
-  constructor(readonly graph: GraphModel) {
-    graph.edges.forEach(({ kind, source, input_nr }, place) => {
-      if (kind === "gradient" && input_nr !== null) this.places.set(`${source} ${input_nr}`, place);
-    });
-  }
+  constructor(readonly graph: GraphModel) {}
 
   /** Its place in the graph's edges; null where there is none. */
   placeOf([consumer, inputNr]: EdgeId): number | null {
+    this.places ??= placesIn(this.graph);
     return this.places.get(`${consumer} ${inputNr}`) ?? null;
   }
 
@@ -54,6 +52,14 @@ export class Edges {
     const { kind, source, input_nr } = this.graph.edges[place];
     return kind === "gradient" && input_nr !== null ? [source, input_nr] : null;
   }
+}
+
+function placesIn({ edges }: GraphModel): Map<string, number> {
+  const places = new Map<string, number>();
+  edges.forEach(({ kind, source, input_nr }, place) => {
+    if (kind === "gradient" && input_nr !== null) places.set(`${source} ${input_nr}`, place);
+  });
+  return places;
 }
 
 function isEdge(found: EdgeId | never[]): found is EdgeId {

@@ -1,5 +1,5 @@
 import type { Channel } from "../channel";
-import { element, KEEP_KEYS } from "../dom/element";
+import { element, KEEP_KEYS, say, write } from "../dom/element";
 import type { KnobRoom } from "../scene/node_words";
 import type { SceneNode } from "../scene/scene";
 import { boardNumber } from "../text/gradient";
@@ -131,12 +131,12 @@ class Knob {
     this.value = this.wanted ?? value;
     const { element } = this;
     const place = model.at.length > 0 ? `[${model.at.join(", ")}]` : "";
-    element.textContent = isWritten ? boardNumber(shown) : "";
-    element.setAttribute("aria-label", oneLine(model.name) + (isWritten ? place : ""));
-    element.setAttribute("aria-valuemin", String(model.min));
-    element.setAttribute("aria-valuemax", String(model.max));
-    element.setAttribute("aria-valuenow", String(value));
-    element.setAttribute("aria-valuetext", boardNumber(shown));
+    write(element, isWritten ? boardNumber(shown) : "");
+    say(element, "aria-label", oneLine(model.name) + (isWritten ? place : ""));
+    say(element, "aria-valuemin", String(model.min));
+    say(element, "aria-valuemax", String(model.max));
+    say(element, "aria-valuenow", String(value));
+    say(element, "aria-valuetext", boardNumber(shown));
     const share = (value - model.min) / (model.max - model.min);
     element.style.setProperty("--gw-at", `${100 * Math.min(1, Math.max(0, share))}%`);
   }

@@ -24,12 +24,12 @@ const DESCENT = 21;
 export class FrameLayer {
   readonly element = svgElement("g", "gw-frames");
   readonly heads = svgElement("g", "gw-frame-heads");
-  private scene: Scene | null = null;
+  private frames: Scene["frames"] | null = null;
 
   /** Draws the frames that reach into `view`, seen at this scale; with the one of the selected module, if any. */
   draw(scene: Scene, view: Box, scale: number, module: readonly string[] | null = null): void {
-    const isNew = scene !== this.scene;
-    this.scene = scene;
+    const isNew = scene.frames !== this.frames;
+    this.frames = scene.frames;
     const frames = framesIn(scene, view, scale);
     const layers = [
       [this.element, frames, frameParts],

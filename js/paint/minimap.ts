@@ -6,7 +6,7 @@ import { boxOf } from "../scene/find";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import { contains, type Size, seen, seenBox, type View } from "../scene/views";
-import { runningAt } from "../steps/recording";
+import { type Progress, runningAt } from "../steps/recording";
 import { placesOf } from "./beacons";
 import type { Marks } from "./marks";
 import type { Raster } from "./raster";
@@ -30,6 +30,7 @@ export class Minimap {
   private readonly window = element("div", "gw-minimap-window");
   private size: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;
+  private readonly placed = new Remembered();
   private readonly painted = new Remembered();
   /** From the pointer to the middle of what is seen, px; null while nothing is dragged. */
   private grip: [number, number] | null = null;
@@ -64,11 +65,14 @@ export class Minimap {
 
   /** Shows itself if the view does not show all of the scene; it makes way for what the reader is on. */
   place(scene: Scene, marks: Marks, view: View, stage: Size): void {
+    this.scene = scene;
+    const { selected, hit, focused, progress } = marks;
+    if (!this.placed.isNew(scene.edges, view, stage, selected, hit, focused, running(progress)))
+      return;
     const whole = { left: 0, top: 0, right: scene.width, bottom: scene.height };
     const fits = stage.width >= LEAST_STAGE.width && stage.height >= LEAST_STAGE.height;
     const isNeeded = fits && !contains(seen(view, stage, 0), whole);
     this.element.hidden = !isNeeded;
-    this.scene = scene;
     if (!isNeeded) return;
     const k = Math.min(MOST.width / scene.width, MOST.height / scene.height);
     this.size = {
@@ -99,7 +103,9 @@ export class Minimap {
   draw(overview: Raster, marks: Marks, ratio: number): void {
     const { selected, hits, hit, progress, alarms } = marks;
     const { width, height } = this.size;
-    const key = [overview, selected, hits, hit, progress, alarms, width, height, ratio];
+    const marked = [...(progress?.recording.marks.keys() ?? [])].join();
+    const said = [selected, hits, hit, running(progress), marked, alarms];
+    const key = [overview, ...said, width, height, ratio];
     const pen = this.canvas.getContext("2d");
     if (!pen || !this.scene || !this.painted.isNew(...key)) return;
     this.canvas.width = Math.round(width * ratio);
@@ -140,10 +146,14 @@ export class Minimap {
   }
 }
 
+/** The node that the last step ran. */
+function running(progress: Progress | null): number | null {
+  return progress && runningAt(progress.recording, progress.cursor);
+}
+
 /** The nodes that the reader is on. */
 function attended(scene: Scene, { selected, focused, hit, progress }: Marks): SceneNode[] {
-  const running = progress && runningAt(progress.recording, progress.cursor);
-  return [selected, hit, running]
+  return [selected, hit, running(progress)]
     .flatMap((id) => scene.drawn[id ?? -1] ?? [])
     .concat(focused ?? [])
     .map((index) => scene.nodes[index]);
@@ -180,8 +190,8 @@ export function dotsOf(scene: Scene, { selected, hits, progress, alarms }: Marks
   for (const id of hits ?? []) add(id, "hit");
   if (selected !== null && selected < scene.drawn.length) add(selected, "accent");
   if (progress) {
-    const running = runningAt(progress.recording, progress.cursor);
-    if (running !== null) add(running, "grad");
+    const runs = running(progress);
+    if (runs !== null) add(runs, "grad");
     for (const id of progress.recording.marks.keys()) add(id, "alarm");
   }
   for (const [index, alarm] of alarms ?? []) {

@@ -1,4 +1,5 @@
 import { type EnterElement, type Selection, select } from "d3-selection";
+import { say } from "../dom/element";
 import { flow } from "../layout/direction";
 import { linksAt } from "../scene/links";
 import { edgesOf } from "../scene/members";
@@ -52,7 +53,9 @@ export class SvgPainter {
       .selectAll<SVGGElement, SceneEdge>("g.gw-edge")
       .data(edges, (edge) => `${edge.index}`)
       .join((enter) => paintEdges(enter, scene, heading))
-      .attr("class", (edge) => edgeClass(edge, scene, marks));
+      .each(function (edge) {
+        say(this, "class", edgeClass(edge, scene, marks));
+      });
     this.links
       .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, SceneLink>("g.gw-link")
@@ -67,8 +70,8 @@ export class SvgPainter {
       .selectAll<SVGGElement, SceneNode>("g.gw-node")
       .data(nodes, (node) => `${node.index}`)
       .join((enter) => enter.append("g"))
-      .attr("class", (node) => nodeClass(node, marks, near))
       .each(function (node) {
+        say(this, "class", nodeClass(node, marks, near));
         paintNode(this, node, nameOf(node));
         if (!isMap) paintTile(this, node, tileAt(node, marks)?.text ?? null);
         paintBar(this, node, marks, isMap);
@@ -87,10 +90,7 @@ export class SvgPainter {
       .join((enter) => enter.append("g"))
       .each(function (label) {
         paintGradient(this, label);
-      })
-      .attr("class", gradientClass)
-      .attr("data-edge", ({ edge }) => edge)
-      .attr("data-beside", ({ edge, nodes: [id] }) => (edge === null ? id : null));
+      });
   }
 
   /** Forgets everything drawn: what follows belongs to another scene. */
@@ -124,6 +124,10 @@ function paintGradient(group: SVGGElement, label: GradientLabel): void {
   const before = written.get(group);
   if (before?.label === label) return;
   const parts = gradientParts(label);
+  const { edge, nodes } = label;
+  say(group, "class", gradientClass(label));
+  if (edge !== null) say(group, "data-edge", String(edge));
+  else if (nodes.length > 0) say(group, "data-beside", String(nodes[0]));
   written.set(group, { label, parts });
   if (!before || !changeParts(group, before.parts, parts))
     group.replaceChildren(...parts.map(makePart));

@@ -1,4 +1,4 @@
-import { svgElement } from "../dom/element";
+import { svgElement, write } from "../dom/element";
 
 /** An SVG element as plain data: made in a page by a painter, or written as text without one. */
 export interface Part {
@@ -44,13 +44,13 @@ function areAlike(was: readonly Part[], now: readonly Part[]): boolean {
 }
 
 function changePart(made: Element, was: Part, now: Part): void {
-  for (const name of Object.keys(was.attributes))
-    if (!(name in now.attributes)) made.removeAttribute(name);
-  for (const [name, value] of Object.entries(now.attributes))
-    if (was.attributes[name] !== value) made.setAttribute(name, String(value));
+  for (const name in was.attributes) if (!(name in now.attributes)) made.removeAttribute(name);
+  for (const name in now.attributes)
+    if (was.attributes[name] !== now.attributes[name])
+      made.setAttribute(name, String(now.attributes[name]));
   const { content } = now;
   if (typeof content === "string") {
-    if (was.content !== content) made.textContent = content;
+    if (was.content !== content) write(made, content);
   } else
     for (const [i, part] of content.entries())
       changePart(made.children[i], was.content[i] as Part, part);
