@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..forward.operand_constants import watched
+from ..forward.annotate import watched
 from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
 from ..graph.names import read_names

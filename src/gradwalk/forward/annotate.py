@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..graph.capture import Capture
 from ..graph.names import Names
-from .annotations import Annotation
+from .annotations import Annotation, annotations_in
 from .double_backward import Derivative, derivatives_in
 from .extras import Extra, with_extras
-from .inferred_operands import operands_inferred
-from .operand_constants import operands_seen, watched
+from .operand_constants import operands_inferred, operands_seen
+from .records import records_in
 from .regions import Region, find_regions, innermost
 from .roots import Roots
 
@@ -65,6 +65,11 @@ class Annotated(Capture):
             return self.graph.copy()
         seen = [node for node, is_inferred in self.drawn.nodes(data="inferred") if not is_inferred]
         return self.drawn.subgraph(seen).copy()
+
+
+def watched(captured: Capture) -> dict[int, Annotation]:
+    """What `watch` saw of the nodes of a graph, by node id; see `annotations_in`."""
+    return annotations_in(captured, records_in(captured))
 
 
 def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True) -> Annotated:

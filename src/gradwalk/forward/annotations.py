@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,13 @@ from torch import nn
 from torch.autograd.graph import Node
 from torch.overrides import get_testing_overrides, resolve_name
 
+from ..graph.capture import Capture
 from ..graph.nodes import NextFunctions, sequence_nr
+from ..graph.saved import read_saved
+from ..wire import NoGradInput
 from . import weak_facts
 from .cuts import Constant, Cut, Origin
-from .records import Record, Taken, ThreadRecords, find_record
+from .records import Record, Taken, find_record, threads_behind
 from .source_line import SourceLine
 
 
@@ -86,17 +89,38 @@ def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotatio
         ('mul', ['detach'])
     """
     record = find_record(node, threads_behind(outputs))
-    return None if record is None else annotation_in(record, node)
+    return None if record is None else _annotation(record, node)
 
 
-def threads_behind(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
-    """The records of the threads that were watched while they made the graph of some tensors."""
-    facts = [weak_facts.fact(tensor) for tensor in outputs]
-    return {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
+def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int, Annotation]:
+    """What `watch` saw of the nodes of a graph.
+
+    Args:
+        captured: The graph.
+        records: Those of its nodes, by id.
+
+    Returns:
+        By node id. A call that made several nodes left all of them the same annotation; its
+        constants stand at the one that takes them, and not at the others.
+    """
+    calls: dict[int, list[int]] = {}
+    written: dict[Record, int] = {}
+    found: dict[int, Annotation] = {}
+    for i, record in records.items():
+        found[i] = _annotation(record, captured.nodes[i])
+        if record.constants:
+            calls.setdefault(id(record), []).append(i)
+        if record.inplace and record.end - record.start > 1:
+            last = written.get(record, i)
+            written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
+    for ids in calls.values():
+        _place_constants(captured, ids, found)
+    for record, i in written.items():  # pow_() makes one more node, and drops it
+        found[i] = replace(found[i], value=record.value)
+    return found
 
 
-def annotation_in(record: Record, node: Node) -> Annotation:
-    """`annotation_of`, for a node whose record is at hand."""
+def _annotation(record: Record, node: Node) -> Annotation:
     one_node = record.end - record.start == 1
     following = node.next_functions if one_node and record.constants else ()
     module = record.module
@@ -136,6 +160,41 @@ def _inputs_of_constants(needed_grad: Sequence[bool], following: NextFunctions) 
     if [child is not None for child, _ in following] != list(needed_grad):
         return None
     return [nr for nr, needed in enumerate(needed_grad) if not needed]
+
+
+def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotation]) -> None:
+    """Leave each constant of one call at that of its nodes that takes it."""
+    at: dict[int, list[Constant]] = {i: [] for i in ids}
+    # The nodes of a call are numbered in the order in which they were made: the last first.
+    latest = sorted(ids, key=lambda i: captured.graph.nodes[i]["sequence_nr"], reverse=True)
+    free = {i: list(captured.graph.nodes[i]["no_grad_inputs"]) for i in ids}
+    for constant in found[ids[0]].constants:
+        node, input_nr = _taker(captured, latest, constant, free)
+        if len(ids) == 1 and constant.input_nr is not None:
+            input_nr = constant.input_nr
+        free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
+        at[node].append(replace(constant, input_nr=input_nr))
+    for i in ids:
+        found[i] = replace(found[i], constants=tuple(at[i]))
+
+
+def _taker(
+    captured: Capture, latest: list[int], constant: Constant, free: dict[int, list[NoGradInput]]
+) -> tuple[int, int | None]:
+    """Which of some nodes takes a constant, and as which input if that is certain."""
+    for i in latest:
+        for place in free[i]:
+            if place["argument"] is not None and place["argument"] == constant.argument:
+                return i, place["input_nr"]
+    tensor = constant.tensor() if constant.tensor else None
+    if tensor is not None:
+        for i in latest:
+            for saved in read_saved(captured.nodes[i]):
+                if saved.value is tensor:
+                    nr = next((p["input_nr"] for p in free[i] if p["argument"] == saved.name), None)
+                    return i, nr
+    open_places = [(i, place["input_nr"]) for i in latest for place in free[i]]
+    return open_places[0] if len(open_places) == 1 else (latest[0], None)
 
 
 def _argument(function: Any, position: int | str) -> str | None:

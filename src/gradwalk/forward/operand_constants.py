@@ -1,17 +1,25 @@
-"""The operands of a captured graph that need no grad, as `watch` saw them."""
+"""The operands of a captured graph that need no grad: those that `watch` saw, and inferred ones."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import torch
+from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
-from ..graph.nodes import leaf_tensor, sequence_nr
-from ..graph.saved import read_saved
-from ..wire import NoGradInput
-from .annotations import Annotation, annotation_in, threads_behind
-from .cuts import Constant
-from .records import Record, any_alive, find_record
+from ..graph.names import Names
+from ..graph.nodes import leaf_tensor, node_class, saved_tensors
+from ..graph.reading import storage_of, why_unreadable
+from ..graph.saved import Saved, read_saved
+from ..graph.signatures import tensor_arguments
+from .annotations import Annotation
+from .cuts import Constant, Cut, Origin, alias_of
+from .module_path import TensorRef
+from .records import MOST_COPIED
 
 
 @dataclass(frozen=True)
@@ -29,39 +37,6 @@ class Operand:
     inferred: bool
 
 
-def watched(captured: Capture) -> dict[int, Annotation]:
-    """What `watch` saw of the nodes of a graph.
-
-    Args:
-        captured: The graph.
-
-    Returns:
-        By node id. A call that made several nodes left all of them the same annotation; its
-        constants stand at the one that takes them, and not at the others.
-    """
-    if not any_alive():
-        return {}
-    tensors = [tensor for known in captured.tensors.values() if (tensor := known()) is not None]
-    threads = threads_behind(tensors)
-    calls: dict[int, list[int]] = {}
-    written: dict[Record, int] = {}
-    found: dict[int, Annotation] = {}
-    for i, node in enumerate(captured.nodes):
-        record = find_record(node, threads) if leaf_tensor(node) is None else None
-        if record is not None:
-            found[i] = annotation_in(record, node)
-            if record.constants:
-                calls.setdefault(id(record), []).append(i)
-            if record.inplace and record.end - record.start > 1:
-                last = written.get(record, i)
-                written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
-    for ids in calls.values():
-        _place(captured, ids, found)
-    for record, i in written.items():  # pow_() makes one more node, and drops it
-        found[i] = replace(found[i], value=record.value)
-    return found
-
-
 def operands_seen(annotations: dict[int, Annotation]) -> Iterator[Operand]:
     """The operands that need no grad, of the nodes that were watched."""
     for node, annotation in annotations.items():
@@ -69,36 +44,86 @@ def operands_seen(annotations: dict[int, Annotation]) -> Iterator[Operand]:
             yield Operand(node, constant, inferred=False)
 
 
-def _place(captured: Capture, ids: list[int], found: dict[int, Annotation]) -> None:
-    """Leave each constant of one call at that of its nodes that takes it."""
-    at: dict[int, list[Constant]] = {i: [] for i in ids}
-    # The nodes of a call are numbered in the order in which they were made: the last first.
-    latest = sorted(ids, key=lambda i: captured.graph.nodes[i]["sequence_nr"], reverse=True)
-    free = {i: list(captured.graph.nodes[i]["no_grad_inputs"]) for i in ids}
-    for constant in found[ids[0]].constants:
-        node, input_nr = _where(captured, latest, constant, free)
-        if len(ids) == 1 and constant.input_nr is not None:
-            input_nr = constant.input_nr
-        free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
-        at[node].append(replace(constant, input_nr=input_nr))
-    for i in ids:
-        found[i] = replace(found[i], constants=tuple(at[i]))
+def operands_inferred(
+    captured: Capture, names: Names, annotations: dict[int, Annotation]
+) -> Iterator[Operand]:
+    """The operands that need no grad, of nodes that nobody watched, as far as they saved them.
+
+    Args:
+        captured: The graph.
+        names: What the user calls the tensors. Any of them that needs grad may turn out to be what
+            an operand is an alias of.
+        annotations: The nodes that were watched; what was seen is not inferred again.
+
+    Yields:
+        The saved tensors that stand for an argument of the forward call and need no grad. One that
+        shares its memory with a leaf has a cut of the kind `ALIAS`.
+    """
+    leaves = _leaves_by_storage(captured, names)
+    for i, node in enumerate(captured.nodes):
+        if not _operands_kept(type(node)):
+            continue
+        seen = annotations[i].constants if i in annotations else ()
+        places = captured.graph.nodes[i]["no_grad_inputs"]
+        for saved in _saved_operands(node):
+            nr = next((p["input_nr"] for p in places if p["argument"] == saved.name), None)
+            if not any(_is_same(saved, nr, other) for other in seen):
+                yield Operand(i, _inferred(saved, nr, leaves), inferred=True)
 
 
-def _where(
-    captured: Capture, latest: list[int], constant: Constant, free: dict[int, list[NoGradInput]]
-) -> tuple[int, int | None]:
-    """Which of some nodes takes a constant, and as which input if that is certain."""
-    for i in latest:
-        for place in free[i]:
-            if place["argument"] is not None and place["argument"] == constant.argument:
-                return i, place["input_nr"]
-    tensor = constant.tensor() if constant.tensor else None
-    if tensor is not None:
-        for i in latest:
-            for saved in read_saved(captured.nodes[i]):
-                if saved.value is tensor:
-                    nr = next((p["input_nr"] for p in free[i] if p["argument"] == saved.name), None)
-                    return i, nr
-    open_places = [(i, place["input_nr"]) for i in latest for place in free[i]]
-    return open_places[0] if len(open_places) == 1 else (latest[0], None)
+@functools.cache
+def _operands_kept(cls: type) -> frozenset[str]:
+    """What nodes of a class may save of the tensors that go into the call."""
+    return tensor_arguments(node_class(cls).op) & saved_tensors(cls)
+
+
+def _saved_operands(node: Node) -> Iterator[Saved]:
+    """What a node saved of the tensors that went into its call and need no grad."""
+    for saved in read_saved(node, _operands_kept(type(node))):
+        if isinstance(saved.value, torch.Tensor) and not saved.value.requires_grad:
+            yield saved
+
+
+def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
+    """Whether what a node saved is an operand that was seen going in."""
+    if seen.tensor is not None and seen.tensor() is saved.value:
+        return True
+    if input_nr is not None and seen.input_nr is not None:
+        return input_nr == seen.input_nr
+    return saved.name == seen.argument
+
+
+def _inferred(saved: Saved, input_nr: int | None, leaves: dict[int, torch.Tensor]) -> Constant:
+    tensor: torch.Tensor = saved.value
+    values = None
+    with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
+        # What was changed in place since is not what the operation took.
+        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
+        if small and why_unreadable(tensor) is None:
+            values = tensor.tolist()
+    storage = storage_of(tensor)
+    leaf = leaves.get(storage) if storage is not None else None
+    cuts: tuple[Cut, ...] = () if leaf is None else (alias_of(leaf),)
+    return Constant(
+        position=saved.name,
+        shape=() if tensor.is_nested else tuple(tensor.shape),
+        dtype=str(tensor.dtype),
+        values=values,
+        tensor=TensorRef(tensor),
+        origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
+        argument=saved.name,
+        input_nr=input_nr,
+    )
+
+
+def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
+    """The leaves that need grad, those of the graph before others of the user, by their memory."""
+    leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
+    others = [ref() for _, ref in names.known.values()]
+    found: dict[int, torch.Tensor] = {}
+    for tensor in (*leaves, *others):
+        if tensor is not None and tensor.requires_grad:
+            storage = storage_of(tensor)
+            if storage is not None:
+                found.setdefault(storage, tensor)
+    return found

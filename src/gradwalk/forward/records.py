@@ -18,10 +18,13 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch.autograd.graph import Node
 
-from ..graph.nodes import Edge, gradient_edge, outputs_metadata, sequence_nr
+from ..graph.capture import Capture
+from ..graph.nodes import Edge, gradient_edge, leaf_tensor, outputs_metadata, sequence_nr
 from ..graph.release import empty
+from . import weak_facts
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, combined
 from .module_path import ModuleCall, TensorRef
 from .source_line import SourceLine
@@ -249,11 +252,6 @@ def lines_that_read() -> list[Reading]:
     return [reading for thread in list(_threads) for reading in thread.read]
 
 
-def any_alive() -> bool:
-    """Whether anything that was watched is still there, in any thread."""
-    return any(True for thread in list(_threads) for _ in thread.since(0))
-
-
 def of_this_thread() -> ThreadRecords:
     """The records of the running thread."""
     try:
@@ -266,6 +264,33 @@ def of_this_thread() -> ThreadRecords:
 def mark(node: Any, record: Record) -> None:
     """Let a node hold its record, for when its tensor dies but what was computed from it lives."""
     node.metadata[_MARK] = record
+
+
+def threads_behind(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
+    """The records of the threads that were watched while they made the graph of some tensors."""
+    facts = [weak_facts.fact(tensor) for tensor in outputs]
+    return {thread for fact in facts if isinstance(fact, Record) for thread in fact.threads}
+
+
+def records_in(captured: Capture) -> dict[int, Record]:
+    """The records of the calls that made the operations of a graph.
+
+    Args:
+        captured: The graph.
+
+    Returns:
+        By node id; nothing for what no watched call made.
+    """
+    if not any(True for thread in list(_threads) for _ in thread.since(0)):
+        return {}  # of all that was watched, in any thread, nothing is there any more
+    threads = threads_behind(
+        tensor for known in captured.tensors.values() if (tensor := known()) is not None
+    )
+    return {
+        i: record
+        for i, node in enumerate(captured.nodes)
+        if leaf_tensor(node) is None and (record := find_record(node, threads)) is not None
+    }
 
 
 def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
-from .nodes import custom_function, node_class, saved_names
+from .nodes import node_class, saved_names
 
 _Frame: type | None = getattr(torch.utils.checkpoint, "_CheckpointFrame", None)
 _top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
@@ -150,9 +150,8 @@ class Sizes:
 
 def reentrant_function(node: Any) -> Any | None:
     """What runs again when a node is a part checkpointed with ``use_reentrant=True``."""
-    cls: type = type(node)
-    custom = custom_function(node) if node_class(cls).is_function else None
-    if custom is None or "Checkpoint" not in custom.__name__:
+    cls: type = type(node)  # it bears the name of its Function: CheckpointFunctionBackward
+    if "Checkpoint" not in cls.__name__ or not node_class(cls).is_function:
         return None
     found = getattr(node, "run_function", None)
     return found if callable(found) else None

@@ -13,7 +13,7 @@ from .. import notebook
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recording import Recording
 from ..backward.run import Run
-from ..forward.operand_constants import watched
+from ..forward.annotate import watched
 from ..graph.capture import Capture, Place, capture_nodes
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among

@@ -11,10 +11,9 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.inner_leaves import inner_leaves
-from ..forward.annotate import Annotated, annotate
+from ..forward.annotate import Annotated, annotate, watched
 from ..forward.annotations import cuts_of, was_watched
 from ..forward.cuts import Cut, Reading
-from ..forward.operand_constants import watched
 from ..forward.records import lines_that_read
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
