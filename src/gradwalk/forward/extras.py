@@ -71,19 +71,16 @@ def with_extras(
     Returns:
         Makes the copy when it is first called; and what each of the nodes at its end stands for.
     """
-    cuts = {id(cut): cut for operand in operands for cut in operand.constant.cuts}
-    began = {key: find_source(cut, captured.nodes) for key, cut in cuts.items()}
+    build = _Builder(captured, names)
+    for operand in operands:
+        build.add(operand)
+    # Without the names.
+    first, added, edges, extras = build.first, build.added, build.edges, build.extras
     # Such a leaf was made outside of the modules that take it.
     outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
 
     def seen(node: int) -> Mapping[str, Any]:
         return _OUTSIDE if node in outside else _seen(annotations.get(node))
-
-    build = _Builder(captured, names, began)
-    for operand in operands:
-        build.add(operand)
-    # Without the names.
-    first, added, edges, extras = build.first, build.added, build.edges, build.extras
 
     @functools.cache
     def drawn() -> nx.MultiDiGraph:
@@ -126,22 +123,21 @@ class _Builder:
         extras: What each stands for.
     """
 
-    def __init__(self, captured: Capture, names: Names, began: Mapping[int, Edge | None]) -> None:
+    def __init__(self, captured: Capture, names: Names) -> None:
         """Begin without any.
 
         Args:
             captured: The graph.
             names: What the user calls the tensors.
-            began: ``id`` of each cut -> where it began, as far as that is known.
         """
         self.first = len(captured.nodes)
         self.added: list[dict[str, Any]] = []
         self.edges: list[tuple[int, int, dict[str, Any]]] = []
         self.extras: list[Extra] = []
         self._names = names
-        self._began = began
         self._attributes = captured.attributes
         self._ids = {node: i for i, node in enumerate(captured.nodes)}
+        self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
         self._known: dict[Any, int] = {}
 
     def add(self, operand: Operand) -> None:
@@ -206,6 +202,8 @@ class _Builder:
 
     def _source(self, cut: Cut, operand: Operand) -> int:
         """The node of the tensor that a cut began at, in this graph or outside of it."""
+        if id(cut) not in self._began:
+            self._began[id(cut)] = find_source(cut, self._ids)
         place = self._began[id(cut)]
         if place is not None:
             node = self._ids.get(place[0])

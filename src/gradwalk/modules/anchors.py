@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .module_code import ModuleCode, having, is_parametrization
 from .paths import ancestors, common_ancestor, innermost
 from .plumbing import is_plumbing
 from .program_order import Program
-
-_RESHAPES = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 
 
 class Anchor(NamedTuple):
@@ -19,12 +18,17 @@ class Anchor(NamedTuple):
     Attributes:
         place: Where it stands in the program.
         path: The module.
+        calls: The modules that run while it does, outermost first, itself at the end.
+        doubts: Of each step of its code that calls a function, how doubtful it is that it made the
+            operation.
         parameters: The parameters that it takes; none where it takes what was made of them.
         before: Whether it only prepares what is taken together with them.
     """
 
     place: int
     path: str
+    calls: list[str]
+    doubts: Mapping[int, float | None]
     parameters: tuple[str, ...]
     before: bool = False
 
@@ -42,6 +46,7 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
         if not given:
             continue
         only = None not in earlier
+        rearranges = only and is_plumbing(op)
         path = innermost(
             {*direct.values(), *(having(each) for each in earlier if each is not None)}
         )
@@ -50,16 +55,18 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
             if direct or not code.makes(having(source), op):
                 derived[place] = source
                 path = f"{source}.0"  # the list of them only calls the first
-        elif only and is_plumbing(op):
+        elif rearranges:
             derived[place] = path
         own = tuple(name for name, user in direct.items() if user == path)
-        found[place] = Anchor(place, path, own)
+        found[place] = Anchor(place, path, code.calls_to(path), code.doubts(path, op), own)
         last = path
     for place, anchor in list(found.items()):
-        for reshaping in _reshapings(program, place):
+        for reshaping in program.reshapings.get(place, ()):
             before = reshaping < place
-            parameters = anchor.parameters if before else ()
-            found.setdefault(reshaping, Anchor(reshaping, anchor.path, parameters, before))
+            doubts = code.doubts(anchor.path, program.ops[reshaping])
+            own = anchor.parameters if before else ()
+            around = Anchor(reshaping, anchor.path, anchor.calls, doubts, own, before)
+            found.setdefault(reshaping, around)
     return [found[place] for place in sorted(found)]
 
 
@@ -121,29 +128,3 @@ def _holders(paths: list[str]) -> dict[str, str]:
     for path, each in zip(paths, parts, strict=True):
         found[path] = ".".join(each[: max(len(each) - same - 1, 0)])
     return found
-
-
-def _reshapings(program: Program, place: int) -> list[int]:
-    """What a linear layer reshapes its input to rows with, and its result back."""
-    ops, shapes, users = program.ops, program.shapes, program.users
-    if not ops[place].startswith(("Addmm", "Mm")):
-        return []
-    found: list[int] = []
-    rows, given = shapes[place], None
-    for operand in program.operands[place]:
-        before = program.operands[operand]
-        if ops[operand] not in _RESHAPES or users[operand] != [place] or not before:
-            continue
-        shape = shapes[before[0]]
-        if shape is not None and len(shape) > 2:
-            given = shape
-            found.append(operand)
-            if ops[before[0]] == "CloneBackward0" and users[before[0]] == [operand]:
-                found += before if ops[operand] == "UnsafeViewBackward0" else []
-    after = users[place][0] if users[place] else place
-    result = shapes[after]
-    if after == place + 1 and ops[after] in _RESHAPES and result is not None and rows is not None:
-        same_rows = given[:-1] == result[:-1] if given is not None else program.constants[place]
-        if same_rows and len(result) > 2 and result[-1] == rows[-1]:
-            return [*found, after]
-    return []

@@ -44,7 +44,12 @@ class ModuleCode:
             certain: The paths of those whose parameters are in the graph: where they run is seen.
         """
         self.modules = modules
-        self.certain = {each for path in certain for each in ancestors(path)}
+        self.certain = set[str]()
+        for each in certain:
+            path = each
+            while path not in self.certain:  # and what is around it, each once
+                self.certain.add(path)
+                path = path.rpartition(".")[0]
         self._children: dict[str, list[str]] = defaultdict(list)
         for path in modules:
             if path:

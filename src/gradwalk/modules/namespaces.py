@@ -9,7 +9,7 @@ where it fits several modules alike, it stays in the one around them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -85,34 +85,31 @@ class _Noted:
     Attributes:
         parameters: Leaf -> the dotted names of the parameter that it is, of each module that has
             it.
+        owners: The paths of these modules.
         modules: What is known of each module, by dotted path.
     """
 
     parameters: dict[int, list[str]]
+    owners: set[str]
     modules: dict[str, NotedModule]
-
-    def owners(self) -> Iterator[str]:
-        """The paths of the modules that have the parameters, some of them several times."""
-        return (name.rpartition(".")[0] for names in self.parameters.values() for name in names)
 
 
 def _noted(captured: Capture, modules: Mapping[str, nn.Module]) -> _Noted:
-    noted = _Noted(_parameters(captured, modules), {})
-    noted.modules.update(noted_modules(modules, noted.owners()))
-    return noted
+    parameters = _parameters(captured, modules)
+    owners = {name.rpartition(".")[0] for names in parameters.values() for name in names}
+    return _Noted(parameters, owners, noted_modules(modules, owners))
 
 
 def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
     program = read_program(captured, noted.parameters)
-    code = ModuleCode(noted.modules, noted.owners())
+    code = ModuleCode(noted.modules, noted.owners)
     walk, aligner = CodeWalk(code), Aligner()
     found: list[str] = []  # the module of each operation
-    for anchor in certain_operations(program, code):
-        op = program.ops[anchor.place]
-        deeds = walk.go_to(anchor.path, op, anchor.parameters, before=anchor.before)
-        found += aligner.owners(program.ops[len(found) : anchor.place], deeds)
-        found.append(anchor.path)
-    found += aligner.owners(program.ops[len(found) :], walk.finish())
+    anchors = certain_operations(program, code)
+    ends = [*(anchor.place for anchor in anchors), len(program.ops)]
+    paths = [*([anchor.path] for anchor in anchors), []]
+    for end, path, deeds in zip(ends, paths, walk.through(anchors), strict=True):
+        found += aligner.owners(program.ops[len(found) : end], deeds) + path
     by_node = dict(zip(program.nodes, found, strict=True))
     for leaf, names in noted.parameters.items():
         by_node[leaf] = names[0].rpartition(".")[0]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .alignment import AGAIN, Deed
+from .anchors import Anchor
 from .code_steps import ANYTHING
 from .made_by import is_layer, makes_many
 from .module_code import Act, ModuleCode
@@ -40,21 +41,19 @@ class CodeWalk:
         self._code = code
         self._running = [_Frame(OUTSIDE)]
 
-    def go_to(
-        self, path: str, op: str, parameters: Sequence[str], *, before: bool = False
-    ) -> list[Deed]:
-        """Go on to where a module uses parameters of its own.
+    def through(self, anchors: Iterable[Anchor]) -> Iterator[list[Deed]]:
+        """Go from each operation that is certain to the next, and on to the end of the program.
 
-        Args:
-            path: The module.
-            op: The class name of the node that takes them.
-            parameters: Their dotted names; none where it takes what was made of one before.
-            before: Whether the node does not take them yet, and only prepares for it.
-
-        Returns:
-            What the code does on the way, both ends included.
+        Yields:
+            What the code does on each way, both ends included.
         """
-        calls, doubts = self._code.calls_to(path), self._code.doubts(path, op)
+        for anchor in anchors:
+            yield self._go_to(anchor)
+        yield [deed for frame in reversed(self._running) for deed in self._tail(frame)]
+
+    def _go_to(self, anchor: Anchor) -> list[Deed]:
+        """Go on to an operation of which the module is certain: what the code does on the way."""
+        _, path, calls, doubts, parameters, before = anchor
         running = self._running
         start = len(path) + 1 if path and path != OUTSIDE else 0
         wanted = None if not parameters else parameters[0][start:]
@@ -101,12 +100,6 @@ class CodeWalk:
             place = self._next(running[level], inner, wanted, doubts, parameters)
             level -= place is None
         return level, place
-
-    def finish(self) -> list[Deed]:
-        """Go on to the end of the program."""
-        deeds = [deed for frame in reversed(self._running) for deed in self._tail(frame)]
-        self._running = [_Frame(OUTSIDE)]
-        return deeds
 
     def _next(
         self,
