@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ..graph.capture import Capture
+from ..graph.checkpoints import parts_in
 from ..graph.names import Names
 from .annotations import Annotation, annotations_in
 from .double_backward import Derivative, derivatives_in
@@ -89,7 +90,8 @@ def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True)
     seen = watched(captured) if look else {}
     roots = Roots(seen.values(), names)
     annotations = {node: roots.rooted(annotation) for node, annotation in seen.items()}
-    regions = find_regions(captured, annotations)
+    parts = parts_in(captured.nodes, {node: each.frame for node, each in annotations.items()})
+    regions = find_regions(captured, parts, annotations)
     for node, number in innermost(regions).items():
         captured.attributes[node]["checkpoint"] = number
     drawing, extras = captured.described, list[Extra]()

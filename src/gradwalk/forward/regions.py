@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
@@ -18,11 +18,7 @@ from typing import Any
 from torch import nn
 
 from ..graph.capture import Capture
-from ..graph.checkpoints import frame_around, frame_of, function_of, reentrant_function
-from ..graph.nodes import keeps_tensors
-from .annotations import Annotation
-
-Frame = weakref.ref[Any]
+from ..graph.checkpoints import Frame, Part
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,13 @@ class Region:
     frame: Frame | None
 
 
-def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> list[Region]:
-    """The checkpointed regions of a graph; nothing is run, and nothing is unpacked.
+def find_regions(captured: Capture, parts: Sequence[Part], watched: Container[int]) -> list[Region]:
+    """The checkpointed regions of a graph.
 
     Args:
         captured: The graph.
-        annotations: What `watch` saw of it.
+        parts: The checkpointed parts of the program that made it.
+        watched: The nodes that `watch` saw made: of them it is known whether they are in a part.
 
     Returns:
         The regions in the order of the program, each after the one that it lies in. A region that
@@ -64,47 +61,42 @@ def find_regions(captured: Capture, annotations: Mapping[int, Annotation]) -> li
         >>> import torch
         >>> from torch.utils.checkpoint import checkpoint
         >>> from gradwalk.graph.capture import capture_nodes
+        >>> from gradwalk.graph.checkpoints import parts_in
         >>> from gradwalk.graph.names import Names
         >>> from gradwalk.graph.outputs import read_outputs
         >>> x = torch.ones(2, requires_grad=True)
         >>> y = checkpoint(lambda x: (x.sin() * 2).exp(), x, use_reentrant=False) + 1
         >>> captured = capture_nodes(read_outputs((y,), "test"), Names())
-        >>> [captured.graph.nodes[i]["op"] for i in find_regions(captured, {})[0].nodes]
+        >>> (region,) = find_regions(captured, parts_in(captured.nodes, {}), ())
+        >>> [captured.graph.nodes[i]["op"] for i in region.nodes]
         ['SinBackward0', 'MulBackward0', 'ExpBackward0']
     """
-    frames, made = _made_in(captured, annotations)
-    reentrant = {
-        i: function
-        for i, node in enumerate(captured.nodes)
-        if (function := reentrant_function(node)) is not None
-    }
-    if not frames and not reentrant:
+    if not parts:
         return []
-    functions = {key: _function(frame) for key, frame in frames.items()}
-    around = _around(frames)
     order = Order(captured)
-    within: dict[int, list[int]] = {key: [] for key in frames}
-    for key, outer in around.items():
-        if outer is not None:
-            within[outer].append(key)
+    within: dict[int, list[int]] = {place: [] for place in range(len(parts))}
+    for place, part in enumerate(parts):
+        if part.around is not None:
+            within[part.around].append(place)
+    depths = [_depth(part, parts) for part in parts]
     regions: dict[int, tuple[int, Region]] = {}
-    depths = {key: _depth(key, around) for key in frames}
-    for key in sorted(frames, key=lambda key: -depths[key]):  # the inner ones first
-        inner = [regions[each][1].nodes for each in within[key] if each in regions]
-        known = made[key].union(*inner)
+    for place in sorted(within, key=lambda place: -depths[place]):  # the inner ones first
+        part = parts[place]
+        called, module = _called(part.function)
+        if part.frame is None:
+            one = Region(tuple(part.nodes), None, True, True, called, module, None)
+            regions[place] = len(parts), one
+            continue
+        inner = [regions[each][1].nodes for each in within[place] if each in regions]
+        known = part.nodes.union(*inner)
         if not known:
             continue
         nodes = order.between(known)
-        is_exact = all(i in annotations for i in order.beside(nodes))
+        is_exact = all(i in watched for i in order.beside(nodes))
         nodes = nodes if is_exact else order.with_weights(nodes)
-        called, module = _called(functions[key])
-        region = Region(nodes, None, False, is_exact, called, module, frames[key])
-        regions[key] = depths[key], region
-    found = list(regions.values())
-    for i, function in reentrant.items():
-        called, module = _called(function)
-        found.append((len(frames), Region((i,), None, True, True, called, module, None)))
-    return _numbered(found, order)
+        region = Region(nodes, None, False, is_exact, called, module, part.frame)
+        regions[place] = depths[place], region
+    return _numbered(list(regions.values()), order)
 
 
 def innermost(regions: Sequence[Region]) -> dict[int, int]:
@@ -177,56 +169,10 @@ class Order:
         return tuple(self._nodes[first : last + 1])
 
 
-def _made_in(
-    captured: Capture, annotations: Mapping[int, Annotation]
-) -> tuple[dict[int, Frame], dict[int, set[int]]]:
-    """The frames by a key of their own, with those around them, and what is known to be of each."""
-    frames: dict[int, Frame] = {}
-    made: dict[int, set[int]] = {}
-    for i, node in enumerate(captured.nodes):
-        if i not in annotations and not keeps_tensors(type(node)):
-            continue
-        found = frame_of(node)
-        seen = annotations.get(i)
-        frame = seen.frame if found is None and seen is not None else _weakly(found)
-        if frame is not None:
-            frames[id(frame)] = frame  # torch gives out one weak reference to each
-            made.setdefault(id(frame), set()).add(i)
-    for frame in list(frames.values()):
-        outer = _outer(frame)
-        while outer is not None and id(outer) not in frames:
-            frames[id(outer)], made[id(outer)] = outer, set()
-            outer = _outer(outer)
-    return frames, made
-
-
-def _weakly(frame: Any | None) -> Frame | None:
-    return None if frame is None else weakref.ref(frame)
-
-
-def _outer(frame: Frame) -> Frame | None:
-    alive = frame()
-    return None if alive is None else _weakly(frame_around(alive))
-
-
-def _function(frame: Frame) -> Any | None:
-    alive = frame()
-    return None if alive is None else function_of(alive)
-
-
-def _around(frames: Mapping[int, Frame]) -> dict[int, int | None]:
-    """Of each frame the one around it."""
-    outer = {key: _outer(frame) for key, frame in frames.items()}
-    return {
-        key: None if frame is None or id(frame) not in frames else id(frame)
-        for key, frame in outer.items()
-    }
-
-
-def _depth(key: int, around: Mapping[int, int | None]) -> int:
-    depth, at = 0, around[key]
-    while at is not None:
-        depth, at = depth + 1, around[at]
+def _depth(part: Part, parts: Sequence[Part]) -> int:
+    depth = 0
+    while part.around is not None:
+        depth, part = depth + 1, parts[part.around]
     return depth
 
 

@@ -11,20 +11,81 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import torch
 import torch.utils.checkpoint
+from torch.autograd.graph import Node
 
-from .nodes import node_class, saved_names
+from .nodes import keeps_tensors, node_class, saved_names
+
+Frame = weakref.ref[Any]
+"""A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
 
 _Frame: type | None = getattr(torch.utils.checkpoint, "_CheckpointFrame", None)
 _top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
-def frame_here() -> weakref.ref[Any] | None:
+@dataclass(frozen=True)
+class Part:
+    """A checkpointed part of a program.
+
+    Attributes:
+        function: What runs again; None where torch does not tell.
+        frame: Its frame; None of a reentrant part, which is one node.
+        nodes: The places of nodes that are known to be made in it, and in no part within it.
+        around: The place of the part right around it; None for none.
+    """
+
+    function: Any | None
+    frame: Frame | None
+    nodes: set[int]
+    around: int | None = None
+
+
+def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[Part]:
+    """The checkpointed parts of the program that made some nodes; nothing is run or unpacked.
+
+    Args:
+        nodes: The nodes.
+        noted: Of the places of those that were watched, what `frame_here` gave at that time.
+
+    Returns:
+        The parts in no order, with those around them, which may have made none of the nodes.
+    """
+    frames: dict[int, Frame] = {}
+    made: dict[int, set[int]] = {}
+    reentrant: list[Part] = []
+    for i, node in enumerate(nodes):
+        function = reentrant_function(node)
+        if function is not None:
+            reentrant.append(Part(function, None, {i}))
+        if i not in noted and not keeps_tensors(type(node)):
+            continue
+        found = frame_of(node)
+        frame = noted.get(i) if found is None else weakref.ref(found)
+        if frame is not None:
+            frames[id(frame)] = frame
+            made.setdefault(id(frame), set()).add(i)
+    for frame in list(frames.values()):
+        outer = _frame_around(frame)
+        while outer is not None and id(outer) not in frames:
+            frames[id(outer)], made[id(outer)] = outer, set()
+            outer = _frame_around(outer)
+    places = {key: place for place, key in enumerate(frames)}
+    parts: list[Part] = []
+    for key, frame in frames.items():
+        outer, alive = _frame_around(frame), frame()
+        function = None if alive is None else _variable(alive, "fn")
+        around = None if outer is None else places.get(id(outer))
+        parts.append(Part(function, frame, made[key], around))
+    return parts + reentrant
+
+
+def frame_here() -> Frame | None:
     """The frame of the innermost checkpointed part that this thread is in the forward pass of."""
     top = _top_hooks(True) if _top_hooks is not None else None
     frame = _frame_in(top[1]) if top is not None else None
@@ -84,12 +145,13 @@ def _frame_in(hook: Any) -> Any | None:
     return None
 
 
-def frame_around(frame: Any) -> Any | None:
+def _frame_around(frame: Frame) -> Frame | None:
     """The frame of the part that a part lies in; it packs the inputs of those within."""
-    for packed in _inputs(frame):
+    for packed in _inputs(frame()):
         hook = getattr(packed, "unpack_hook", None)
         if hook is not None:
-            return _frame_in(hook)
+            found = _frame_in(hook)
+            return None if found is None else weakref.ref(found)
     return None
 
 
@@ -106,11 +168,6 @@ def inputs_of(frame: Any) -> list[torch.Tensor]:
 def _inputs(frame: Any) -> list[Any]:
     kept = getattr(frame, "saved_args", ())
     return [each for each in kept if isinstance(each, torch._C._autograd.SavedTensor)]
-
-
-def function_of(frame: Any) -> Any | None:
-    """What runs again; None where torch does not tell."""
-    return _variable(frame, "fn")
 
 
 def has_policy(frame: Any) -> bool:
