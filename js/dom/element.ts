@@ -49,7 +49,7 @@ export function say(target: Element, name: string, value: string): void {
 /** The same with its text. What holds one text keeps it as a node, which the page then need not make anew. */
 export function write(target: Element, text: string): void {
   const { firstChild } = target;
-  if (firstChild instanceof Text && firstChild === target.lastChild) {
+  if (text !== "" && firstChild instanceof Text && firstChild === target.lastChild) {
     if (firstChild.data !== text) firstChild.data = text;
   } else if (target.textContent !== text) target.textContent = text;
 }
