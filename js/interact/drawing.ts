@@ -46,6 +46,7 @@ export class Drawing {
   private graph: GraphModel | null = null;
   private marks: Marks = NO_MARKS;
   private request = 0;
+  private timer = 0;
   private pointerOver = false;
   private overEdge: SceneEdge | null = null;
   private stopWatching: (() => void) | null = null;
@@ -196,6 +197,7 @@ export class Drawing {
 
   destroy(): void {
     cancelAnimationFrame(this.request);
+    window.clearTimeout(this.timer);
     this.hint.stop();
     this.tooltip.hide();
     this.sight.destroy();
@@ -235,7 +237,10 @@ export class Drawing {
     });
     const { painting, canvas } = this;
     const { view, stage } = this.sight;
-    if (painting.paint(this.scene, this.marks, view, stage)) this.paintSoon();
+    const more = painting.paint(this.scene, this.marks, view, stage);
+    window.clearTimeout(this.timer);
+    if (more === 0) this.paintSoon();
+    else if (more !== null) this.timer = window.setTimeout(() => this.paintSoon(), more);
     canvas.dataset.detail = view.k < FAR ? "far" : "near";
     canvas.dataset.painter = painting.painter ?? "svg";
   }

@@ -1,5 +1,6 @@
 import type { Channel } from "../channel";
-import { element, KEEP_KEYS, say, write } from "../dom/element";
+import { element, KEEP_KEYS } from "../dom/element";
+import { Remembered } from "../dom/remembered";
 import type { KnobRoom } from "../scene/node_words";
 import type { SceneNode } from "../scene/scene";
 import { boardNumber } from "../text/gradient";
@@ -94,6 +95,7 @@ class Knob {
   isBusy = false;
   model: KnobModel | null = null;
   private value = 0;
+  private readonly told = new Remembered();
   /** What is wanted until Python has taken it, and what was sent last. */
   private wanted: number | null = null;
   private sent: number | null = null;
@@ -129,14 +131,15 @@ class Knob {
     const value = typeof shown === "number" ? shown : model.min;
     this.model = model;
     this.value = this.wanted ?? value;
+    if (!this.told.isNew(model, shown, isWritten)) return;
     const { element } = this;
     const place = model.at.length > 0 ? `[${model.at.join(", ")}]` : "";
-    write(element, isWritten ? boardNumber(shown) : "");
-    say(element, "aria-label", oneLine(model.name) + (isWritten ? place : ""));
-    say(element, "aria-valuemin", String(model.min));
-    say(element, "aria-valuemax", String(model.max));
-    say(element, "aria-valuenow", String(value));
-    say(element, "aria-valuetext", boardNumber(shown));
+    element.textContent = isWritten ? boardNumber(shown) : "";
+    element.setAttribute("aria-label", oneLine(model.name) + (isWritten ? place : ""));
+    element.setAttribute("aria-valuemin", String(model.min));
+    element.setAttribute("aria-valuemax", String(model.max));
+    element.setAttribute("aria-valuenow", String(value));
+    element.setAttribute("aria-valuetext", boardNumber(shown));
     const share = (value - model.min) / (model.max - model.min);
     element.style.setProperty("--gw-at", `${100 * Math.min(1, Math.max(0, share))}%`);
   }

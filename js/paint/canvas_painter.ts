@@ -96,7 +96,7 @@ export class CanvasPainter {
     this.setPace();
     this.drawSeen(picture, view, stage, ratio);
     const waits = this.sharp !== null && this.sharp.view.k !== view.k;
-    const more = this.next !== null || waits || this.drawWhole();
+    const more = this.next !== null || waits || this.drawWhole() !== null;
     if (!this.isCopied || module !== this.module) {
       this.copy(view, stage, ratio);
       paintHeads(this.pen, heads, module, picture.inks, view, ratio);
@@ -110,12 +110,13 @@ export class CanvasPainter {
     return this.whole;
   }
 
-  /** Goes on drawing the picture of everything while all stands still; true if there is more to do. */
-  drawWhole(): boolean {
+  /** Goes on drawing the picture of everything while all stands still; after so many ms there is more to do, null for nothing. */
+  drawWhole(): number | null {
     const { picture } = this;
-    if (!picture || this.whole?.picture === picture) return false;
+    if (!picture || this.whole?.picture === picture) return null;
     // Of numbers that follow a slider nobody sees all in passing.
-    if (this.isMoving || performance.now() - this.changedAt < STILL_MS) return true;
+    const still = Math.max(this.movedAt, this.changedAt) + STILL_MS - performance.now();
+    if (still > 0) return still;
     if (this.nextWhole?.picture !== picture) {
       const { width, height } = picture.scene;
       const k = Math.min(
@@ -126,11 +127,11 @@ export class CanvasPainter {
       const box = { left: 0, top: 0, right: width, bottom: height };
       this.nextWhole = new Raster(picture, box, { k, x: 0, y: 0 }, 1);
     }
-    if (!this.nextWhole.work(this.slice)) return true;
+    if (!this.nextWhole.work(this.slice)) return 0;
     this.whole = this.nextWhole;
     this.nextWhole = null;
     this.isCopied = false;
-    return false;
+    return null;
   }
 
   /** Lets go of what only a canvas in use needs. */

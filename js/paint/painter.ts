@@ -56,8 +56,10 @@ export class SvgPainter {
       .each(function (edge) {
         say(this, "class", edgeClass(edge, scene, marks));
       });
+    const isDim = marks.hits !== null;
+    for (const group of [this.links, this.gradients])
+      group.node()?.classList.toggle("is-dim", isDim);
     this.links
-      .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, SceneLink>("g.gw-link")
       .data(linksAt(scene, marks.selected), ({ source, target }) => `${source} ${target}`)
       .join((enter) =>
@@ -84,7 +86,6 @@ export class SvgPainter {
       .node()
       ?.replaceChildren(...ringed.map((edge) => makePart(headAtRing(edge, heading))));
     this.gradients
-      .classed("is-dim", marks.hits !== null)
       .selectAll<SVGGElement, GradientLabel>("g.gw-gradient")
       .data(gradients, ({ key }) => key)
       .join((enter) => enter.append("g"))

@@ -86,8 +86,8 @@ export class Painting {
     this.beacons.place({ k, x, y }, k < FAR);
   }
 
-  /** Draws what the view shows and is not drawn yet; true if it needs to be called again for the rest. */
-  paint(scene: Scene, marks: Marks, view: View, stage: Size): boolean {
+  /** Draws what the view shows and is not drawn yet; after so many ms it needs to be called again for the rest, null for never. */
+  paint(scene: Scene, marks: Marks, view: View, stage: Size): number | null {
     const { minimap } = this;
     const ratio = globalThis.devicePixelRatio || 1;
     minimap?.place(scene, marks, view, stage);
@@ -97,34 +97,40 @@ export class Painting {
     return more;
   }
 
-  private paintView(scene: Scene, marks: Marks, view: View, stage: Size, ratio: number): boolean {
+  private paintView(
+    scene: Scene,
+    marks: Marks,
+    view: View,
+    stage: Size,
+    ratio: number,
+  ): number | null {
     const index = indexOf(scene);
     const visible = index.count(seen(view, stage, 0));
     const { canvas } = this;
     let wanted = painterFor(view.k, visible, this.painter);
     if (wanted === "canvas" && canvas.pen === null) wanted = "svg";
     canvas.look(view);
-    let more = false;
+    let more: number | null = null;
     if (wanted === "canvas" || this.painter === "canvas") {
       this.tell(scene, marks);
       this.heads = headsIn(scene, seen(view, stage, 0), view.k);
-      more = canvas.paint(view, stage, ratio, this.heads, marks.module);
+      if (canvas.paint(view, stage, ratio, this.heads, marks.module)) more = 0;
       // Elements are made when the view stands still, and kept until the canvas has something to show.
       if (wanted === "svg" && canvas.isMoving) {
         wanted = "canvas";
-        more = true;
+        more = 0;
       } else if (
         wanted === "canvas" &&
         this.isDrawn(scene, "svg", view, stage) &&
         !canvas.isReady(view, stage)
       ) {
         wanted = "svg";
-        more = true;
+        more = 0;
       }
     }
     if (wanted === "svg" && this.minimap?.isShown && canvas.pen !== null) {
       this.tell(scene, marks);
-      more = canvas.drawWhole() || more;
+      more ??= canvas.drawWhole();
     }
     if (this.painter !== wanted) this.hand(wanted);
     this.svg.classList.toggle("is-map", view.k < mapScale(scene));
