@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule
 
 from gradwalk import GraphWidget, capture, compare, load, save
 from gradwalk.program import control_flow
-from gradwalk.program.fx_graph import capture_program
+from gradwalk.program.static_capture import capture_static
 
 
 class Branch(nn.Module):
@@ -115,7 +115,8 @@ def call(node, came):
 
 def run_as_drawn(program, inputs):
     """What the drawn graph gives when each node works on what its edges lead to."""
-    graph, nodes, _ = capture_program(program)
+    captured = capture_static(program)
+    graph, nodes = captured.graph, captured.fx_nodes
     is_rows = any(op == "map_impl" for _, op in graph.nodes(data="op"))
     given = iter([each[0] if is_rows and each.dim() == 2 else each for each in inputs])
     values = {}

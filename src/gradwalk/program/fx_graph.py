@@ -18,7 +18,7 @@ from torch.fx.passes.shape_prop import TensorMetadata
 
 from ..graph.outputs import Program
 from ..graph.signatures import Operator, declared_arguments
-from .control_flow import Entered, enter
+from .control_flow import Entered
 from .stack_trace import source_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 _MOST_CHARACTERS = 500  # of a written call: lists of many tensors
 
 
-def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], frozenset[int]]:
+def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
     """A static graph, of torch.fx or torch.export, as a networkx graph like that of tensors.
 
     There is one graph node per fx node, but none for fx's "output", whose arguments are the roots.
@@ -50,11 +50,12 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], froz
 
     Args:
         program: What ``torch.fx.symbolic_trace`` or ``torch.export.export`` returned.
+        entered: Its control flow, entered.
 
     Returns:
-        A ``networkx.MultiDiGraph``; the fx nodes, ``nodes[i]`` being node ``i`` of the graph; and
-        the calls of control flow whose graphs were entered. The attributes are those that
-        `gradwalk.capture` describes, read off the graph alone, and None where it does not say:
+        A ``networkx.MultiDiGraph``, and the fx nodes, ``nodes[i]`` being node ``i`` of the graph.
+        The attributes are those that `gradwalk.capture` describes, read off the graph alone, and
+        None where it does not say:
 
         ``kind`` is "op" for what the program calls, "leaf" for its inputs and parameters, and
         "constant" for the rest that goes in. ``op`` says of the latter two whether it is a
@@ -82,13 +83,14 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], froz
 
         >>> from torch import nn
         >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> graph, _, _ = capture_program(torch.fx.symbolic_trace(net))
+        >>> from gradwalk.program.control_flow import enter
+        >>> traced = torch.fx.symbolic_trace(net)
+        >>> graph, _ = capture_program(traced, enter(traced.graph, traced))
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
     source = _read(program)
     roots = _root_nodes(source.graph)
-    entered = enter(source.graph, source.module)
     sources = {
         node: source if module is source.module else replace(source, module=module, inputs={})
         for node, module in entered.nodes
@@ -126,7 +128,20 @@ def capture_program(program: Program) -> tuple[nx.MultiDiGraph, list[Node], froz
     graph.graph["torch_version"] = str(torch.__version__)
     graph.graph["static"] = True
     graph.graph["made_by"] = source.made_by
-    return graph, ordered, frozenset(ids[node] for node in entered.bodies)
+    return graph, ordered
+
+
+def held_by(program: Program | None, path: str) -> Any:
+    """What a program keeps under a name; None for nothing."""
+    if isinstance(program, ExportedProgram):
+        for kept in (program.state_dict, program.constants):
+            if path in kept:
+                return kept[path]
+        program = program.graph_module
+    held: Any = program
+    for name in path.split("."):
+        held = getattr(held, name, None)
+    return held
 
 
 @dataclass(frozen=True)

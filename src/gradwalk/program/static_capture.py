@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from torch.fx import GraphModule, Node
 
 from ..forward.source_line import SourceLine
 from ..graph.outputs import Program
-from .fx_graph import capture_program
+from .control_flow import enter
+from .fx_graph import capture_program, held_by
 from .stack_trace import source_line
 
 if TYPE_CHECKING:
@@ -25,21 +27,27 @@ class StaticCapture:
 
     Attributes:
         graph: What `gradwalk.capture` gives.
-        drawn: The same with the numbers written into the program as nodes of their own, at the end.
         fx_nodes: The fx nodes; ``fx_nodes[i]`` is node ``i`` of ``graph``.
         tensors_held: Node -> the parameter, buffer or constant that it stands for.
         bodies: Node -> the graph inside, of the subgraphs of control flow that are not entered.
         entered: The calls of control flow whose graphs are drawn.
-        modules: Namespace -> class name of the modules.
     """
 
     graph: nx.MultiDiGraph
-    drawn: nx.MultiDiGraph
     fx_nodes: list[Node]
     tensors_held: Mapping[int, torch.Tensor]
     bodies: Mapping[int, GraphModule]
     entered: frozenset[int]
-    modules: Mapping[str, str]
+
+    @functools.cached_property
+    def drawn(self) -> nx.MultiDiGraph:
+        """The graph with the numbers written into the program as nodes of their own, at the end."""
+        return _with_numbers(self.graph)
+
+    @functools.cached_property
+    def modules(self) -> Mapping[str, str]:
+        """Namespace -> class name of the modules."""
+        return _classes_of_modules(self.fx_nodes, dict(self.graph.nodes(data="namespace")))
 
     @property
     def made_by(self) -> str:
@@ -60,33 +68,21 @@ def capture_static(program: Program) -> StaticCapture:
     Returns:
         The graph; it keeps the program's parameters alive, and runs nothing.
     """
-    graph, nodes, entered = capture_program(program)
+    module = program.graph_module if isinstance(program, ExportedProgram) else program
+    entered = enter(program.graph, module)
+    graph, nodes = capture_program(program, entered)
     tensors: dict[int, torch.Tensor] = {}
     bodies: dict[int, GraphModule] = {}
     for i, data in graph.nodes(data=True):
         if data["op"] in ("parameter", "buffer", "constant", "subgraph"):
             own = nodes[i].graph.owning_module if nodes[i].graph is not program.graph else program
-            held = _held(own, str(data["name"]))
+            held = held_by(own, str(data["name"]))
             if isinstance(held, torch.Tensor):
                 tensors[i] = held
             elif isinstance(held, GraphModule):
                 bodies[i] = held
-    drawn = _with_numbers(graph)
-    modules = _classes_of_modules(nodes, dict(graph.nodes(data="namespace")))
-    return StaticCapture(graph, drawn, nodes, tensors, bodies, entered, modules)
-
-
-def _held(program: Program | None, path: str) -> Any:
-    """What the program keeps under a name."""
-    if isinstance(program, ExportedProgram):
-        for kept in (program.state_dict, program.constants):
-            if path in kept:
-                return kept[path]
-        program = program.graph_module
-    held: Any = program
-    for name in path.split("."):
-        held = getattr(held, name, None)
-    return held
+    calls = frozenset(i for i, node in enumerate(nodes) if node in entered.bodies)
+    return StaticCapture(graph, nodes, tensors, bodies, calls)
 
 
 def _classes_of_modules(nodes: list[Node], spaces: Mapping[int, str | None]) -> dict[str, str]:

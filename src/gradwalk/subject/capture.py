@@ -18,9 +18,9 @@ from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.names import read_names
 from ..graph.outputs import read_given
 from ..program.compiled_inside import compiled_inside
-from ..program.fx_graph import capture_program
 from ..program.inside import Inside, tied, with_inside
 from ..program.recorded_inside import recorded_inside
+from ..program.static_capture import capture_static
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -121,7 +121,7 @@ def capture(
     else:
         given = read_given(outputs, "capture")
         if not isinstance(given, list):
-            return capture_program(given)[0]
+            return capture_static(given).graph
         plain = capture_nodes(given, called)
     captured = annotate(plain, called, infer=False)
     run = None if recording is None else recording._pass.run
