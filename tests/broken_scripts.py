@@ -22,6 +22,7 @@ class Broken:
         source: The script.
         after: What it does between backward and the question.
         watched: Whether the forward pass runs under ``watch()``.
+        also: Kinds that alarm beside it, and are true.
     """
 
     kinds: tuple[str, ...]
@@ -29,6 +30,7 @@ class Broken:
     source: str
     after: str = ""
     watched: bool = True
+    also: tuple[str, ...] = ()
 
 
 BROKEN: dict[str, Broken] = {}
@@ -638,7 +640,7 @@ broken(
 broken(
     "total_loss += loss",
     "passes",
-    "30 forward passes|item()",
+    "30 terms|item()",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
     def step():

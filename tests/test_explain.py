@@ -289,7 +289,7 @@ ONES, ZEROS = torch.ones(2), torch.zeros(2)
 @pytest.mark.parametrize(
     ("forward", "words"),
     [
-        (lambda w: (w - 5).relu(), "dead ReLU"),
+        (lambda w: (w - 5).relu(), "nowhere above 0"),
         (lambda w: nn.functional.threshold(w, 9.0, 0.0), "threshold, 9"),
         (lambda w: w.clamp(5, 6), "range from 5 to 6"),
         (lambda w: w.clamp(min=5), "range from 5"),
@@ -345,7 +345,7 @@ def test_two_operations_block_two_ways():
     loss.backward(retain_graph=True)
     assert not w.grad.any()
     text = explain_grad(w, loss)
-    assert "dead ReLU" in text
+    assert "nowhere above 0" in text
     assert "MulBackward0" in text
 
 
@@ -617,7 +617,7 @@ def test_the_same_sentence_stands_in_the_panel():
         step()
         assert panel("w") == explain_grad(w, loss)
         assert panel("x") == explain_grad(x, loss)
-    assert "dead ReLU" in panel("w")
+    assert "nowhere above 0" in panel("w")
     widget.selected = 0
     assert widget.details["explained"] is None, "of an operation another sentence tells"
     widget.close()

@@ -14,8 +14,18 @@ from ..graph.words import described
 from .evidence import Evidence, at_line, counted, listed
 from .finding import Finding
 
-# The other ways to lose gradient, casts to integers and comparisons, are what masks are made by.
-_MEANT = ("detach", "data", "no_grad", "inference_mode", "item", "numpy", "copy")
+# The other ways to lose gradient, casts to integers and comparisons, are what masks are made by:
+# they are told only where named tensors get no gradient by them.
+_MEANT = (
+    "detach",
+    "data",
+    "no_grad",
+    "inference_mode",
+    "item",
+    "numpy",
+    "copy",
+    "derivative",
+)
 
 _MOST_NODES = 100
 
@@ -38,7 +48,7 @@ def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
     causes: dict[tuple[str, object], tuple[Cut, set[int]]] = {}
     for annotation in captured.annotations.values():
         for cut in annotation.cuts:
-            if cut.how in _MEANT:
+            if cut.how in _MEANT or cut.how.startswith("integer"):
                 behind = causes.setdefault(cut.cause, (cut, set()))[1]
                 behind.update(id(t) for leaf in cut.leaves if (t := leaf()) is not None)
     for cut, behind in causes.values():
@@ -46,7 +56,8 @@ def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
         if any(key in evidence.expected for key in lost):
             continue
         names = [called.leaves[key] for key in lost if key in called.leaves]
-        if cut.module is None and ran and not names:
+        is_by_chance = cut.module is None and ran and cut.how != "derivative"
+        if not names and (is_by_chance or cut.how.startswith("integer")):
             continue
         nodes = taken_by(evidence, cut)
         if not nodes:
@@ -131,5 +142,14 @@ def _cause_words(cut: Cut) -> str:
 
 
 def _words(how: str) -> str:
-    calls = {"detach": "detach()", "data": ".data", "item": "item()", "numpy": "numpy()"}
-    return calls.get(how, "a copy" if how == "copy" else how)
+    calls = {
+        "detach": "detach()",
+        "data": ".data",
+        "item": "item()",
+        "numpy": "numpy()",
+        "copy": "a copy",
+        "integer cast": "a cast to integers",
+        "integer result": "an operation that gives integers",
+        "derivative": "torch.autograd.grad() without create_graph=True",
+    }
+    return calls.get(how, how)

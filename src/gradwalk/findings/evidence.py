@@ -111,6 +111,13 @@ class Evidence:
         found = reference() if reference is not None else None
         return found if found is not None and id(found) == key else None
 
+    def name(self, node: int) -> str:
+        """What the program calls a leaf of the graph; without a name, the node in words."""
+        data = self.captured.graph.nodes[node]
+        leaf = leaf_tensor(self.captured.nodes[node])
+        known = self.expected.get(id(leaf)) if leaf is not None else None
+        return data["name"] or known or described(self.captured.graph, node)
+
     def words(self, node: int) -> str:
         """A node in words, as `described` has them, with the module that ran it."""
         words, namespace = described(self.captured.graph, node), self.namespaces.get(node)

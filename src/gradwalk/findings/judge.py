@@ -13,11 +13,13 @@ from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.saved import is_freed
 from ..graph.words import in_bytes
+from ..reasons.blocking import is_margin
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .dead_units import dead_units
 from .depth import layers_of, nearest_of, small_gates, worst_declines
 from .evidence import Evidence
 from .finding import Finding
+from .loss_inputs import loss_input_findings
 from .losses import loss_findings
 from .memory import saved_memory
 from .not_finite import not_finite
@@ -25,6 +27,7 @@ from .operations import operation_findings
 from .parameters import parameter_findings
 from .terms import term_findings
 from .updates import update_findings
+from .zero import zero_findings
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,11 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
         lambda: [] if run is None else _depth(evidence, run, limits),
         lambda: _dead(evidence, limits.dead),
         lambda: parameter_findings(evidence),
+        lambda: zero_findings(evidence),
         lambda: cuts_inside(evidence),
         lambda: cuts_before_leaves(evidence),
         lambda: loss_findings(evidence),
+        lambda: loss_input_findings(evidence),
         lambda: term_findings(evidence),
         lambda: operation_findings(evidence),
         lambda: update_findings(evidence),
@@ -167,14 +172,16 @@ def _dead(evidence: Evidence, dead: float) -> Iterator[Finding]:
         share = zero / units
         if share < dead:
             continue
+        kept = is_margin(evidence.captured, node)
+        margins = " It is only added up, as in a loss of margins that are all kept." if kept else ""
         yield Finding(
             "dead",
-            "error" if zero == units else "warning",
+            "info" if kept else "error" if zero == units else "warning",
             [node],
             f"{_some(zero, units)} of {evidence.words(node)}{evidence.at(node)} "
             f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}), "
             f"so no gradient goes through {'it' if units == 1 else 'them'} and what is before "
-            f"{'it' if units == 1 else 'them'} does not learn from it.",
+            f"{'it' if units == 1 else 'them'} does not learn from it.{margins}",
             {"share": share, "dead units": zero, "units": units},
         )
 

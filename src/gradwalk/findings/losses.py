@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import torch
-
 from ..graph.adjacency import successors
-from ..graph.reading import is_plain, one_number
-from ..graph.saved import plain_value, read_saved
-from ..modules.plumbing import is_plumbing
+from ..graph.reading import one_number
+from ..graph.saved import read_saved
 from ..wire import FindingKind
 from .evidence import Evidence, at_line
 from .finding import Finding
+from .loss_inputs import source_of
 
 _BETWEEN = frozenset({"SubBackward0", "AddBackward0", "MulBackward0", "DivBackward0"})
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
-_MOST_IN_ALL = 1.05  # of probabilities, with room for what bfloat16 rounds
-_MOST_SUMMED = 2**22  # numbers
 _AVERAGES = ("MeanBackward0", *(f"{name}Backward0" for name in (*_LOSSES, "NllLoss", "KlDiv")))
 
 
@@ -31,7 +27,6 @@ def loss_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from _leaf_roots(evidence)
     yield from _spread(evidence)
     yield from _twice(evidence)
-    yield from _no_log_probabilities(evidence)
 
 
 def _leaf_roots(evidence: Evidence) -> Iterator[Finding]:
@@ -137,7 +132,7 @@ def _twice(evidence: Evidence) -> Iterator[Finding]:
     for node, op in graph.nodes(data="op"):
         if op in again:
             kind, wanted, call = again[op]
-            before = _source(evidence, node)
+            before = source_of(evidence, node)
             if before is not None and graph.nodes[before]["op"] == wanted:
                 first = wanted.removesuffix("Backward0").lower()
                 yield Finding(
@@ -150,7 +145,7 @@ def _twice(evidence: Evidence) -> Iterator[Finding]:
                     f"small. Leave out the {first} before it.",
                 )
         elif op == "DivBackward0":
-            before = _source(evidence, node)
+            before = source_of(evidence, node)
             if before is None or graph.nodes[before]["op"] not in _AVERAGES:
                 continue
             saved = {each.name: each.value for each in read_saved(nodes[node])}
@@ -167,68 +162,6 @@ def _twice(evidence: Evidence) -> Iterator[Finding]:
                     "division; of accumulated passes divide by their number.",
                     {"divisor": float(number)},
                 )
-
-
-def _no_log_probabilities(evidence: Evidence) -> Iterator[Finding]:
-    """`nll_loss` of what cannot be logarithms of probabilities, one for each class."""
-    graph = evidence.captured.graph
-    for node, op in graph.nodes(data="op"):
-        if op not in ("NllLossBackward0", "NllLoss2DBackward0"):
-            continue
-        saved = {each.name: each.value for each in read_saved(evidence.captured.nodes[node])}
-        given = saved.get("self")
-        if not isinstance(given, torch.Tensor) or given.dim() < 2 or not is_plain(given):
-            continue
-        if given.shape[1] > _MOST_SUMMED or given.numel() > _MOST_SUMMED:
-            continue
-        sums = given.detach().double().exp().sum(1)
-        if not sums.numel():
-            continue
-        words, least, most = f"{evidence.words(node)}{evidence.at(node)}", sums.min(), sums.max()
-        numbers = {"least": float(least), "most": float(most)}
-        before = next(iter(graph.succ[node]), None)
-        if most > _MOST_IN_ALL:
-            what, remedy = (
-                "more than 1",
-                (
-                    "Put log_softmax(..., dim=1) before it, or use cross_entropy(), which does so "
-                    "itself."
-                ),
-            )
-        elif (
-            least < 2 - _MOST_IN_ALL
-            and before is not None
-            and graph.nodes[before]["op"] == "LogSoftmaxBackward0"
-            and plain_value(evidence.captured.nodes[before], "dim") == 0
-        ):
-            what = "because log_softmax() was taken along dimension 0, of the examples"
-            remedy = "Take dim=1."
-        else:
-            continue
-        yield Finding(
-            "no log probabilities",
-            "info",
-            [node],
-            f"{words} takes the logarithms of probabilities, one for each class, along dimension "
-            f"1; of what it was given the exponentials add up to {_range(least, most)} there, "
-            f"{what}. {remedy}",
-            numbers,
-        )
-
-
-def _range(least: torch.Tensor, most: torch.Tensor) -> str:
-    low, high = f"{float(least):.3g}", f"{float(most):.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _source(evidence: Evidence, node: int) -> int | None:
-    """The one node behind another, beyond plumbing."""
-    graph = evidence.captured.graph
-    while len(graph.succ[node]) == 1:
-        node = next(iter(graph.succ[node]))
-        if not is_plumbing(graph.nodes[node]["op"]):
-            return node
-    return None
 
 
 def _averaged(evidence: Evidence, node: int) -> set[float]:

@@ -46,6 +46,20 @@ def _of_power(saved: Mapping[str, Any]) -> _Known:
         yield "Inf", f"where a power of {power:g} is too large for {saved['self'].dtype}"
 
 
+def _of_labels(saved: Mapping[str, Any]) -> _Known:
+    ignored = saved["ignore_index"]
+    ignored = ignored - 2**64 if ignored >= 2**63 else ignored
+    if saved["reduction"] == 1 and not _any(saved["target"], lambda label: label != ignored):
+        yield "NaN", f"which averages over no label: each is {ignored}, its ignore_index"
+
+
+def _of_nothing(saved: Mapping[str, Any]) -> _Known:
+    is_mean = saved.get("reduction", 1) == 1
+    sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
+    if is_mean and 0 in tuple(sizes):
+        yield "NaN", "which averages over no number, as of an empty selection"
+
+
 # Operations that save what they took and not what they gave.
 _MADE_BY: dict[str, Callable[[Mapping[str, Any]], _Known]] = {
     "LogBackward0": _of_log,
@@ -55,6 +69,15 @@ _MADE_BY: dict[str, Callable[[Mapping[str, Any]], _Known]] = {
     "AsinBackward0": _of_arc,
     "DivBackward0": _of_quotient,
     "PowBackward0": _of_power,
+    "NllLossBackward0": _of_labels,
+    "NllLoss2DBackward0": _of_labels,
+    **dict.fromkeys(
+        (
+            f"{name}Backward0"
+            for name in ("Mean", "MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
+        ),
+        _of_nothing,
+    ),
 }
 
 

@@ -24,9 +24,25 @@ def operation_findings(evidence: Evidence) -> Iterator[Finding]:
     Args:
         evidence: What there is to judge by.
     """
+    yield from _without_derivative(evidence)
     yield from _changed(evidence)
     yield from _freed(evidence)
     yield from _not_training(evidence)
+
+
+def _without_derivative(evidence: Evidence) -> Iterator[Finding]:
+    """Operations for which torch has no derivative: it notes that, and backward raises."""
+    for node, op in evidence.captured.graph.nodes(data="op"):
+        if op == "NotImplemented":
+            seen = evidence.captured.annotations.get(node)
+            called = f"{seen.forward}, " if seen is not None and seen.forward else ""
+            yield Finding(
+                "no grad",
+                "warning",
+                [node],
+                f"{called}{evidence.words(node)}{evidence.at(node)} has no derivative in torch, "
+                "so backward raises an error there: use another operation, or detach() its input.",
+            )
 
 
 def _changed(evidence: Evidence) -> Iterator[Finding]:
@@ -49,7 +65,7 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
                 found = (
                     None if memory is None else record.thread.change_of(memory, sequence_nr(each))
                 )
-                where = "; the line that did it was not watched"
+                where = "; by which line was not seen"
                 if found is not None:
                     where = f" by {found.by}{at_line(found.where)}"
             yield Finding(
@@ -85,9 +101,11 @@ def _freed(evidence: Evidence) -> Iterator[Finding]:
                 f"{evidence.words(start)}{evidence.at(start)} has lost its saved tensors to an "
                 f"earlier backward pass, and {evidence.words(user)}{evidence.at(user)}, which "
                 "leads to it, has not: the graph goes on into that of an earlier output, as by a "
-                "hidden state that is kept, or a part that two losses share. backward() raises an "
-                "error there. detach() what is carried over, add the losses up and call backward() "
-                "once, or pass retain_graph=True to the earlier one.",
+                "hidden state that is kept, a part that two losses share, or what "
+                "torch.autograd.grad() went through. backward() raises an error there. detach() "
+                "what is carried over, add the losses up and call backward() once, or pass "
+                "retain_graph=True to the earlier one; to autograd.grad(), create_graph=True, if "
+                "its derivative belongs to the loss.",
                 {"nodes": len(freed)},
             )
             return

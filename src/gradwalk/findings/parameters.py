@@ -7,17 +7,13 @@ from collections.abc import Iterator
 
 import torch
 
-from ..backward.kept import Kept, norms
 from ..forward.cuts import Cut
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere, storage_id, why_unreadable
 from ..graph.words import described
-from ..modules.plumbing import is_plumbing
-from ..reasons.blocking import Block, blocked_leaves
 from ..reasons.extra_words import lost_by
 from ..reasons.reasons import Reason, reason_outside
 from .cuts_inside import taken_by, within
-from .dead_units import dead_units
 from .evidence import Evidence, counted, listed
 from .finding import Finding
 
@@ -33,7 +29,6 @@ def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from _outside(evidence)
     yield from _frozen(evidence)
     yield from _left_out(evidence)
-    yield from _zero(evidence)
     yield from _unregistered(evidence)
     yield from _plain_attributes(evidence)
     yield from _untied(evidence)
@@ -43,6 +38,7 @@ def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
 def _outside(evidence: Evidence) -> Iterator[Finding]:
     """Parameters that are no leaf of the graph; of those that a cut took out, one per cause."""
     groups: dict[tuple[str, object], list[tuple[str, Reason]]] = defaultdict(list)
+    spare = _spare(evidence)
     cut_off: dict[tuple[str, object], Cut] = {}
     keys: dict[tuple[str, object], int] = {}
     for key, name in evidence.expected.items():
@@ -57,7 +53,7 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
             groups[cause].append((name, Reason("cut", "")))
         else:
             reason = reason_outside(tensor, name, evidence.loss)
-            groups[reason.kind, None].append((name, reason))
+            groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
     for cause, group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
@@ -78,16 +74,60 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
                 numbers,
             )
             continue
+        meant = cause[1]
         yield Finding(
             "no grad",
-            "warning",
+            "info" if meant else "warning",
             [],
             f"{listed(names)} {'is' if one else 'are'} not in this graph, so backward gives "
             f"{'it' if one else 'them'} no gradient. "
             f"{counted(len(names), 'parameter')} of {len(evidence.expected)}. "
-            f"{group[0][1].sentence}",
+            f"{group[0][1].sentence}{f' {meant}' if meant else ''}",
             numbers,
         )
+
+
+def _of_no_matter(evidence: Evidence, tensor: torch.Tensor, spare: set[int]) -> str | None:
+    """Why a parameter may well have no part in a graph where nothing is wrong; None for no why."""
+    if id(tensor) in spare:
+        return (
+            "Others like it in the same list take part: where the input decides which of them run, "
+            "as of experts, another batch may use it."
+        )
+    if tensor.dim() < 2 and _holds_derivatives(evidence):
+        return (
+            "The graph holds derivatives, and what is only added, as a last bias is, has no part "
+            "in a derivative."
+        )
+    return None
+
+
+def _spare(evidence: Evidence) -> set[int]:
+    """``id`` of the parameters of modules that stand in a list beside others like them in use."""
+    found: set[int] = set()
+    for reference, _, _ in evidence.called.places.values():
+        container = reference()
+        if not isinstance(container, (torch.nn.ModuleList, torch.nn.ModuleDict)):
+            continue
+        used: dict[tuple[object, ...], bool] = {}
+        idle: list[tuple[tuple[object, ...], set[int]]] = []
+        for child in container.children():
+            parameters = list(child.parameters())
+            alike = type(child), *(tuple(parameter.shape) for parameter in parameters)
+            keys = {id(parameter) for parameter in parameters}
+            if any(evidence.is_used(key) for key in keys):
+                used[alike] = True
+            else:
+                idle.append((alike, keys))
+        found.update(*(keys for alike, keys in idle if alike in used))
+    return found
+
+
+def _holds_derivatives(evidence: Evidence) -> bool:
+    graph = evidence.captured.graph
+    return bool(evidence.captured.derivatives) or any(
+        "BackwardBackward" in op for _, op in graph.nodes(data="op")
+    )
 
 
 def _frozen(evidence: Evidence) -> Iterator[Finding]:
@@ -137,105 +177,6 @@ def _left_out(evidence: Evidence) -> Iterator[Finding]:
             "out, or the operations on the way passed none.",
             {"parameters": len(empty)},
         )
-
-
-def _zero(evidence: Evidence) -> Iterator[Finding]:
-    """Leaves to which nothing but zeros came, by the operation that let nothing through."""
-    run = evidence.run
-    if run is None:
-        return
-    came = {
-        node: run.steps[node].grad_outputs[0]
-        for node in evidence.leaves.values()
-        if node in run.steps and run.steps[node].grad_outputs
-    }
-    lengths = dict(zip(came, norms(list(came.values())), strict=True))
-    zero = [node for node, length in lengths.items() if length == 0 and _is_zero(came[node])]
-    if not zero:
-        return
-    found = blocked_leaves(evidence.captured, zero)
-    dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
-    groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
-    for block, nodes in found.by_block:
-        if dead and not dead.isdisjoint((block.node, *_factors(evidence, block))):
-            continue  # told of that ReLU
-        waits = _waits(evidence, block, lengths)
-        alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
-        groups[alike, "" if waits else block.because].append((block, nodes, waits))
-    for group in groups.values():
-        block, _, waits = group[0]
-        more = len(group) - 1
-        like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
-        ends = f"{waits} gets a gradient itself, so this ends with its first step"
-        yield _zero_finding(
-            evidence,
-            [node for _, nodes, _ in group for node in nodes],
-            "info" if waits else "warning",
-            f"{_stops(evidence, block)}{like}; {ends if waits else block.remedy}.",
-        )
-    if found.rest:
-        why = (
-            "what the operations on the way saved is gone or packed by a hook, so whether one of "
-            "them lets nothing through cannot be told"
-            if found.unknown
-            else "no operation alone is seen to let nothing through; the parts may have cancelled "
-            "out, as before a normalisation or a softmax, or several operations block the way "
-            "together"
-        )
-        yield _zero_finding(evidence, found.rest, "info", f"{why}.")
-
-
-def _stops(evidence: Evidence, block: Block) -> str:
-    words = f"{evidence.words(block.node)}{evidence.at(block.node)}"
-    return f"{words} lets nothing through ({block.because})"
-
-
-def _zero_finding(evidence: Evidence, nodes: list[int], severity: str, why: str) -> Finding:
-    names = [_name(evidence, node) for node in nodes]
-    return Finding(
-        "zero",
-        "info" if severity == "info" else "warning",
-        nodes[:_MOST_NODES],
-        f"The gradient of {listed(names)} is exactly zero everywhere, {len(nodes)} of "
-        f"{len(evidence.leaves)} leaves: {why}",
-        {"parameters": len(nodes)},
-    )
-
-
-def _is_zero(kept: Kept | None) -> bool:
-    """Whether a gradient whose norm is zero is so itself: tiny squares vanish before it does."""
-    if kept is None:
-        return False
-    if kept.tensor is not None:
-        return everywhere(kept.tensor, lambda part: part == 0) is True
-    summary = kept.summarise()
-    return summary["min"] == 0 and summary["max"] == 0
-
-
-def _waits(evidence: Evidence, block: Block, lengths: dict[int, float | None]) -> str | None:
-    """The zero parameter that blocks only until its own first step; None for no such one."""
-    found = (each for each in _factors(evidence, block) if lengths.get(each))
-    return next((_name(evidence, each) for each in found), None)
-
-
-def _factors(evidence: Evidence, block: Block) -> list[int]:
-    """The nodes, beyond plumbing, that gave the zeros that block."""
-    graph = evidence.captured.graph
-    found = []
-    for _, child, edge in graph.out_edges(block.node, data=True):
-        node = child
-        while is_plumbing(graph.nodes[node]["op"]) and len(graph.succ[node]) == 1:
-            node = next(iter(graph.succ[node]))
-        if block.factor is not None and edge["argument"] == block.factor:
-            found.append(node)
-    return found
-
-
-def _name(evidence: Evidence, node: int) -> str:
-    data = evidence.captured.graph.nodes[node]
-    leaf = leaf_tensor(evidence.captured.nodes[node])
-    known = evidence.expected.get(id(leaf)) if leaf is not None else None
-    return data["name"] or known or described(evidence.captured.graph, node)
 
 
 def _unregistered(evidence: Evidence) -> Iterator[Finding]:
@@ -292,6 +233,9 @@ def _plain_attributes(evidence: Evidence) -> Iterator[Finding]:
         for name, value in list(vars(module).items()) if module is not None else ():
             if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
                 continue
+            if value.requires_grad and not value.is_leaf:
+                yield from _computed_attribute(evidence, f"{path}.{name}" if path else name, value)
+                continue
             node = evidence.leaves.get(id(value))
             if node is None or id(value) in evidence.held or evidence.called.name_of(value):
                 continue
@@ -305,6 +249,25 @@ def _plain_attributes(evidence: Evidence) -> Iterator[Finding]:
                 f"do not know it. If it is to be learned, write self.{name} = "
                 "nn.Parameter(...).",
             )
+
+
+def _computed_attribute(evidence: Evidence, name: str, value: torch.Tensor) -> Iterator[Finding]:
+    """An attribute of a module that was computed from a leaf which is none of its parameters."""
+    node = evidence.loss.node_of(value)
+    behind = [] if node is None else list(evidence.captured.graph.succ[node])
+    leaf = leaf_tensor(evidence.captured.nodes[behind[0]]) if len(behind) == 1 else None
+    if node is None or leaf is None or id(leaf) in evidence.held:
+        return
+    if evidence.called.name_of(leaf) is None and leaf.shape == value.shape:
+        yield Finding(
+            "not a leaf",
+            "info",
+            [node, behind[0]],
+            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
+            "that no variable and no module here holds, and that leaf gets the gradient. "
+            f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
+            "convert the numbers first, and make the Parameter last.",
+        )
 
 
 def _untied(evidence: Evidence) -> Iterator[Finding]:
@@ -336,7 +299,7 @@ def _untied(evidence: Evidence) -> Iterator[Finding]:
             if frozenset((head, table)) not in shared and _are_equal(one, other):
                 pairs.append((table, head, "hold the same numbers"))
     for first, second, how in pairs:
-        names = _name(evidence, first), _name(evidence, second)
+        names = evidence.name(first), evidence.name(second)
         yield Finding(
             "tied",
             "info",
@@ -365,8 +328,11 @@ def _no_leaf(evidence: Evidence) -> Iterator[Finding]:
         if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
             continue
         leaf = leaf_tensor(captured.nodes[behind[0]]) if behind else None
-        if leaf is None or isinstance(leaf, torch.nn.Parameter) or leaf.shape != tensor.shape:
+        if leaf is None or leaf.shape != tensor.shape:
             continue
+        seen = captured.annotations.get(node)
+        if isinstance(leaf, torch.nn.Parameter) and seen is not None and seen.module is not None:
+            continue  # one of a module that no variable holds
         if evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held:
             continue
         yield Finding(

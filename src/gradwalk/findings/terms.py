@@ -114,9 +114,10 @@ def _passes(evidence: Evidence, terms: list[_Term]) -> Iterator[Finding]:
         "passes",
         "info",
         [node],
-        f"{times} forward passes of {length} nodes each are added up in this graph"
-        f"{evidence.at(node)}, and all are held in memory until backward has run. If the sum is "
-        "for printing, add loss.item(); if gradients are to be added up, call backward() on each.",
+        f"{times} terms, each of the same operations ({length} nodes at most), are added up in "
+        f"this graph{evidence.at(node)}, and all are held in memory until backward has run. If "
+        "they are losses of as many forward passes: where the sum is for printing, add "
+        "loss.item(); where gradients are to be added up, call backward() on each.",
         {"passes": times},
     )
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 import torch
 
-from ..backward.kept import norms
+from ..backward.kept import Kept, norms
+from ..backward.run import Run
 from ..graph.nodes import leaf_tensor
-from ..graph.reading import is_plain
+from ..graph.reading import everywhere, is_plain
 from .evidence import Evidence, counted, listed
 from .finding import Finding
 
 _MOST_NODES = 100
+_LARGE = 1e6  # times the norm of the parameters
 _CLIPPED = 0.1  # a gradient that is left of so much or less
 _CLOSE = 1e-3
 _COMPARED = 2**16  # numbers of one gradient
@@ -28,6 +30,8 @@ def update_findings(evidence: Evidence) -> Iterator[Finding]:
     if evidence.optimizers:
         yield from _held_otherwise(evidence)
     yield from _changed_grads(evidence)
+    yield from _cleared(evidence)
+    yield from _large(evidence)
 
 
 def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
@@ -70,8 +74,8 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
         one = len(evidence.optimizers) == 1
         parts.append(
             f"{'The optimizer does not hold' if one else 'None of the optimizers holds'} "
-            f"{listed(names)}, {counted(len(names), 'parameter')} of this graph, so their "
-            "gradients update nothing."
+            f"{listed(names)}, {counted(len(names), 'parameter')} of this graph, so "
+            f"{'its step leaves' if one else 'their steps leave'} them as they are."
         )
     if strays:
         parts.append(
@@ -83,27 +87,22 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
         "optimizer",
         "warning" if is_grave else "info",
         [node for node, _ in missing][:_MOST_NODES],
-        f"{' '.join(parts)} Make the optimizer after the last change of layers, or call "
-        "add_param_group().",
+        f"{' '.join(parts)} "
+        + ("Make " if is_grave else "Where no other optimizer holds them, make ")
+        + "the optimizer after the last change of layers, or call add_param_group().",
         {"missing": len(missing), "held in vain": len(strays)},
     )
 
 
 def _changed_grads(evidence: Evidence) -> Iterator[Finding]:
     """Where ``.grad`` is not what the pass gave alone."""
-    recording, run = evidence.recording, evidence.run
-    if recording is None or run is None or run.state != "done":
-        return
-    if recording.owned and recording.cursor < len(run.steps):
+    run = _settled(evidence)
+    if run is None:
         return
     added: list[int] = []
     shares: list[tuple[int, float]] = []
     before = _before(evidence)
-    came = {
-        node: run.steps[node].grad_outputs[0]
-        for node in evidence.leaves.values()
-        if node in run.steps and run.steps[node].grad_outputs
-    }
+    came = _came(evidence, run)
     for (node, kept), length in zip(came.items(), norms(list(came.values())), strict=True):
         leaf = leaf_tensor(evidence.captured.nodes[node])
         grad = leaf.grad if leaf is not None else None
@@ -122,6 +121,88 @@ def _changed_grads(evidence: Evidence) -> Iterator[Finding]:
         yield _added(evidence, added, is_known=bool(before))
     elif shares:
         yield from _clipped(shares)
+
+
+def _settled(evidence: Evidence) -> Run | None:
+    """The pass, if it has ended, and ``.grad`` holds all of it."""
+    recording, run = evidence.recording, evidence.run
+    if recording is None or run is None or run.state != "done":
+        return None
+    return None if recording.owned and recording.cursor < len(run.steps) else run
+
+
+def _came(evidence: Evidence, run: Run) -> dict[int, Kept | None]:
+    """What came to each leaf that ran."""
+    return {
+        node: run.steps[node].grad_outputs[0]
+        for node in evidence.leaves.values()
+        if node in run.steps and run.steps[node].grad_outputs
+    }
+
+
+def _is_empty(grad: torch.Tensor | None) -> bool:
+    """Whether a ``.grad`` holds nothing, or nothing but zeros."""
+    return grad is None or (
+        grad.layout is torch.strided and everywhere(grad, lambda part: part == 0) is True
+    )
+
+
+def _cleared(evidence: Evidence) -> Iterator[Finding]:
+    """Where ``.grad`` holds nothing of what the pass gave."""
+    run = _settled(evidence)
+    if run is None:
+        return
+    nodes = []
+    came = _came(evidence, run)
+    for node, length in zip(came, norms(list(came.values())), strict=True):
+        leaf = leaf_tensor(evidence.captured.nodes[node])
+        if leaf is not None and length and node not in evidence.reduced and _is_empty(leaf.grad):
+            nodes.append(node)
+    if not nodes:
+        return
+    names = [evidence.name(node) for node in nodes]
+    yield Finding(
+        "cleared",
+        "info",
+        nodes[:_MOST_NODES],
+        f".grad of {listed(names)} holds nothing any more, although this backward pass brought "
+        f"{'it' if len(names) == 1 else 'them'} a gradient: it has been cleared since, as by "
+        "zero_grad(). If no step() of the optimizer came between, it has nothing to go by: call "
+        "zero_grad() before backward(), or after step().",
+        {"leaves": len(nodes)},
+    )
+
+
+def _large(evidence: Evidence) -> Iterator[Finding]:
+    """Gradients that are large beside what they are to change."""
+    run = evidence.run
+    if run is None:
+        return
+    came = {
+        node: kept
+        for node, kept in _came(evidence, run).items()
+        if isinstance(leaf := leaf_tensor(evidence.captured.nodes[node]), torch.nn.Parameter)
+        and is_plain(leaf)
+    }
+    nodes = list(came)
+    own = [
+        leaf for node in nodes if (leaf := leaf_tensor(evidence.captured.nodes[node])) is not None
+    ]
+    gradient = math.hypot(*(length for length in norms(list(came.values())) if length is not None))
+    size = math.hypot(*(float(torch.linalg.vector_norm(leaf)) for leaf in own if leaf is not None))
+    if not size or not math.isfinite(gradient) or not gradient > _LARGE * size:
+        return
+    ratio = gradient / size
+    yield Finding(
+        "large",
+        "info",
+        nodes[:_MOST_NODES],
+        f"The gradients of the {counted(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
+        f"altogether, {ratio:.3g} times that of the parameters themselves, {size:.3g}: a step of "
+        f"plain SGD with a learning rate above {1 / ratio:.1g} changes them by more than they are. "
+        "Look at the scale of the loss and of the data.",
+        {"norm": gradient, "ratio": ratio},
+    )
 
 
 def _before(evidence: Evidence) -> dict[int, bool]:

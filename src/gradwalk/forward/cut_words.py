@@ -15,6 +15,7 @@ _NAMED = {
     "numpy": "{}.numpy()",
     "no_grad": "{} under no_grad",
     "inference_mode": "{} under inference_mode",
+    "derivative": "a derivative of {}",
     "integer cast": "{} by way of integers",
     "integer result": "{} by way of integers",
     ALIAS: "a detached alias of {}",

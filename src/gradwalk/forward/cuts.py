@@ -26,7 +26,8 @@ class Cut:
 
     Attributes:
         how: "detach", "data", "no_grad", "inference_mode", "item", "numpy", "integer cast",
-            "integer result" (a comparison, an argmax) or "copy" (``torch.tensor(t)``).
+            "integer result" (a comparison, an argmax), "copy" (``torch.tensor(t)``) or
+            "derivative" (of ``torch.autograd.grad`` without ``create_graph``).
         where: The line that did it, the innermost outside of torch.
         region: For "no_grad", the line that switched grad mode off, when that was watched.
         own: The innermost line outside of installed libraries, where that is another one.
@@ -100,7 +101,7 @@ class Reading:
     """A line that read values of tensors that need grad out of torch.
 
     Attributes:
-        how: "item" or "numpy".
+        how: "item", "numpy", or "function" for a leaf used inside of an ``autograd.Function``.
         where: The user's line.
         cuts: Where gradient was lost by it, or on the way to it.
     """

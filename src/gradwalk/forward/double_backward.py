@@ -132,6 +132,12 @@ class Call(NamedTuple):
     numbers: tuple[int, int]
 
 
+def gives_constants(call: Call) -> bool:
+    """Whether a call was not asked for derivatives that have a graph, and gave them back."""
+    asked = call.keywords.get("create_graph", call.arguments[4] if call.arguments[4:] else False)
+    return call.function is torch.autograd.grad and not asked
+
+
 class Known(Protocol):
     """What is known of tensors while they are watched."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -14,6 +16,9 @@ Operand = tuple[int | str, Any]
 # Longer lists are data, as in torch.tensor([...]), not a handful of tensors.
 _MOST_ITEMS = 10_000
 _MOST_NESTED = 64  # numbers of nested lists that are asked where they came from
+
+DERIVATIVE = "derivative"
+"""What `how_cut` takes for the name of a call that gave derivatives without their graph."""
 
 DETACH = frozenset({"detach", "detach_", "detach_copy"})
 TO_PYTHON = frozenset(
@@ -110,6 +115,43 @@ def is_inplace(name: str) -> bool:
     return name.endswith("_") and name not in ("requires_grad_", "detach_")
 
 
+def changed_by(
+    function: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Sequence[Any]:
+    """What a call changed in place, as far as it says so.
+
+    Args:
+        function: What was called.
+        name: Its bare name.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
+
+    Example::
+
+        >>> x = torch.zeros(2)
+        >>> changed_by(torch.nn.functional.relu, "relu", (x,), {"inplace": True})
+        (tensor([0., 0.]),)
+    """
+    if is_inplace(name):
+        return arguments[:1]
+    if keywords and (keywords.get("inplace") is True or "out" in keywords):
+        return arguments[:1] if "out" not in keywords else (keywords["out"],)
+    place = _place_of_inplace(function) if len(arguments) > 1 else None
+    return arguments[:1] if place is not None and arguments[place:][:1] == (True,) else ()
+
+
+@functools.lru_cache(1024)
+def _place_of_inplace(function: Any) -> int | None:
+    """Where a function of `torch.nn.functional` is told to work in place."""
+    if getattr(function, "__module__", None) != torch.nn.functional.__name__:
+        return None
+    try:
+        names = tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+    return names.index("inplace") if "inplace" in names else None
+
+
 def tensors_of(result: Any) -> list[torch.Tensor]:
     """The tensors that a call returned."""
     if isinstance(result, torch.Tensor):
@@ -134,6 +176,8 @@ def how_cut(name: str, output: torch.Tensor) -> str | None:
         return "detach"
     if name == "data":
         return "data"
+    if name == DERIVATIVE:
+        return name
     if name in _COPIES:
         return "copy"
     if not (output.is_floating_point() or output.is_complex()):

@@ -20,18 +20,19 @@ from ..graph.reading import storage_id, why_unreadable
 from ..graph.tensors import base_of, version_of
 from . import records, weak_facts
 from .cuts import Change, Constant, Cut, Origin, combined
-from .double_backward import Call, differentiates, note_derivatives
+from .double_backward import Call, differentiates, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
+    DERIVATIVE,
     DETACH,
     SET_GRAD,
     TO_PYTHON,
     Operand,
+    changed_by,
     depends_on_values,
     function_name,
     how_cut,
     how_read,
-    is_inplace,
     literal,
     numbers_in,
     operands,
@@ -81,21 +82,23 @@ class Session:
             result: What it returned.
             numbers: The number of the next autograd node, before the call and after it.
         """
-        if differentiates(function):
-            note_derivatives(
-                Call(function, arguments, keywords, result, numbers), self._lines.here(), self
-            )
         name = function_name(function)
+        if differentiates(function) and self._saw_derivatives(
+            Call(function, arguments, keywords, result, numbers)
+        ):
+            return
         outputs = tensors_of(result)
         changed = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
         if name == "__setitem__" and changed is not None:
             outputs = [changed]
-        if is_inplace(name):
-            self._note_change(name, arguments[:1], numbers[0])
+        written = changed_by(function, name, arguments, keywords)
+        if written:
+            self._note_change(name, written, numbers[0])
         if not outputs:
             self._saw_no_tensor(name, arguments, result)
             return
         if not torch.is_grad_enabled() and self._region is None and self._in_function(numbers[0]):
+            self._note_used(operands(arguments, keywords))
             return  # what it makes is its own affair: its outputs get their node when it returns
         made = [output for output in outputs if output.requires_grad]
         free = [output for output in outputs if not output.requires_grad]
@@ -105,8 +108,8 @@ class Session:
         going_in = operands(arguments, keywords)
         inplace = changed is not None and any(output is changed for output in outputs)
         if made and numbers[0] < numbers[1]:
-            written = literal(name, arguments, keywords)
-            record = self._record(function, going_in, numbers, written)
+            number = literal(name, arguments, keywords)
+            record = self._record(function, going_in, numbers, number)
             record.inplace = inplace
             if len(outputs) == 1:
                 _note_output(record, made[0])
@@ -114,6 +117,15 @@ class Session:
         elif leaf is not None and not isinstance(weak_facts.fact(leaf), Origin):
             free = [*free, leaf]  # torch.tensor(..., requires_grad=True)
         self._note_free(name, going_in, free)
+
+    def _saw_derivatives(self, call: Call) -> bool:
+        """Note derivatives, and say whether they are constants."""
+        note_derivatives(call, self._lines.here(), self)
+        if gives_constants(call):
+            given = operands(call.arguments[:1], {})
+            self._note_free(DERIVATIVE, given, tensors_of(call.result))
+            return True
+        return False
 
     def _note_free(self, name: str, going_in: list[Operand], outputs: list[torch.Tensor]) -> None:
         """Note where the outputs of a call came from that need no grad."""
@@ -280,6 +292,13 @@ class Session:
     def reference(self, tensor: torch.Tensor) -> TensorRef:
         """A weak reference to a tensor."""
         return self.modules.reference(tensor)
+
+    def _note_used(self, going_in: list[Operand]) -> None:
+        """Note the leaves that are used inside of an ``autograd.Function``: it may get no node."""
+        for _, value in going_in:
+            if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
+                cut = self._cut("no_grad", self._lines.here(), value, None)
+                self._records.note_read("function", cut.where, (cut,))
 
     def _note_change(self, name: str, changed: Any, number: int) -> None:
         """Note which line changes tensors in place."""

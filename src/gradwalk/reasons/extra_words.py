@@ -19,6 +19,7 @@ _HOW = {
     "inference_mode": (
         "it was computed from {} under torch.inference_mode(), where nothing is recorded"
     ),
+    "derivative": "torch.autograd.grad() gave a derivative of {} without its graph",
     "integer cast": "{} was cast to integers, which have no gradients",
     "integer result": "the result of an operation on {} is integers, which have no gradients",
     ALIAS: "it shares the memory of {} but needs no grad, as {}.detach() or .data would make it",
@@ -98,6 +99,8 @@ def lost_by(cut: Cut, source: str) -> str:
         f"torch.no_grad(){region}; move that line out of the no_grad block",
         "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
         "torch.inference_mode(); move that line out of the inference_mode block",
+        "derivative": f"torch.autograd.grad(){at} gave a derivative of {source} without its graph; "
+        "pass create_graph=True if gradients should flow through the derivative",
         "item": f"the values of {source} were read as Python numbers{at}, and a number has no "
         "graph; stay with tensors, without item(), tolist() and float()",
         "numpy": f"the values of {source} were read as a NumPy array{at}, and an array has no "
@@ -107,8 +110,9 @@ def lost_by(cut: Cut, source: str) -> str:
         "integer result": "the only way leads through integers, which have no gradients: an "
         f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
         ALIAS: f"an operation was given a tensor that shares the memory of {source} but needs no "
-        "grad, as detach() or .data makes it (inferred from what the operation saved); use the "
-        "tensor itself if gradients should flow",
+        "grad, as detach() or .data makes it, or as it was before requires_grad_() (inferred from "
+        "what the operation saved); use the tensor itself, after requires_grad_(), if gradients "
+        "should flow",
     }[cut.how]
 
 

@@ -19,7 +19,11 @@ from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
 from ..graph.outputs import read_outputs, values_in
+from ..graph.reading import everywhere, is_plain, storage_of
 from ..graph.saved import is_freed
+
+_MOST_COMPARED = 2**24  # numbers of a leaf
+_MOST_TWINS = 16  # leaves of one shape
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,45 @@ class LossGraph:
         if self.captured is None or not all(cut.complete for cut in self.cuts):
             return False
         annotations, graph = self.captured.annotations, self.captured.graph
-        return all(
+        return self.unseen_leaf is None and all(
             node in annotations
             and all(c.origin is None or c.origin.complete for c in annotations[node].constants)
             for node, kind in graph.nodes(data="kind")
             if kind == "op"
         )
+
+    def taken_as_constant(self, tensor: torch.Tensor) -> int | None:
+        """The operation that took a tensor itself while it needed no grad; None for no such one."""
+        return self._constants.get(id(tensor))
+
+    def took_alias_of(self, tensor: torch.Tensor) -> bool:
+        """Whether an operation took what shares the memory of a tensor and was not seen made."""
+        storage = storage_of(tensor)
+        return storage is not None and storage in self._unseen_memory
+
+    def twin_of(self, tensor: torch.Tensor) -> int | None:
+        """A leaf of the graph that is another tensor with the same numbers, as a copy has."""
+        if self.captured is None or not 1 < tensor.numel() <= _MOST_COMPARED:
+            return None
+        alike = self._by_shape.get((tuple(tensor.shape), tensor.dtype, tensor.device), ())
+        for node in alike[:_MOST_TWINS]:
+            leaf = leaf_tensor(self.captured.nodes[node])
+            if leaf is not None and leaf is not tensor and _hold_the_same(leaf, tensor):
+                return node
+        return None
+
+    @functools.cached_property
+    def unseen_leaf(self) -> int | None:
+        """A leaf that has no name and was not seen being made; None where there is none."""
+        for node in self._leaves.values():
+            assert self.captured is not None
+            leaf = leaf_tensor(self.captured.nodes[node])
+            named = self.captured.graph.nodes[node]["name"]
+            if leaf is None or named is not None or isinstance(leaf, torch.nn.Parameter):
+                continue
+            if not was_watched(leaf):
+                return node
+        return None
 
     def inner_node_of(self, tensor: torch.Tensor) -> int | None:
         """The custom Function whose backward runs one of its own, which may reach a leaf."""
@@ -126,6 +163,43 @@ class LossGraph:
         leaves = [(i, node) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]
         return {id(leaf_tensor(node)): i for i, node in leaves}
 
+    @functools.cached_property
+    def _constants(self) -> dict[int, int]:
+        """``id`` of each living tensor that went in without grad -> the node that took it."""
+        if self.captured is None:
+            return {}
+        return {
+            id(tensor): node
+            for node, annotation in self.captured.annotations.items()
+            for constant in annotation.constants
+            if constant.tensor is not None and (tensor := constant.tensor()) is not None
+        }
+
+    @functools.cached_property
+    def _unseen_memory(self) -> set[int]:
+        """The memory of the constants of which it was not seen where they were made."""
+        if self.captured is None:
+            return set()
+        tensors = [
+            constant.tensor()
+            for annotation in self.captured.annotations.values()
+            for constant in annotation.constants
+            if constant.tensor is not None and constant.origin is None
+        ]
+        found = (storage_of(tensor) for tensor in tensors if tensor is not None)
+        return {storage for storage in found if storage is not None}
+
+    @functools.cached_property
+    def _by_shape(self) -> dict[tuple[Any, ...], list[int]]:
+        assert self.captured is not None
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for node in self._leaves.values():
+            leaf = leaf_tensor(self.captured.nodes[node])
+            if leaf is not None:
+                kind = tuple(leaf.shape), leaf.dtype, leaf.device
+                found.setdefault(kind, []).append(node)
+        return found
+
     def reaches_inside(self, key: int) -> bool:
         """Whether a custom Function can reach a leaf, by its ``id``; see `inner_node_of`."""
         return key in self._inner
@@ -149,6 +223,17 @@ class LossGraph:
     @functools.cached_property
     def _behind(self) -> list[_Behind]:
         return list(_behind(self.cuts))
+
+
+def _hold_the_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape hold the same numbers, which are not all one number."""
+    try:
+        if not (is_plain(one) and is_plain(other)) or not torch.equal(one, other):
+            return False
+        first = one.detach().flatten()[0]
+        return everywhere(one, lambda part: part == first) is False
+    except Exception:  # a tensor of any class may refuse
+        return False
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import torch
 
 from ..forward.annotate import Annotated
 from ..forward.annotations import cuts_of
-from ..forward.cuts import Cut, Reading
+from ..forward.cuts import Cut, Reading, alias_of
 from ..graph.reading import everywhere, why_unreadable
 from ..graph.tensors import version_of
-from .blocking import Block, Blocks, blocks_before
+from ..graph.words import described
+from .blocking import Block, Blocks, blocks_before, is_margin
 from .extra_words import at_line, lost_by
 from .loss_graph import LossGraph
 
@@ -23,7 +24,7 @@ KINDS = {
     "unused": "Not part of the graph of the loss",
     "unknown": "Not part of the graph of the loss, for a reason that is not known",
     "intermediate": "Not a leaf",
-    "waiting": "No backward pass yet",
+    "waiting": "In the graph, and no gradient so far",
     "cleared": "None although backward ran",
     "zero": "Zero everywhere",
     "nan": "NaN or infinite",
@@ -160,15 +161,18 @@ def _zero_without_block(
             "backward(retain_graph=True)."
         )
     passed = f", the backward of {custom[0]} may have passed zeros" if custom else ""
+    causes = (
+        f"its parts may have cancelled out{passed}, or an operation, a hook or a number too small "
+        "for its dtype has made it zero"
+    )
     if overwritten:
         return (
-            f"{zero}: {overwritten}its parts may have cancelled out{passed}; read it before "
-            "zero_grad()."
+            f"{zero}: {overwritten}{causes}; read it before zero_grad(), or let diagnose() of a "
+            "GraphWidget say, after its backward(), where it became zero."
         )
     return (
-        f"{zero}, although no operation alone is seen to block the way: its parts may have "
-        f"cancelled out{passed}, or several operations let nothing through together; look at the "
-        "gradients on the way in GraphWidget."
+        f"{zero}, although no operation alone is seen to block the way: {causes}; diagnose() of a "
+        "GraphWidget says, after its backward(), where."
     )
 
 
@@ -179,7 +183,10 @@ def _blocked(captured: Annotated, blocks: Sequence[Block]) -> str:
     ]
     rest = len(blocks) - _MOST_BLOCKS
     more = f", and {rest} more block the other ways" if rest > 0 else ""
-    return f"{', and '.join(parts)}{more}; {blocks[0].remedy}."
+    ends = blocks[0].remedy
+    if is_margin(captured, blocks[0].node):
+        ends = "its result is only added up, as in a loss of margins that are all kept"
+    return f"{', and '.join(parts)}{more}; {ends}."
 
 
 def _operation(captured: Annotated, node: int) -> str:
@@ -255,10 +262,21 @@ def _intermediate(asked: _Asked) -> Reason:
 
 
 def _outside(asked: _Asked, graph: LossGraph) -> Reason:
+    taken = graph.taken_as_constant(asked.tensor)
+    if taken is not None and graph.captured is not None:
+        return Reason(
+            "cut",
+            f"{asked.start} went into {_operation(graph.captured, taken)} while its requires_grad "
+            f"was False, so it is a constant for {graph.name}: call "
+            f"{asked.attribute('requires_grad_()')} before the forward pass.",
+        )
     # Those by way of integers last: they are the reason only when there is no other.
     cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
     if cuts:
         return Reason("cut", _cut_off(asked, graph, cuts))
+    if graph.took_alias_of(asked.tensor):
+        lost = lost_by(alias_of(asked.tensor), asked.within)
+        return Reason("cut", f"No gradient reaches {asked.within} from {graph.name}: {lost}.")
     inner = graph.inner_node_of(asked.tensor)
     if inner is not None and graph.captured is not None:
         op = graph.captured.graph.nodes[inner]["op"]
@@ -273,27 +291,46 @@ def _outside(asked: _Asked, graph: LossGraph) -> Reason:
         return Reason("unknown", _read_out(asked, graph, readings))
     if graph.captured is None:
         return Reason("unused", _without_graph(asked, graph))
+    twin = graph.twin_of(asked.tensor)
+    copied = ""
+    if twin is not None:
+        copied = (
+            f" {described(graph.captured.graph, twin)} of this graph holds the same numbers: if it "
+            f"is a copy of {asked.within} (as by deepcopy(), clone() or functional_call), the copy "
+            "gets the gradient."
+        )
     if not graph.is_watched:
         return Reason(
             "unused",
             f"{asked.start} is not part of the graph of {graph.name}: {graph.name} was not "
             "computed from it, or only from values that were taken out of it (detach(), a copy, "
-            "a number); run the forward pass under gradwalk.watch() and ask again to see where.",
+            "a number), or before it required grad; run the forward pass under gradwalk.watch() "
+            "and ask again to see where."
+            f"{copied}",
         )
     if graph.sees_all:  # of operations: an `if`, a copy.deepcopy() or a Parameter(...) is none
         return Reason(
             "unused",
             f"{asked.start} is not part of the graph of {graph.name}: "
-            f"as far as watch() saw, {graph.name} was not computed from it, and no gradient flows "
-            "to it; use it in the forward pass, or start backward from what was computed from it.",
+            f"as far as watch() saw, {graph.name} was not computed from it while it required grad, "
+            "and no gradient flows to it; use it in the forward pass (after requires_grad_()), or "
+            "start backward from what was computed from it."
+            f"{copied}",
         )
     return Reason(
         "unknown",
         f"{asked.start} is not part of the graph of {graph.name}, and why is not known: watch() "
-        "did not see all that led there, because a part of the forward pass ran outside of it or "
-        f"is too long to be followed; either {graph.name} was not computed from {asked.within}, or "
-        "its values came by a way without a graph.",
+        "did not see all that led there: a part of the forward pass ran outside of it, is too long "
+        f"to be followed, or went by a call that torch does not tell of{_unseen(graph)}; either "
+        f"{graph.name} was not computed from {asked.within}, or its values came by a way without "
+        f"a graph.{copied}",
     )
+
+
+def _unseen(graph: LossGraph) -> str:
+    if graph.captured is None or graph.unseen_leaf is None:
+        return ""
+    return f" (as {described(graph.captured.graph, graph.unseen_leaf)} was made)"
 
 
 def _without_graph(asked: _Asked, graph: LossGraph) -> str:
@@ -312,6 +349,14 @@ def _without_graph(asked: _Asked, graph: LossGraph) -> str:
 
 def _read_out(asked: _Asked, graph: LossGraph, readings: Sequence[Reading]) -> str:
     last = readings[-1]
+    if last.how == "function":
+        return (
+            f"{asked.start} is not part of the graph of {graph.name}, and why is not known for "
+            f"sure: it was used in the forward of an autograd.Function{at_line(last.where)}, where "
+            f"nothing is recorded; if {graph.name} was computed from that, no gradient comes back "
+            "unless an input of the Function requires grad. A checkpoint does without that with "
+            "use_reentrant=False."
+        )
     what = "a NumPy array" if last.how == "numpy" else "Python numbers"
     others = len(readings) - 1
     more = f" (and at {others} more line{'s' * (others > 1)})" if others else ""
@@ -345,11 +390,14 @@ def _inside(asked: _Asked, graph: LossGraph, node: int) -> Reason:
             f"told not to fill it (torch.autograd.grad, inputs=){passed}; read it right after "
             "backward().",
         )
+    custom = graph.custom_functions_before(node)
+    passed = f"; the backward of {custom[0]} may also have passed None" if custom else ""
     return Reason(
         "waiting",
         f"{asked.start} is part of the graph of {graph.name}, but no backward pass has added to "
-        f"{its_grad} since it was last cleared: call "
-        f"{graph.name if graph.name != 'the loss' else 'loss'}.backward().",
+        f"{its_grad} since it was last cleared, if it was: call "
+        f"{graph.name if graph.name != 'the loss' else 'loss'}.backward(), or, if that has run, "
+        f"look before zero_grad(){passed}.",
     )
 
 
