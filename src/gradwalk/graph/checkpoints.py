@@ -207,8 +207,9 @@ class Sizes:
 
 def reentrant_function(node: Any) -> Any | None:
     """What runs again when a node is a part checkpointed with ``use_reentrant=True``."""
-    cls: type = type(node)  # it bears the name of its Function: CheckpointFunctionBackward
-    if "Checkpoint" not in cls.__name__ or not node_class(cls).is_function:
+    cls: type = type(node)
+    # The class bears the name of its Function: CheckpointFunctionBackward.
+    if not node_class(cls).is_function or "Checkpoint" not in cls.__name__:
         return None
     found = getattr(node, "run_function", None)
     return found if callable(found) else None
