@@ -15,7 +15,12 @@ import gradwalk
 from gradwalk import GraphWidget, load, save
 
 PIPELINE = """
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, schedules
+
+# Of what 1F1B sends and receives together torch 2.7 waits for the last alone, over gloo for ever.
+SCHEDULES = [ScheduleGPipe]
+if hasattr(schedules, "_wait_batch_p2p"):
+    SCHEDULES.append(Schedule1F1B)
 
 
 def whole():
@@ -63,7 +68,7 @@ def test_stages_of_a_pipeline_are_one_picture(world, tmp_path):
         + PIPELINE
         + """
 def work(rank):
-    for schedule in (ScheduleGPipe, Schedule1F1B):
+    for schedule in SCHEDULES:
         plain, _ = run(rank, world, schedule, False)
         net, widget = run(rank, world, schedule, True)
         for one, other in zip(plain.parameters(), net.parameters(), strict=True):
@@ -79,7 +84,7 @@ loss = (model(x) - target).square().mean()
 plain = GraphWidget(loss, names={"net": model})
 loss.backward()
 alone = {d["name"]: d for d in look(plain)}
-for name in ("ScheduleGPipe", "Schedule1F1B"):
+for name in (schedule.__name__ for schedule in SCHEDULES):
     for shown in (None, *range(world)):
         widget = gradwalk.load(f"{folder}/{name}-*.gw", rank=shown)
         details = look(widget)
