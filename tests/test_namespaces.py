@@ -17,6 +17,8 @@ from winding import (
     Against,
     Asked,
     Asking,
+    Borrowing,
+    Choosing,
     Collected,
     Gated,
     Grid,
@@ -132,12 +134,14 @@ def test_a_parameter_of_two_modules_is_taken_by_the_one_that_runs():
     [
         *(lambda: Sharers(2), lambda: Sharers(5), lambda: Twins(2), Asked, Splitting),
         *(Scales, lambda: Scales(alone=True), Gated, Stages, Grid, Asking),
-        *(Scaled, lambda: Scaled(drop=0.5), Against, Collected),
+        *(Scaled, lambda: Scaled(drop=0.5), Against, Collected, Borrowing),
+        *(lambda: Borrowing(told=False), Choosing),
     ],
     ids=[
         *("sharers", "more sharers", "twins", "asked", "splitting"),
         *("scales", "scales alone", "gated", "stages", "grid", "asking"),
-        *("scaled", "scaled and dropped", "against", "collected"),
+        *("scaled", "scaled and dropped", "against", "collected", "borrowing"),
+        *("borrowing little", "choosing"),
     ],
 )
 @pytest.mark.parametrize("times", [1, 3])
@@ -253,7 +257,11 @@ def test_whoever_looks_later_sees_the_modules_as_they_were_and_none_was_held(nam
 def test_of_a_model_that_is_not_in_the_graph_no_code_is_read(monkeypatch):
     read = []
     steps_of = noted_modules.steps_of
-    monkeypatch.setattr(noted_modules, "steps_of", lambda cls: read.append(cls) or steps_of(cls))
+    monkeypatch.setattr(
+        noted_modules,
+        "steps_of",
+        lambda cls, *of, **how: read.append(cls) or steps_of(cls, *of, **how),
+    )
     net, other = nn.Sequential(nn.Linear(2, 1)), nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     GraphWidget(net(torch.ones(1, 2)), names={"net": net, "other": other}).close()
     assert set(read) == {nn.Sequential, nn.Linear}

@@ -254,3 +254,84 @@ class Collected(nn.Module):
             if name in self.kept:
                 found[self.kept[name]] = x
         return found[0] + found[1]
+
+
+class Bias(nn.Module):
+    """What is added to scores; a module in it runs in its method, too."""
+
+    def __init__(self, *, told: bool = True) -> None:
+        super().__init__()
+        self.told, self.scale, self.mix = told, nn.Parameter(torch.ones(4)), nn.Linear(4, 4)
+
+    def made(self, x: Tensor) -> Tensor:
+        if not self.told:
+            return x.sigmoid()
+        for _ in range(2):
+            x = torch.sin(self.mix(x)).unsqueeze(0).squeeze(0)
+        if x.dim() == 2:
+            return x * self.scale
+        return x.cos()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.made(x)
+
+
+class Handing(nn.Module):
+    """Calls a method of a module in a method of its own, and a forward past the module's call."""
+
+    def __init__(self, layer: nn.Module, last: nn.Module) -> None:
+        super().__init__()
+        self.layer, self.last = layer, last
+
+    def handed(self, x: Tensor) -> Tensor:
+        return torch.exp(-self.layer.made(x).abs())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last.forward(x) + 1.0
+
+
+class Borrowing(nn.Module):
+    """Calls methods of modules, of those in a list, and of modules of these."""
+
+    def __init__(self, *, told: bool = True) -> None:
+        super().__init__()
+        self.bias = Bias(told=told)
+        self.handing = Handing(Bias(told=told), Bias(told=told))
+        self.several = nn.ModuleList(Bias(told=told) for _ in range(3))
+        self.inner, self.out = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.softmax(self.inner(x) + self.bias.made(x), dim=-1)
+        x = self.out(self.handing.handed(x).sqrt())
+        for each in self.several:
+            x = each.made(x).tanh() + x
+        return self.handing(x).relu()
+
+
+class Chosen(nn.Module):
+    """Chooses one of its methods as its forward when it is made."""
+
+    def __init__(self, *, split: bool) -> None:
+        super().__init__()
+        self.layer, self.rest = nn.Linear(2, 2), nn.Linear(4, 4)
+        self.forward = self.forward_split if split else self.forward_whole
+
+    def forward_split(self, x: Tensor) -> Tensor:
+        if x.dim() == 2:
+            a, b = torch.split(x, [2, 2], dim=1)
+            return torch.cat([self.layer(a), b], dim=1)
+        return x.sin()
+
+    def forward_whole(self, x: Tensor) -> Tensor:
+        return x / torch.linalg.vector_norm(self.rest(x), dim=1, keepdim=True)
+
+
+class Choosing(nn.Module):
+    """Has modules whose forward is not the one of their class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Sequential(Chosen(split=True), Chosen(split=False), Chosen(split=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.tanh() + self.both(x)

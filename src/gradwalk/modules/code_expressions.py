@@ -20,8 +20,11 @@ from torch import nn
 
 from .code_steps import ANYTHING, Arm, Step, Test
 
-_DEEPEST = 5  # functions called by functions
-_MOST_STEPS = 2_000  # of one class
+DEEPEST = 5
+"""How many functions are read that call each other."""
+
+MOST_STEPS = 2_000
+"""How many steps a class may have."""
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@", ast.Pow: "**",
@@ -85,7 +88,7 @@ class Expressions:
         self, name: str | None, *, refs: Sequence[str] = (), given: Sequence[str] = ()
     ) -> None:
         self.of.steps += 1
-        if self.of.steps > _MOST_STEPS:
+        if self.of.steps > MOST_STEPS:
             raise ValueError
         self.steps.append(Step(name, tuple(refs), tuple(given), self.loops, self.arms))
 
@@ -354,7 +357,7 @@ class Expressions:
             return
         name = getattr(function, "__qualname__", ANYTHING)
         inner = inspect.unwrap(function) if callable(function) else None
-        if len(self.callers) >= _DEEPEST or name in self.callers or inner is None:
+        if len(self.callers) >= DEEPEST or name in self.callers or inner is None:
             self._add(ANYTHING, given=given)
             return
         code = getattr(inner, "__code__", None)

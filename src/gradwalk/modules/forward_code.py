@@ -21,15 +21,20 @@ from .code_steps import ANYTHING, Arm, Step
 
 _LEAVING = (ast.Raise, ast.Continue, ast.Break)
 
-_steps: weakref.WeakKeyDictionary[type, tuple[Step, ...] | None] = weakref.WeakKeyDictionary()
+_Read = dict[tuple[str, bool], tuple[Step, ...] | None]
+_steps: weakref.WeakKeyDictionary[type, _Read] = weakref.WeakKeyDictionary()
 _trees: weakref.WeakKeyDictionary[types.FunctionType, ast.FunctionDef] = weakref.WeakKeyDictionary()
 
 
-def steps_of(cls: type[nn.Module]) -> tuple[Step, ...] | None:
-    """What the forward of a class does, in the order of its text.
+def steps_of(
+    cls: type[nn.Module], method: str = "forward", *, within: bool = False
+) -> tuple[Step, ...] | None:
+    """What the forward of a class does, or another method, in the order of its text.
 
     Args:
         cls: A class of modules.
+        method: The name of the method.
+        within: Whether it is read as a part of what calls it, which goes on after it.
 
     Returns:
         Its steps; those of the methods and the user's functions that it calls stand in their place.
@@ -40,13 +45,15 @@ def steps_of(cls: type[nn.Module]) -> tuple[Step, ...] | None:
         >>> [(step.name, step.given) for step in steps_of(nn.Linear) if step.name]
         [('linear', ('weight', 'bias'))]
     """
-    if cls not in _steps:
+    read, key = _steps.setdefault(cls, {}), (method, within)
+    if key not in read:
+        callers = (f"{cls.__qualname__}.{method}",) if within else ()
         try:
-            forward = inspect.getattr_static(cls, "forward")
-            _steps[cls] = tuple(_Function(ReadClass(cls), forward, cls).read())
+            function = inspect.getattr_static(cls, method)
+            read[key] = tuple(_Function(ReadClass(cls), function, cls, callers).read())
         except UNREADABLE:
-            _steps[cls] = None
-    return _steps[cls]
+            read[key] = None
+    return read[key]
 
 
 def _tree(function: types.FunctionType) -> ast.FunctionDef:

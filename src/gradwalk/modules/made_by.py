@@ -127,7 +127,7 @@ def doubt(name: str, op: str) -> float | None:
         fits = "onvolution" in made
     else:
         short = bare.replace("_", "").lower()
-        fits = len(short) > 1 and made.lower().startswith(short)
+        fits = len(short) > 1 and made.lower().removeprefix("linalg").startswith(short)
     return 0.0 if fits else None
 
 

@@ -10,7 +10,7 @@ from .alignment import Deed
 from .code_steps import ANYTHING, Arm, Step
 from .made_by import doubt
 from .noted_modules import NotedModule
-from .paths import OUTSIDE, ancestors, below
+from .paths import OUTSIDE, ancestors, below, means
 
 
 class Act(NamedTuple):
@@ -118,8 +118,9 @@ class ModuleCode:
         if not path or not around:
             return OUTSIDE
         runs = (each for each in around if self._has_forward(each))
-        calling = (each for each in around if self._calls(each, path))
-        return next(calling, next(runs, around[-1]))
+        calling = [each for each in around if self._calls(each, path)]
+        run = (each for each in calling if self.is_run(each))
+        return next(run, next(iter(calling), next(runs, around[-1])))
 
     def _calls(self, path: str, module: str) -> bool:
         if path not in self._called:
@@ -145,7 +146,7 @@ class ModuleCode:
     def _mentions(self, path: str, module: str) -> bool:
         name = module[len(path) + 1 if path else 0 :]
         return any(
-            f"{given}.".startswith(f"{name}.")
+            means(given, name, around=True)
             for act in self.acts(path) or ()
             if act.name is not None
             for given in act.given

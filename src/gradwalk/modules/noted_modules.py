@@ -6,13 +6,16 @@ when it was noted.
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
-from .code_steps import Step, Test
+from .code_expressions import DEEPEST, MOST_STEPS
+from .code_steps import Step, Test, calls_method, with_called
 from .forward_code import steps_of
 from .paths import below
 
@@ -36,6 +39,21 @@ class NotedModule:
 
     steps: Sequence[Step] | None
     has_forward: bool
+
+
+_Code = tuple[type, str, bool]  # a class, the name of its method, whether another's code calls it
+
+
+class _Left(NamedTuple):
+    """The steps of a method that a module's attributes do not rule out.
+
+    Attributes:
+        steps: The steps.
+        asked: Which of them may call a method of another module: place -> its dotted name.
+    """
+
+    steps: Sequence[Step]
+    asked: Mapping[int, str]
 
 
 def noted_modules(
@@ -64,31 +82,99 @@ class _Noting:
     def __init__(self, modules: Mapping[str, nn.Module]) -> None:
         self._modules = modules
         # Modules of one class have the same code; what it comes to depends on their attributes.
-        self._tests: dict[type, dict[int, Test | None]] = {}
-        self._noted: dict[tuple[type, tuple[bool | None, ...]], NotedModule] = {}
+        self._read: dict[_Code, tuple[Sequence[Step] | None, dict[int, Test | None]]] = {}
+        self._left: dict[tuple[_Code, tuple[bool | None, ...]], _Left] = {}
+        self._joined: dict[tuple[int, ...], Sequence[Step]] = {}
+        self._noted: dict[int, NotedModule] = {}
+        self._known: dict[tuple[str, str, int], Sequence[Step]] = {}
 
     def noted(self, path: str, module: nn.Module) -> NotedModule:
         """What is known of a module."""
-        kind = type(module)
-        has_forward = kind.forward is not _NO_FORWARD
+        forward = _forward_of(module)
+        has_forward = forward is not None or type(module).forward is not _NO_FORWARD
         if isinstance(module, _DROPOUTS) and module.p == 0:
             return NotedModule([], has_forward)  # it hands on what it is given
-        steps = steps_of(kind)
+        steps = None if forward is None else self._steps(path, forward, 0)
         if steps is None:
             return NotedModule(None, has_forward)
-        if kind not in self._tests:
-            self._tests[kind] = {arm.number: arm.test for step in steps for arm in step.arms}
-        numbers = self._tests[kind]
-        holds = tuple(self._holds(path, test) for test in numbers.values())
-        if (kind, holds) not in self._noted:
-            known = dict(zip(numbers, holds, strict=True))
+        return self._noted.setdefault(id(steps), NotedModule(steps, has_forward))
+
+    def _steps(self, path: str, method: str, depth: int) -> Sequence[Step] | None:
+        """What a method of a module does; the same object where it is the same.
+
+        The methods of other modules stand in the place of their call: they run in the module that
+        calls them, for only a call of a module itself is one.
+        """
+        left = self._without_ruled_out(path, method, within=depth > 0)
+        if left is None or not left.asked:
+            return None if left is None else left.steps
+        key = path, method, depth
+        if key not in self._known:
+            self._known[key] = self._with_methods(path, left, depth)
+        return self._known[key]
+
+    def _without_ruled_out(self, path: str, method: str, *, within: bool) -> _Left | None:
+        kind = type(self._modules[path])
+        code = kind, method, within
+        if code not in self._read:
+            read = steps_of(kind, method, within=within)
+            numbered = {arm.number: arm.test for step in read or () for arm in step.arms}
+            self._read[code] = read, numbered
+        steps, tests = self._read[code]
+        if steps is None:
+            return None
+        holds = tuple(self._holds(path, test) for test in tests.values()) if tests else ()
+        key = code, holds
+        if key not in self._left:
+            known = dict(zip(tests, holds, strict=True))
             left = [
                 step
                 for step in steps
                 if not any(known[arm.number] is (not arm.side) for arm in step.arms)
             ]
-            self._noted[kind, holds] = NotedModule(left, has_forward)
-        return self._noted[kind, holds]
+            asked = {i: step.refs[0] for i, step in enumerate(left) if calls_method(step)}
+            self._left[key] = _Left(left, asked)
+        return self._left[key]
+
+    def _with_methods(self, path: str, left: _Left, depth: int) -> Sequence[Step]:
+        found = {i: self._method(path, ref, depth) for i, ref in left.asked.items()}
+        inner = {i: steps for i, steps in found.items() if steps is not None}
+        size = len(left.steps) + sum(map(len, inner.values()))
+        if not inner or size > MOST_STEPS:
+            return left.steps
+        key = id(left), *(each for i, steps in inner.items() for each in (i, id(steps)))
+        if key not in self._joined:
+            self._joined[key] = with_called(left.steps, inner)
+        return self._joined[key]
+
+    def _method(self, path: str, ref: str, depth: int) -> Sequence[Step] | None:
+        """What a method of a module below another does; of several, what it does in all of them.
+
+        Returns:
+            None where that is not known, or no method is meant.
+        """
+        owner, _, name = ref.rpartition(".")
+        if depth >= DEEPEST or (name != "forward" and hasattr(nn.Module, name)):
+            return None
+        owners = [path]
+        for part in owner.split("."):
+            inner = {each: self._modules[each]._modules for each in owners}
+            owners = [
+                below(each, child)
+                for each, children in inner.items()
+                for child in (children if part == "*" else (part,))
+                if below(each, child) in self._modules
+            ]
+        if any(name in self._modules[each]._modules for each in owners):
+            return None
+        found: dict[int, Sequence[Step]] = {}
+        for each in owners:
+            method = _forward_of(self._modules[each]) if name == "forward" else name
+            steps = None if method is None else self._steps(each, method, depth + 1)
+            if steps is None:
+                return None
+            found[id(steps)] = steps
+        return found.popitem()[1] if len(found) == 1 else None
 
     def _holds(self, path: str, test: Test | None) -> bool | None:
         """Whether a condition on a module's attributes holds now; None where that is not known."""
@@ -115,6 +201,23 @@ class _Noting:
             numbers = isinstance(value, (int, float)) and isinstance(rest[1], (int, float))
             return bool(value > rest[1]) if numbers else None
         return bool(value == rest[1]) is (kind == "==")
+
+
+def _forward_of(module: nn.Module) -> str | None:
+    """The method that a module runs when it is called: some choose one as they are made.
+
+    Returns:
+        Its name; None where there is none, or it is none of the module's class.
+    """
+    if "forward" not in vars(module):
+        return None if type(module).forward is _NO_FORWARD else "forward"
+    chosen = vars(module)["forward"]
+    inner = inspect.unwrap(chosen) if callable(chosen) else chosen
+    if not isinstance(inner, types.MethodType) or inner.__self__ is not module:
+        return None
+    name = inner.__func__.__name__
+    is_own = inspect.getattr_static(type(module), name, None) is inner.__func__
+    return name if is_own else None
 
 
 def _attribute(module: nn.Module | None, name: str) -> Any:

@@ -22,6 +22,29 @@ def below(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
 
+def means(ref: str, name: str, *, around: bool = False) -> bool:
+    """Whether a dotted name with "*" for any part means another.
+
+    Args:
+        ref: The one: "blocks.*.weight".
+        name: The other: "blocks.3.weight".
+        around: Whether what stands below the other will do: "blocks.3".
+
+    Example::
+
+        >>> means("blocks.*.weight", "blocks.3.weight"), means("blocks.*.weight", "blocks.3")
+        (True, False)
+        >>> means("blocks.*.weight", "blocks.3", around=True)
+        True
+    """
+    if "*" not in ref:
+        return ref == name or (around and ref.startswith(f"{name}."))
+    parts, others = ref.split("."), name.split(".")
+    if len(parts) != len(others) and not (around and len(parts) > len(others)):
+        return False
+    return all(part in ("*", other) for part, other in zip(parts, others, strict=False))
+
+
 def common_ancestor(paths: Iterable[str], by: str = ".") -> str:
     """The innermost module around all of these; of one path, itself."""
     first, *others = dict.fromkeys(paths)

@@ -10,7 +10,7 @@ from .anchors import Anchor
 from .code_steps import ANYTHING
 from .made_by import is_layer, makes_many
 from .module_code import Act, ModuleCode
-from .paths import OUTSIDE
+from .paths import OUTSIDE, means
 
 _BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
 
@@ -122,9 +122,8 @@ class CodeWalk:
         if inner is not None:
             fits = [i for i, act in enumerate(acts) if inner in act.modules]
         else:
-            fits = [i for i in doubts if wanted in acts[i].given]
+            fits = [i for i in doubts if _takes(acts[i], wanted or "")]
             fits = [i for i in fits if doubts[i] is not None] or fits
-            fits = fits or [i for i in doubts if _asks(acts[i], wanted or "")]
             fits = fits or [i for i in doubts if doubts[i] == 0]
             fits = fits or [i for i in doubts if doubts[i]]
         again = inner is None and not frame.used.isdisjoint(parameters)
@@ -250,10 +249,9 @@ class CodeWalk:
         return [deed for each in modules if each not in code.certain for deed in code.deeds(each)]
 
 
-def _asks(act: Act, parameter: str) -> bool:
-    """Whether a step calls a method of the module that has a parameter."""
-    owner = parameter.rpartition(".")[0]
-    return bool(owner) and owner in act.given
+def _takes(act: Act, name: str) -> bool:
+    """Whether a step takes what has a dotted name below the module."""
+    return any(means(given, name) for given in act.given)
 
 
 def _turned_within(modules: Sequence[str], now: str, then: str) -> int:
