@@ -180,7 +180,7 @@ def test_what_a_node_is():
     widget = GraphWidget(y)
     details = select(widget, "AddmmBackward0")
     assert details["forward"].startswith("addmm(Tensor self, Tensor mat1, Tensor mat2")
-    assert "self, mat1 and mat2" in details["about"]
+    assert "the gradient of mat1 and mat2 (self needs none)" in details["about"]
     custom = GraphWidget(outputs_of("custom_function"), names={})
     details = select(custom, "MultiplyAddBackward")
     assert details["forward"].startswith("MultiplyAdd.forward(")

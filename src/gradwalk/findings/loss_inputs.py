@@ -242,13 +242,14 @@ def _out_of_range(evidence: Evidence, node: int) -> Iterator[Finding]:
         return
     least, most = float(target.min()), float(target.max())
     if least < 0 or most > 1:
+        is_whole = plain_value(evidence.captured.nodes[node], "reduction") == 0
         yield Finding(
             "target",
-            "warning",
+            "info" if is_whole else "warning",
             [node],
             f"{evidence.words(node)}{evidence.at(node)} takes probabilities from 0 to 1 as its "
             f"target, and was given numbers from {least:.3g} to {most:.3g}: give 0 and 1 for the "
-            "two classes.",
+            f"two classes{', unless the others are masked after' if is_whole else ''}.",
             {"least": least, "greatest": most},
         )
 

@@ -126,12 +126,16 @@ def _output(evidence: Evidence, place: tuple[int, int]) -> torch.Tensor | None:
 
 
 def _first(evidence: Evidence) -> tuple[int, str] | None:
-    """The first operation of the program where NaN is known of, else Inf, in a sentence."""
+    """The first operation of the program where NaN is known of, else Inf, in a sentence.
+
+    An Inf that was there before the NaN may be what it was made of, or a mask; it is told, too.
+    """
     infinite = None
     for node in evidence.captured.operations:
         for word, sentence in _known_of(evidence, node):
             if word == "NaN":
-                return node, sentence
+                before = "" if infinite is None else f" Inf was there before. {infinite[1]}"
+                return node, f"{sentence}{before}"
             infinite = infinite or (node, sentence)
     return infinite
 

@@ -54,7 +54,7 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
             if not saved.changed:
                 continue
             record = find_record(each)
-            where = "; run the forward pass under gradwalk.watch() to see which line did it"
+            where = " (run the forward pass under gradwalk.watch() to see which line did it)"
             if record is not None and saved.value is None:
                 where = (
                     f" (by which line is not known: torch {torch.__version__} does not give out a "
@@ -65,7 +65,7 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
                 found = (
                     None if memory is None else record.thread.change_of(memory, sequence_nr(each))
                 )
-                where = "; by which line was not seen"
+                where = " (by which line was not seen)"
                 if found is not None:
                     where = f" by {found.by}{at_line(found.where)}"
             yield Finding(

@@ -75,7 +75,8 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
         parts.append(
             f"{'The optimizer does not hold' if one else 'None of the optimizers holds'} "
             f"{listed(names)}, {counted(len(names), 'parameter')} of this graph, so "
-            f"{'its step leaves' if one else 'their steps leave'} them as they are."
+            f"{'its step leaves' if one else 'their steps leave'} "
+            f"{'it as it is' if len(names) == 1 else 'them as they are'}."
         )
     if strays:
         parts.append(

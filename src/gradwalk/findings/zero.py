@@ -97,9 +97,11 @@ def _born(evidence: Evidence, birth: ZeroBirth) -> str:
     if birth.how == "sum":
         return f"what came to {words} by several ways adds up to zero"
     if birth.how == "hook" and birth.sender is not None:
+        watched = evidence.run is not None and evidence.run.seeds is None
+        also = ", or what came there from outside of this graph," if watched else ""
         return (
             f"{evidence.words(birth.sender)} passed on {came}, and zeros arrived at {words}: a "
-            "hook between them made it so"
+            f"hook between them{also} made it so"
         )
     towards = birth.node if birth.towards is None else birth.towards
     start = f"{came} came to {words}, and it passed on zeros to {evidence.words(towards)}"

@@ -144,7 +144,7 @@ def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
 
 _ADDED_UP = frozenset(
     f"{name}Backward{number}"
-    for name in ("Mean", "Sum", "Add", "Sub", "Mul", "Div", "Neg", "Pow", "Stack", "Cat", "Rsub")
+    for name in ("Mean", "Sum", "Add", "Mul", "Div", "Neg", "Pow", "Stack", "Cat")
     for number in (0, 1)
 )
 _FLOORS = ("ReluBackward0", "ClampMinBackward0", "ThresholdBackward0", "ClampBackward1")

@@ -353,9 +353,8 @@ def _read_out(asked: _Asked, graph: LossGraph, readings: Sequence[Reading]) -> s
         return (
             f"{asked.start} is not part of the graph of {graph.name}, and why is not known for "
             f"sure: it was used in the forward of an autograd.Function{at_line(last.where)}, where "
-            f"nothing is recorded; if {graph.name} was computed from that, no gradient comes back "
-            "unless an input of the Function requires grad. A checkpoint does without that with "
-            "use_reentrant=False."
+            f"nothing is recorded; if {graph.name} was computed from that, its gradient ends "
+            "there: pass it to apply() as an input, or, of a checkpoint, use use_reentrant=False."
         )
     what = "a NumPy array" if last.how == "numpy" else "Python numbers"
     others = len(readings) - 1

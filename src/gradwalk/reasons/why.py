@@ -52,11 +52,12 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
     """
     if data["kind"] == "leaf":
         name = data["name"] or "This tensor"
+        grad = f"{name}.grad" if data["name"] else "its .grad"
         return (
             f"{name} is a leaf: a tensor the program made, not the result of a recorded operation. "
             "Its AccumulateGrad node adds every gradient that arrives to "
-            f"{data['name'] or 'the tensor'}.grad, which keeps adding up over several backward "
-            "passes until zero_grad() clears it."
+            f"{grad}, which keeps adding up over several backward passes until zero_grad() clears "
+            "it."
         )
     if is_compiled(node):
         return _about_compiled(node)
@@ -74,10 +75,13 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
         return "A step of backward that torch defines by hand."
     operation = found.forward.split("(")[0].split(".")[0]
     arguments = [argument.name for argument in found.arguments]
-    into = _listed(arguments)
+    free = {place["argument"] for place in data.get("no_grad_inputs", ())}
+    none = [argument for argument in arguments if argument in free]
+    into = _listed([argument for argument in arguments if argument not in free] or arguments)
+    rest = f" ({_listed(none)} need{'s' * (len(none) == 1)} none)" if none else ""
     return (
         f"The backward of {operation}: it takes the gradient of what {operation} returned and "
-        f"computes from it the gradient of {into}.{_about_digit(data['op'], found.forward)}"
+        f"computes from it the gradient of {into}{rest}.{_about_digit(data['op'], found.forward)}"
     )
 
 
