@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import ipywidgets
 import pytest
@@ -17,6 +19,17 @@ from gradwalk.wire.columns import decode
 
 TOLD = {"graph", "_dtypes", "state", "steps", "run", "transport", "_knobs", "_openable", "_fault"}
 """What tells of the graph; the rest of a widget's state is how it is looked at."""
+
+
+def in_a_thread(test):
+    """Run a test in a thread of its own: `watch` marks only so many nodes for each."""
+
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(test, *args, **kwargs).result()
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -209,6 +222,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize("make", PROGRAMS)
+@in_a_thread
 def test_each_move_of_a_slider_shows_and_sends_what_a_new_picture_would(make):
     values = {"w": 0.5, "b": 0.5}
     box = interact(make(), **sliders(values))
@@ -226,6 +240,7 @@ def test_each_move_of_a_slider_shows_and_sends_what_a_new_picture_would(make):
 
 @pytest.mark.parametrize("is_watched", [False, True])
 @pytest.mark.parametrize("make", PROGRAMS)
+@in_a_thread
 def test_each_update_of_a_loop_shows_and_sends_what_a_new_picture_would(make, is_watched):
     function = make()
 

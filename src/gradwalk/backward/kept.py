@@ -77,7 +77,8 @@ class Kept:
     @property
     def tensor(self) -> torch.Tensor | None:
         """Its values; None when they are not known: the budget was spent, or they were changed."""
-        return None if self.changed else self._flowed
+        flowed = self._flowed
+        return None if flowed is None or version_of(flowed) != self.version else flowed
 
     @property
     def changed(self) -> bool:
@@ -254,7 +255,7 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         values = _stacked(group) if taken else _norms([tensor for _, tensor in group])
         for (each, _), norm in zip(group, values, strict=True):
             # The squares may overflow where the numbers do not: then in float64.
-            overflowed = each.tensor is not None and (norm is None or math.isinf(norm))
+            overflowed = (norm is None or math.isinf(norm)) and each.tensor is not None
             each._norm = _as_float(each.summarise()["norm"]) if overflowed else norm
     return [None if each is None else each._norm for each in kept]
 

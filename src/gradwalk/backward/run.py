@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -24,8 +23,7 @@ Noted = tuple[int, Gradients, Gradients, list[int]]
 those that came in first."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One node's backward: the gradients of its outputs came in, those of its inputs went on.
 
     Attributes:

@@ -43,7 +43,7 @@ def has_norm(tensor: torch.Tensor) -> bool:
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
-        and tensor.device.type != "meta"
+        and not tensor.is_meta
         and tensor.dtype in _DTYPES_WITH_NORM
     )
 

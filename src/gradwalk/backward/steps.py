@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..graph.adjacency import attributes, predecessors
 from ..graph.reading import is_plain, why_unreadable
 from ..wire import NodeState, StepModel
 from .kept import Kept
@@ -90,7 +91,7 @@ def recorded_steps(graph: nx.MultiDiGraph, run: Run) -> list[RecordedStep]:
 def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
     """The steps of a run, as plain JSON values."""
     numbers = run.numbers
-    nodes = graph.nodes
+    nodes, takers = attributes(graph), predecessors(graph)
     return [
         {
             "step": number,
@@ -98,7 +99,7 @@ def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
             "op": nodes[node]["op"],
             "name": nodes[node]["name"],
             "accumulated": _accumulated(graph, run, node),
-            "ready": max((numbers.get(source, 0) for source in graph.pred[node]), default=0),
+            "ready": max((numbers.get(source, 0) for source in takers[node]), default=0),
         }
         for node, number in numbers.items()
     ]
@@ -106,7 +107,7 @@ def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
 
 def _accumulated(graph: nx.MultiDiGraph, run: Run, node: int) -> str | None:
     """What grew by a node's step."""
-    data = graph.nodes[node]
+    data = attributes(graph)[node]
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
         data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]

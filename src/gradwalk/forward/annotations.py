@@ -6,8 +6,8 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -24,8 +24,7 @@ from .records import Record, Taken, find_record, threads_behind
 from .source_line import SourceLine
 
 
-@dataclass(frozen=True)
-class Annotation:
+class Annotation(NamedTuple):
     """What `watch` saw of the call that made an autograd node.
 
     Attributes:
@@ -116,7 +115,7 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
     for ids in calls.values():
         _place_constants(captured, ids, found)
     for record, i in written.items():  # pow_() makes one more node, and drops it
-        found[i] = replace(found[i], value=record.value)
+        found[i] = found[i]._replace(value=record.value)
     return found
 
 
@@ -175,7 +174,7 @@ def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotat
         free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
         at[node].append(replace(constant, input_nr=input_nr))
     for i in ids:
-        found[i] = replace(found[i], constants=tuple(at[i]))
+        found[i] = found[i]._replace(constants=tuple(at[i]))
 
 
 def _taker(

@@ -79,8 +79,10 @@ def with_extras(
     # Such a leaf was made outside of the modules that take it.
     outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
 
+    shown = functools.cache(str)  # of a source line: a loop has the same ones again and again
+
     def seen(node: int) -> Mapping[str, Any]:
-        return _OUTSIDE if node in outside else _seen(annotations.get(node))
+        return _OUTSIDE if node in outside else _seen(annotations.get(node), shown)
 
     @functools.cache
     def drawn() -> nx.MultiDiGraph:
@@ -101,12 +103,12 @@ _UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
 _OUTSIDE = {**_UNSEEN, "namespace": ""}
 
 
-def _seen(annotation: Annotation | None) -> Mapping[str, Any]:
+def _seen(annotation: Annotation | None, shown: Callable[[Any], str]) -> Mapping[str, Any]:
     if annotation is None:
         return _UNSEEN
     module = annotation.module
     return {
-        "source": None if annotation.source is None else str(annotation.source),
+        "source": None if annotation.source is None else shown(annotation.source),
         "namespace": None if module is None else module.replace(".", "/"),
         "call": annotation.forward,
         "inplace": annotation.inplace,

@@ -150,7 +150,7 @@ class ModuleStack:
         """
         if self.is_parameter(tensor):
             return TensorRef(tensor, self._owners[id(tensor)])
-        if not isinstance(tensor, nn.Parameter):
+        if type(tensor) is torch.Tensor or not isinstance(tensor, nn.Parameter):
             return TensorRef(tensor)
         known = self._homeless.get(id(tensor))
         if known is None or known() is not tensor:

@@ -305,6 +305,10 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
         The record; None when there is none, or when several threads have one that fits.
     """
     number = sequence_nr(node)
+    if len(among) == 1:  # as most graphs are made
+        (thread,) = among
+        record = thread.find(number)
+        return record if record is not None and _fits(record, node) else None
     for threads in [among] if among else [[of_this_thread()], list(_threads)]:
         claims = [thread.find(number) for thread in threads]
         fitting = [record for record in claims if record is not None and _fits(record, node)]
@@ -343,5 +347,9 @@ def _fits(record: Record, node: Any) -> bool:
     if record.output is None or record.end - record.start > 1:
         return True
     with contextlib.suppress(RuntimeError):  # a nested tensor has no one shape
-        return any((tuple(m.shape), m.dtype) == record.output for m in outputs_metadata(node))
+        shape, dtype = record.output
+        for each in outputs_metadata(node):
+            if each.dtype == dtype and tuple(each.shape) == shape:
+                return True
+        return False
     return True

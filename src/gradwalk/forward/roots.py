@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..graph.names import Names
 from .annotations import Annotation
@@ -59,8 +58,7 @@ class Roots:
         name = self.name_of(annotation)
         if not name or annotation.module is None:
             return annotation
-        return replace(
-            annotation,
+        return annotation._replace(
             module=_joined(name, annotation.module),
             modules=tuple((_joined(name, path), kind) for path, kind in annotation.modules),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 import weakref
@@ -356,7 +355,8 @@ class Session:
 
     def _note_all(self, outputs: list[torch.Tensor], noted: Record | Origin) -> None:
         for output in outputs:
-            if not isinstance(output, torch.nn.Parameter):  # see `ModuleStack.reference`
+            # A parameter has no weak reference: see `ModuleStack.reference`.
+            if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
                 weak_facts.note(output, noted)
             base = base_of(output)
             if base is not None and isinstance(noted, Record) and noted.inplace:
@@ -364,7 +364,7 @@ class Session:
                 weak_facts.note(base, noted)
 
     def _taken(self, leaf: torch.Tensor) -> Taken:
-        value = _copied(leaf) if leaf.device.type == "cpu" else None
+        value = _copied(leaf) if leaf.is_cpu else None
         return Taken(self.modules.reference(leaf), version_of(leaf), value)
 
     def _constant(
@@ -374,7 +374,7 @@ class Session:
             position,
             _shape(tensor),
             _text(tensor.dtype),
-            _copied(tensor) if tensor.device.type == "cpu" else None,
+            _copied(tensor) if tensor.is_cpu else None,
             self.modules.reference(tensor),
             origin,
         )
@@ -407,9 +407,13 @@ def _copied(tensor: torch.Tensor) -> Any:
     """A copy of the numbers of a small tensor: plain ones, or on its device, not to wait for it."""
     if type(tensor) not in _PLAIN or tensor.numel() > records.MOST_COPIED:
         return None
-    with contextlib.suppress(RuntimeError), unseen():  # some layouts cannot be listed
-        if why_unreadable(tensor) is None:
-            return tensor.tolist() if tensor.device.type == "cpu" else tensor.detach().clone()
+    # This runs for every operand and every output, so it is as quick as can be.
+    try:
+        with unseen():
+            if why_unreadable(tensor) is None:
+                return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
+    except RuntimeError:  # some layouts cannot be listed
+        pass
     return None
 
 

@@ -113,20 +113,20 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     Returns:
         The values, and which leaves are not what they were.
     """
-    graph = captured.graph
+    attributes = captured.attributes
     small = {
         node: shape
-        for node, shape in graph.nodes(data="shape")
-        if shape is not None and math.prod(shape) <= MOST_COPIED
+        for node, data in attributes.items()
+        if (shape := data["shape"]) is not None and math.prod(shape) <= MOST_COPIED
     }
     found: dict[int, Values] = {}
-    are_read = len(graph) <= MOST_INFERRED
+    are_read = len(attributes) <= MOST_INFERRED
     leaves = dict(captured.leaves())
     had_run = freed or any(map(_has_grad, leaves.values()))
     used = used_leaves(captured, [node for node in leaves if node in small], had_run, are_read)
     changed = _from_leaves(used, leaves, found)
     for node in small:
-        if node not in leaves and len(graph.nodes[node]["outputs"]) == 1:
+        if node not in leaves and len(attributes[node]["outputs"]) == 1:
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)

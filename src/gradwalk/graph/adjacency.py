@@ -58,3 +58,8 @@ def predecessors(graph: nx.MultiDiGraph) -> Neighbours:
     """The edges into every node: from the nodes that take what it gives."""
     found: Neighbours = graph._pred
     return found
+
+
+def edge_count(graph: nx.MultiDiGraph) -> int:
+    """How many edges there are."""
+    return sum(len(between) for to in successors(graph).values() for between in to.values())

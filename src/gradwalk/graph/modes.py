@@ -113,7 +113,9 @@ _NOTHING_TO_DO = nullcontext()
 def unseen() -> AbstractContextManager[None]:
     """Within it no mode of the user's sees what torch is asked to do."""
     # It is asked for several times for each operation that is watched.
-    return _unseen() if is_watched() else _NOTHING_TO_DO
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return _unseen()
+    return _NOTHING_TO_DO
 
 
 @contextmanager

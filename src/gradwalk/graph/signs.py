@@ -10,8 +10,9 @@ from typing import Any
 import networkx as nx
 from torch.autograd.graph import Node
 
+from .adjacency import attributes, predecessors, successors
 from .compiled import calls_in
-from .nodes import COMPILED, custom_function, is_of_torch
+from .nodes import COMPILED, custom_function, is_of_torch, node_class
 from .saved import plain_value
 
 _SIGNS = {
@@ -93,6 +94,9 @@ _LONG = {
     "registerpostbackwardfunction": "reduce-scatter",
 }
 """Signs of operations whose names are longer than a card is wide."""
+
+_FACTORS = ("alpha", "beta", "value")
+"""What torch calls the numbers that an operation multiplies an operand by."""
 
 _OPERATORS = {"+", "−", "×", "÷", "( ) −"}
 """Those of two operands, one of which may be written into the sign."""
@@ -176,7 +180,11 @@ def board_signs(
     """
     signs: list[str | None] = []
     said: dict[int, int] = {}
-    for node in graph:
+    nodes = attributes(graph)
+    for node, data in nodes.items():
+        if data["kind"] not in ("op", "call"):
+            signs.append(None)
+            continue
         own = behind[node] if node < len(behind) else None
         sign, constant = _sign_at(graph, node, own)
         signs.append(sign)
@@ -185,23 +193,19 @@ def board_signs(
     return signs, said
 
 
-def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str | None:
-    """The sign of a custom Function, of compiled code, and of a call inside; else None."""
+def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
+    """The sign of a custom Function, of compiled code, and of a call inside."""
     if data["kind"] == "call":
         return sign_of_call(data["op"], recomputed=data["recomputed"])
-    if data["kind"] != "op":
-        return None
     if data["op"] != COMPILED:
         return _BACKWARD.sub("", data["op"])
     count = 0 if behind is None else len(calls_in(behind))
     return f"compiled: {count} call{'s' * (count != 1)}" if count else "compiled"
 
 
-def _sign_at(
-    graph: nx.MultiDiGraph, node: int, behind: Node | None
-) -> tuple[str | None, int | None]:
-    """The sign of a node, and the constant that it says."""
-    data = graph.nodes[node]
+def _sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
+    """The sign of an operation, and the constant that it says."""
+    data = attributes(graph)[node]
     if data["kind"] != "op" or data["op"] == COMPILED or _is_somebodys_own(behind):
         return _sign_of_code(data, behind), None
     sign = sign_of(data["op"])
@@ -235,9 +239,19 @@ def _is_somebodys_own(behind: Node | None) -> bool:
 
 def _is_plain(behind: Node | None) -> bool:
     """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
-    return all(_factor(behind, name) == 1 for name in ("alpha", "beta", "value")) and (
+    if behind is None or not _may_multiply(type(behind)):
+        return True
+    return all(_factor(behind, name) == 1 for name in _FACTORS) and (
         plain_value(behind, "rounding_mode") is None
     )
+
+
+@functools.cache
+def _may_multiply(cls: type) -> bool:
+    """Whether nodes of a class may keep what makes an operation another than its sign says."""
+    if node_class(cls).is_function:  # of which each keeps what it likes
+        return True
+    return any(hasattr(cls, f"_saved_{name}") for name in (*_FACTORS, "rounding_mode"))
 
 
 def _factor(behind: Node | None, name: str) -> Any:
@@ -248,9 +262,7 @@ def _factor(behind: Node | None, name: str) -> Any:
 
 def _with_factor(sign: str, behind: Node | None) -> str:
     """A sign with the factor of its second operand, or how it rounds: "+ 3 ×", "÷ floor"."""
-    alpha, beta, value = (
-        f"{_factor(behind, name):.4g}".replace("-", "−") for name in ("alpha", "beta", "value")
-    )
+    alpha, beta, value = (f"{_factor(behind, name):.4g}".replace("-", "−") for name in _FACTORS)
     if sign in ("+", "−", "( ) −"):
         return f"{sign} {alpha} ×"
     if sign == "÷":
@@ -269,13 +281,19 @@ def _literal(graph: nx.MultiDiGraph, node: int) -> tuple[int, str, bool] | None:
     Returns:
         It, the number as it is written, and whether it is the first operand.
     """
-    edges = [each for each in graph.out_edges(node, data=True) if each[2].get("kind") == "constant"]
+    edges = [
+        (target, edge)
+        for target, between in successors(graph)[node].items()
+        for edge in between.values()
+        if edge.get("kind") == "constant"
+    ]
     if len(edges) != 1:
         return None
-    (_, target, edge) = edges[0]
-    data = graph.nodes[target]
+    ((target, edge),) = edges
+    data = attributes(graph)[target]
     number = _number(data)
-    if number is None or data["name"] is not None or graph.in_degree(target) != 1:
+    takers = sum(map(len, predecessors(graph)[target].values()))
+    if number is None or data["name"] is not None or takers != 1:
         return None
     is_first = edge["input_nr"] == 0 if edge["input_nr"] is not None else edge["argument"] == "self"
     return target, number, is_first

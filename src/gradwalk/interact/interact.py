@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import ipywidgets
@@ -88,22 +89,25 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         values = {widget._kwarg: widget.get_interact_value() for widget in self.kwargs_widgets}
         leaves, arguments = self._read(values)
         state = torch.get_rng_state()
-        try:
-            result, variables = called(self._function, arguments)
-            kind = kind_of(result)
-            if not tensors_in(result):
-                raise ValueError(
-                    f"{self._called} returned {kind}, and nothing in it requires grad, so there is "
-                    "no graph to show. Return the tensor that you would call backward() on, "
-                    f"computed from {_listed(leaves) or 'a number among the arguments'}."
-                )
-            names = names_among({**variables, **leaves})
-            subject = read_subject((result,), names, self._called)
-        except BaseException:
-            put_back()
-            raise
-        # The picture is many small objects: the collector would go through them again and again.
-        with collector_paused():
+        with ExitStack() as paused:
+            try:
+                result, variables = called(self._function, arguments)
+                kind = kind_of(result)
+                if not tensors_in(result):
+                    raise ValueError(
+                        f"{self._called} returned {kind}, and nothing in it requires grad, so "
+                        "there is no graph to show. Return the tensor that you would call "
+                        "backward() on, computed from "
+                        f"{_listed(leaves) or 'a number among the arguments'}."
+                    )
+                # The picture is many small objects: the collector would go through them again and
+                # again. What the function itself leaves behind is collected as ever.
+                paused.enter_context(collector_paused())
+                names = names_among({**variables, **leaves})
+                subject = read_subject((result,), names, self._called)
+            except BaseException:
+                put_back()
+                raise
             self._show(subject)
             self.kwargs, self.result, self.leaves, self._state = values, result, leaves, state
             before, self._kind = self._kind, kind
@@ -115,7 +119,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             assert self.graph is not None
             with self.graph._change():
                 self._backward(subject)
-                self.graph._offer(self._knobs(), self._turned)
+                self.graph._offer(self._knobs(subject), self._turned)
 
     def _backward(self, subject: Subject) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
@@ -132,9 +136,10 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         Returns:
             What takes that back, for a call that fails: the picture is of the last pass then.
         """
-        if self.graph is None or not self.graph.transport["owned"]:
+        subject = None if self.graph is None else self.graph._open()
+        if subject is None or not subject.transport()["owned"]:
             return lambda: None
-        subject, cursor = self.graph._open(), self.graph.cursor
+        cursor = subject.cursor
         subject.travel(0)
         return lambda: subject.travel(cursor)
 
@@ -175,12 +180,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _numbers(self) -> dict[str, Any]:
         return {name: control.value for name, control in self.controls.items()}
 
-    def _knobs(self) -> list[KnobModel]:
+    def _knobs(self, subject: Subject) -> list[KnobModel]:
         """The numbers of leaves, which can be set in the picture."""
-        assert self.graph is not None
         return [
             self._knob(node["id"], name, at, control)
-            for node in self.graph.graph["nodes"]
+            for node in subject.model["nodes"]
             if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
             for at, control in numbers_of(self.controls.get(name))
         ]

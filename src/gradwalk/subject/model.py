@@ -11,7 +11,7 @@ from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
-from ..graph.adjacency import predecessors, successors
+from ..graph.adjacency import attributes, edge_count, predecessors, successors
 from ..graph.signs import board_signs
 from ..graph.summary import json_number, plain_values
 from ..graph.words import label
@@ -97,7 +97,7 @@ def graph_model(
             "recomputed": data.get("recomputed", False),
             "kernels": data.get("kernels") or [],
         }
-        for node, data in graph.nodes(data=True)
+        for node, data in attributes(graph).items()
     ]
     edges: list[EdgeModel] = [
         {
@@ -109,7 +109,9 @@ def graph_model(
             "kind": data.get("kind", "gradient"),
             "via": data.get("via"),
         }
-        for source, target, data in graph.edges(data=True)
+        for source, following in successors(graph).items()
+        for target, between in following.items()
+        for data in between.values()
     ]
     edges.sort(key=drawing_order(nodes))  # stable
     roots: list[RootModel] = []
@@ -172,7 +174,9 @@ def state_model(
     last, total = observer.last, len(graph)
     steps = last.steps if last else {}
     reached = sorted(
-        node for node, step in steps.items() if any(grad is not None for grad in step.grad_outputs)
+        node
+        for node, step in steps.items()
+        if step.grad_outputs.count(None) < len(step.grad_outputs)
     )
     unseen = "compiled autograd runs it as one program, and shows only what is in .grad afterwards"
     if observer.compiled and (last is None or not last.steps):
@@ -195,7 +199,7 @@ def state_model(
         "reached": reached,
         "flowed": [
             *(place for place, _ in _flows(graph, last)),
-            *(place for place, node in enumerate(inside, graph.number_of_edges()) if node in steps),
+            *(place for place, node in enumerate(inside, edge_count(graph)) if node in steps),
         ],
         "freed": freed,
         "held": [*held],
@@ -221,7 +225,7 @@ def run_model(recording: RecordedPass, inside: Iterable[tuple[bool, Kept | None]
         for nr, seed in seeds_at(graph, run, node)
     }
     flows: dict[int, Kept | None] = dict(_flows(graph, run))
-    for place, (did, kept) in enumerate(inside, graph.number_of_edges()):
+    for place, (did, kept) in enumerate(inside, edge_count(graph)):
         if did:
             flows[place] = kept
     known = few_of({place: kept for place, kept in flows.items() if kept is not None})
@@ -254,15 +258,15 @@ def run_model(recording: RecordedPass, inside: Iterable[tuple[bool, Kept | None]
 
 def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
     """What arrived at the nodes with one output, where that is not one edge's gradient alone."""
-    takers = predecessors(graph)
-    for node, step in run.steps.items():
+    takers, steps = predecessors(graph), run.steps
+    for node, step in steps.items():
         edges = [(source, key) for source, between in takers[node].items() for key in between]
         came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
         if came is None or not edges:
             continue
         if len(edges) == 1:
             source, key = edges[0]
-            passed = run.steps[source].grad_inputs[key] if source in run.steps else None
+            passed = steps[source].grad_inputs[key] if source in steps else None
             # Without its values, a gradient kept twice is the same only if it is the same record.
             if passed is None or passed is came or _is_same(passed, came):
                 continue
@@ -291,9 +295,9 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
     """Every edge that carried a gradient: its place among the graph's edges, and the gradient."""
     if run is None:
         return
-    place = 0
+    place, steps = 0, run.steps
     for source, following in successors(graph).items():
-        step = run.steps.get(source)
+        step = steps.get(source)
         for edges in following.values():
             for edge in edges.values():
                 kept = step.grad_inputs[edge["input_nr"]] if step is not None else None
@@ -304,15 +308,17 @@ def _flows(graph: nx.MultiDiGraph, run: Run | None) -> Iterator[tuple[int, Kept]
 
 def few_of(gradients: Mapping[_Key, Kept]) -> dict[_Key, FewModel]:
     """The values of those gradients that have at most six, and the norm of each."""
-    found = zip(gradients.items(), norms(list(gradients.values())), strict=True)
-    return {
-        key: {"values": _values(kept), "norm": None if norm is None else json_number(norm)}
-        for (key, kept), norm in found
-    }
+    told: dict[int, FewModel] = {}  # a gradient that flowed along several edges is read once
+    for kept, norm in zip(gradients.values(), norms(list(gradients.values())), strict=True):
+        if id(kept) not in told:
+            number = None if norm is None else json_number(norm)
+            told[id(kept)] = {"values": _values(kept), "norm": number}
+    return {key: told[id(kept)] for key, kept in gradients.items()}
 
 
 def _values(kept: Kept) -> Values | None:
     """The numbers of a gradient that has at most six."""
-    if kept.tensor is None or kept.tensor.is_nested or kept.tensor.numel() > FEW:
+    tensor = kept.tensor
+    if tensor is None or tensor.is_nested or tensor.numel() > FEW:
         return None
-    return plain_values(kept.tensor)
+    return plain_values(tensor)
