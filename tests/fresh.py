@@ -25,9 +25,13 @@ from gradwalk import GraphWidget, capture, diagnose, record, save, watch
 """
 
 # Importing torch takes longer than most of what is run so: a process that has done that and nothing
-# else makes the others, each of which goes on as if it had begun by itself.
+# else makes the others, each of which goes on as if it had begun by itself. What is imported is
+# shared memory until it is written to, which the collector does, also at a process's end: it is
+# told to leave that alone.
 _SERVE = """
-import json as _json, os as _os, sys as _sys
+import gc as _gc, json as _json, os as _os, sys as _sys
+_gc.collect()
+_gc.freeze()
 _code = None
 for _line in _sys.stdin:
     _code, _file = _json.loads(_line)

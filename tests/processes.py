@@ -11,6 +11,7 @@ RANKS = (
 import tempfile
 from datetime import timedelta
 
+import torch._dynamo  # each process that wraps a module would import it by itself
 import torch.distributed as dist
 import torch.multiprocessing
 from torch import nn

@@ -222,7 +222,7 @@ def test_a_graph_that_runs_in_several_places_is_drawn_in_each(calls):
     assert ops.count("aten.sin.default") == 2 + 2 * calls
 
 
-@pytest.mark.parametrize("depth", [1, 10, 100])
+@pytest.mark.parametrize("depth", [1, 10, 15, pytest.param(100, marks=pytest.mark.full)])
 def test_what_would_grow_without_end_stays_closed(depth):
     body = body_of(1)
     for _ in range(depth):

@@ -99,7 +99,7 @@ def test_bars_are_the_norms_that_torch_has(as_rank, tmp_path):
     assert [strip["node"] for strip in ranks["nodes"]] == [n["id"] for n in autograd]
 
 
-@pytest.mark.parametrize("world", [16, 17, 64])
+@pytest.mark.parametrize("world", [16, 17, pytest.param(64, marks=pytest.mark.full)])
 def test_many_ranks_share_bars(as_rank, tmp_path, world):
     widget = load(run(as_rank, tmp_path, world))
     ranks = widget.graph["ranks"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from lab import (
@@ -17,6 +18,7 @@ from lab import (
 from playwright.sync_api import Browser, expect
 
 FAILED = pytest.StashKey[bool]()
+BROWSER_TESTS = Path(__file__).parent
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -55,23 +57,29 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
+def open_page(browser: Browser) -> Watched:
+    return Watched(browser.new_context(viewport=VIEWPORT).new_page())
+
+
 @dataclass
 class Desk:
-    """The page, with a notebook and its kernel, that the tests of one file use in turn.
+    """The page, with a notebook and its kernel, that the tests of one worker use in turn.
 
     Torch is imported once and JupyterLab loaded once, which takes longer than most tests do.
 
     Attributes:
         browser: Where the page is opened.
+        lab: What the page shows, and where its kernel runs.
         watched: The page; None before the first test, and after one that failed.
     """
 
     browser: Browser
+    lab: Lab
     watched: Watched | None = None
 
     def open(self) -> Watched:
         if self.watched is None:
-            self.watched = Watched(self.browser.new_context(viewport=VIEWPORT).new_page())
+            self.watched = open_page(self.browser)
         self.watched.errors.clear()
         self.watched.page.set_viewport_size(VIEWPORT)
         return self.watched
@@ -83,15 +91,26 @@ class Desk:
     def close(self) -> None:
         if self.watched is not None:
             self.watched.page.context.close()
+            self.lab.stop_kernels()
         self.watched = None
 
 
-@pytest.fixture(scope="module")
-def desk(browser: Browser, lab: Lab) -> Iterator[Desk]:
-    desk = Desk(browser)
+DESK = pytest.StashKey[Desk]()
+
+
+@pytest.fixture(scope="session")
+def desk(request: pytest.FixtureRequest, browser: Browser, lab: Lab) -> Iterator[Desk]:
+    desk = request.session.stash[DESK] = Desk(browser, lab)
     yield desk
     desk.close()
-    lab.stop_kernels()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A worker that goes on to other tests keeps no page and no kernel."""
+    desk = item.session.stash.get(DESK, None)
+    if desk and (nextitem is None or BROWSER_TESTS not in nextitem.path.parents):
+        desk.close()
 
 
 @pytest.fixture
@@ -100,16 +119,16 @@ def watched(
 ) -> Iterator[Watched]:
     """A page; the test fails when anything went wrong on it, or left this machine.
 
-    Tests of one file share the page and the kernel, both emptied in between. A test marked
+    The tests of a worker share the page and the kernel, both emptied in between. A test marked
     `fresh` has its own, and so has the test after one that failed.
     """
     if request.node.get_closest_marker("fresh"):
         before = lab.sessions()
-        own = Desk(browser)
+        watched = open_page(browser)
         try:
-            yield (watched := own.open())
+            yield watched
         finally:
-            own.close()
+            watched.page.context.close()
             lab.stop_kernels(keep=before)
         assert watched.errors == []
         return
@@ -118,7 +137,6 @@ def watched(
     wrong = list(watched.errors)
     if wrong or request.node.stash.get(FAILED, False):
         desk.close()
-        lab.stop_kernels()
     else:
         desk.clear()
     assert wrong == []

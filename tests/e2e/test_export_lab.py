@@ -48,17 +48,12 @@ GraphWidget(value.sum())
 
 
 @pytest.fixture
-def with_clipboard(browser: Browser, lab: Lab) -> Iterator[Watched]:
-    """A page that may read and write the clipboard; nothing may go wrong on it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+def with_clipboard(watched: Watched, lab: Lab) -> Iterator[Watched]:
+    """A page that may read and write the clipboard."""
+    context = watched.page.context
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=lab.url)
-    watched = Watched(context.new_page())
-    try:
-        yield watched
-    finally:
-        context.close()
-        lab.stop_kernels()
-    assert watched.errors == []
+    yield watched
+    context.clear_permissions()
 
 
 def shown(lab: Lab, page: Page, name: str, cell: str) -> None:

@@ -202,7 +202,6 @@ def test_two_views_of_one_widget_follow_each_other_and_close_together(
     assert "closed: make a new one" in output_text(page, 3)
 
 
-@pytest.mark.fresh
 def test_running_a_cell_again_frees_the_graph_it_replaces(watched: Watched, lab: Lab) -> None:
     page = start(
         watched,

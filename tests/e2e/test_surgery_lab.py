@@ -27,7 +27,7 @@ with watch():
     h = w0 * x
     out = h + w2 * torch.tanh(w1 * h)
     loss = (out - y) ** 2
-g = GraphWidget(loss)
+g = GraphWidget(loss, direction="left")  # whatever room the page has just then
 g.backward()
 before = [w.grad.clone() for w in (w0, w1, w2)]
 g"""

@@ -15,8 +15,6 @@ from lab import (
 )
 from playwright.sync_api import Locator, Page, expect
 
-pytestmark = pytest.mark.fresh  # each page counts its own workers
-
 # A real model with a graph of more than 10,000 nodes.
 MODEL = """\
 import torch
@@ -86,12 +84,6 @@ window.Worker = class extends window.Worker {
 """
 
 
-@pytest.fixture
-def page(watched: Watched) -> Page:
-    watched.page.add_init_script(WORKERS)
-    return watched.page
-
-
 def start(page: Page, lab: Lab, name: str, layers: int, *cells: str) -> Locator:
     """Run a notebook with a model of so many layers; returns the widget."""
     open_notebook(lab, page, lab.write(f"{name}.ipynb", MODEL.format(layers=layers), *cells))
@@ -117,7 +109,13 @@ def running(page: Page) -> int:
     return int(page.evaluate("startedWorkers - endedWorkers"))
 
 
-def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(page: Page, lab: Lab) -> None:
+@pytest.mark.fresh  # it counts its own workers
+def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(watched: Watched, lab: Lab) -> None:
+    page = watched.page
+    page.add_init_script(WORKERS)
+    start(page, lab, "small", 2)
+    assert page.evaluate("startedWorkers") == 0
+
     widget = start(page, lab, "worker", 140, "w.close()")
     assert page.evaluate("startedWorkers") == 1
     before = widget.locator(".gw-counts").inner_text()
@@ -154,6 +152,7 @@ def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(page: Page, lab:
     assert running(page) == 0
 
 
+@pytest.mark.fresh
 def test_a_page_that_allows_no_workers_draws_by_itself(watched: Watched, lab: Lab) -> None:
     page = watched.page
     page.add_init_script("window.Worker = class { constructor() { throw new Error('no'); } };")
@@ -163,12 +162,8 @@ def test_a_page_that_allows_no_workers_draws_by_itself(watched: Watched, lab: La
     expect(widget.locator(".gw-progress")).to_be_hidden()
 
 
-def test_a_small_graph_starts_no_worker(page: Page, lab: Lab) -> None:
-    start(page, lab, "small", 2)
-    assert page.evaluate("startedWorkers") == 0
-
-
-def test_a_long_backward_says_so_and_ends_with_an_interrupt(page: Page, lab: Lab) -> None:
+def test_a_long_backward_says_so_and_ends_with_an_interrupt(watched: Watched, lab: Lab) -> None:
+    page = watched.page
     open_notebook(lab, page, lab.write("slow.ipynb", SLOW, "print(x.grad, w.cursor)"))
     run_cell(page, 0)
     bar = page.locator(".gw-bar")
