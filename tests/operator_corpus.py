@@ -39,6 +39,10 @@ class Unit:
         called = getattr(self.info, "formatted_name", None) or self.info.name
         return "-".join(filter(None, (called, dtype, self.way)))
 
+    @property
+    def is_module(self) -> bool:
+        return self.way in {"train", "eval"}
+
     def graphs(self, most: int = 8, numbers: int = 400) -> Iterator[list[torch.Tensor]]:
         """The outputs that require grad, for each of the first small samples that torch accepts.
 
@@ -47,7 +51,7 @@ class Unit:
             numbers: How many numbers an input may have.
         """
         torch.manual_seed(0)
-        calls = self._of_module() if self.way in {"train", "eval"} else self._of_operator()
+        calls = self._of_module() if self.is_module else self._of_operator()
         for call, given in itertools.islice(calls, most):
             if any(isinstance(t, torch.Tensor) and t.numel() > numbers for t in tree_leaves(given)):
                 continue
