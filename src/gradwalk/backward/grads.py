@@ -250,13 +250,11 @@ class Grads:
         """
         for timeline in self._by_node.get(node, ()):
             timeline.note(step, arrived if node in self._leaves else None)
-            if not self._sharing:
-                continue
-            memory = _memory(timeline.moments[-1].grad)
+            memory = _memory(timeline.moments[-1].grad) if self._sharing else None
             for other in self._sharing.get(memory, ()) if memory is not None else ():
                 if other is not timeline:
                     other.note(step)
-        for timeline in self._run_within.get(node, ()):
+        for timeline in self._run_within.get(node, ()) if self._run_within else ():
             if not timeline.is_untouched(closely=False):
                 timeline.note(step)
 
@@ -369,7 +367,7 @@ def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -
         tensor: The tensor.
         last: What has arrived in its empty ``.grad``, to which nothing else in this pass adds.
     """
-    grad = _grad(tensor)
+    grad = _grad(tensor) if last is None else tensor.grad  # it is a leaf
     if grad is None:
         return Moment(step, None, 0, None) if step else _EMPTY
     version = version_of(grad)

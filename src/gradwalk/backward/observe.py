@@ -21,7 +21,15 @@ from torch.autograd.graph import Node
 from torch.compiler import is_compiling
 
 from ..graph.collector import collector_paused
-from ..graph.engine import carried, carry, current_task, keeps_graph, when_done
+from ..graph.engine import (
+    carried,
+    carry,
+    current_node,
+    current_task,
+    keeps_graph,
+    remove_hooks,
+    when_done,
+)
 from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
 from ..graph.reading import copied, own_part, storage_id
@@ -83,21 +91,19 @@ class Observer:
             for i, node in enumerate(nodes if large else ())
             if node in large or any(child in large for child, _ in node.next_functions)
         )
-        # The passes that are quick to note, by the number of the engine's task.
-        self._quick: dict[int, Run] = {}
-        me = weakref.ref(self)
+        # What notes the passes that are quick to note, by the number of the engine's task.
+        self._quick: Quick = {}
+        see, look = _hooks(weakref.ref(self), self._quick)
         with collector_paused():
+            self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
+            with_care = self._leaves | self._into_large
             self._handles = [
-                node.register_hook(
-                    _hook(me, i, is_leaf=i in self._leaves, is_quick=i not in self._into_large)
-                )
-                for i, node in enumerate(nodes)
+                node.register_hook(look if i in with_care else see) for i, node in enumerate(nodes)
             ]
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
-        for handle in self._handles:
-            handle.remove()
+        remove_hooks(self._handles)
         self._handles.clear()
         self._quick.clear()
         self._running.clear()
@@ -144,10 +150,24 @@ class Observer:
         finally:
             self._paused = False
 
+    def _look(self, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        """What a hook does where there is more to do than to note."""
+        node = self._ids[current_node()]
+        found = self._quick.get(current_task())
+        if found is not None and node not in self._into_large:
+            if node in self._leaves:
+                grad_outputs = self._apart(node, grad_outputs)
+            found[0](node, grad_inputs, grad_outputs)
+        elif is_watched():
+            with unseen():
+                self._see(node, grad_inputs, grad_outputs, watched=True)
+        else:
+            self._see(node, grad_inputs, grad_outputs, watched=False)
+
     def _see(
         self, node: int, grad_inputs: Gradients, grad_outputs: Gradients, *, watched: bool
     ) -> None:
-        """What a hook does but in a pass that is known to be quick to note.
+        """What a hook does in a pass that is not known to be quick to note, and of large leaves.
 
         Args:
             node: The node.
@@ -172,7 +192,7 @@ class Observer:
                 run = self._running[task] = own
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
-                self._quick[task] = run
+                self._quick[task] = run.note, self._ids
         handed_over = self._handed_over(node, watched)
         if node in self._leaves and not any(handed_over):
             grad_outputs = self._apart(node, grad_outputs)
@@ -220,7 +240,7 @@ class Observer:
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
         # The engine calls `end` when the pass is complete, and drops it uncalled when it failed.
-        weakref.finalize(end, _stopped, weakref.ref(self), task).atexit = False
+        weakref.finalize(end, _stopped, weakref.ref(self), self._quick, task).atexit = False
         when_done(end)
         return run
 
@@ -280,43 +300,52 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-def _hook(
-    me: weakref.ref[Observer], node: int, *, is_leaf: bool, is_quick: bool
-) -> Callable[[Any, Any], None]:
-    # This runs once per node and pass, so it is all that a pass costs while nobody asks. What it
-    # needs is bound as defaults: closures would be four objects more for each node.
-    def see(  # noqa: PLR0917  the engine gives two
-        grad_inputs: Gradients,
-        grad_outputs: Gradients,
-        me: weakref.ref[Observer] = me,
-        node: int = node,
-        is_leaf: bool = is_leaf,
-        is_quick: bool = is_quick,
-    ) -> None:
+Hook = Callable[[Gradients, Gradients], None]
+Quick = dict[int, tuple[Callable[[int, Gradients, Gradients], None], dict[Node | None, int]]]
+"""The number of a pass -> what notes a step of it, and the numbers of the nodes."""
+
+
+def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Hook, Hook]:
+    """The hook of most nodes, and that of leaves and of those that hand a large gradient to one.
+
+    All nodes share the two, which ask the engine for the node: to make a function for each takes as
+    long as half a backward pass of small tensors.
+    """
+
+    # This runs once per node and pass, so it is all that a pass costs while nobody asks.
+    def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        found = None if is_compiling() else quick.get(current_task())
+        if found is None:
+            look(grad_inputs, grad_outputs)
+            return
+        try:
+            note, ids = found
+            note(ids[current_node()], grad_inputs, grad_outputs)
+        except Exception as error:  # the user's backward must go on
+            failed(error)
+
+    def look(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
         if observer is None:
             return
-        if is_compiling():  # compiled autograd, which makes this a part of a program
-            observer.compiled = True
+        if is_compiling() or current_node() is None:
+            observer.compiled = True  # compiled autograd, which makes this a part of a program
             return
         try:
-            run = observer._quick.get(current_task())
-            if run is not None and is_quick:
-                if is_leaf:
-                    grad_outputs = observer._apart(node, grad_outputs)
-                run.note(node, grad_inputs, grad_outputs)
-            elif is_watched():
-                with unseen():
-                    observer._see(node, grad_inputs, grad_outputs, watched=True)
-            else:
-                observer._see(node, grad_inputs, grad_outputs, watched=False)
+            observer._look(grad_inputs, grad_outputs)
         except Exception as error:  # the user's backward must go on
+            failed(error)
+
+    def failed(error: Exception) -> None:
+        observer = me()
+        if observer is not None:
+            node = observer._ids.get(current_node())
             observer.fault = (
                 f"Watching node {node} failed during backward, so what is shown of that pass is "
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
-    return see
+    return see, look
 
 
 class _EndOfRun:
@@ -330,13 +359,13 @@ class _EndOfRun:
             observer._end(self.task)
 
 
-def _stopped(observer: weakref.ref[Observer], task: int) -> None:
+def _stopped(observer: weakref.ref[Observer], quick: Quick, task: int) -> None:
     # Runs while torch unwinds an exception: note it and leave; readers look at `state` later.
+    quick.pop(task, None)
     found = observer()
     if found is None:
         return
     run = found._running.pop(task, None)
-    found._quick.pop(task, None)
     if run is not None:
         run.state = "stopped"
         if run.number:

@@ -147,7 +147,6 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
     called = dict(names.edges)
     called.update({(o.node, o.output_nr): o.key for o in outputs if o.key is not None})
     nodes = list(ids)
-    leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]
     roots = [(ids[output.node], output.output_nr) for output in outputs]
     # By id, and only for nodes of this graph: `names` may know the nodes of unrelated graphs.
     tensors = {(ids[node], nr): ref for (node, nr), ref in names.tensors.items() if node in ids}
@@ -159,14 +158,20 @@ def _build(outputs: list[Output], ids: dict[Node, int], names: Names, most: floa
     described = _Described(
         ids,
         following,
-        leaves={i: _key(AccumulateGrad, as_taken(nodes[i], leaf)) for i, leaf in leaves},
         called={(ids[node], nr): name for (node, nr), name in called.items() if node in ids},
-        leaf_names={i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves},
+        leaf_names=_leaf_names(nodes, names),
         roots=roots,
     )
     transforms = transforms_around(outputs[0].tensor if outputs else None)
     holders = tuple(output.holder for output in outputs if output.holder is not None)
     return Capture(nodes, roots, tensors, described, transforms, holders)
+
+
+def _leaf_names(nodes: list[Node], names: Names) -> dict[int, str]:
+    if not names.leaves:
+        return {}
+    leaves = [(i, node.variable) for i, node in enumerate(nodes) if type(node) is AccumulateGrad]  # type: ignore[attr-defined]
+    return {i: names.leaves[id(leaf)] for i, leaf in leaves if id(leaf) in names.leaves}
 
 
 def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> None:
@@ -196,7 +201,8 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
 class _Described:
     """The graph of a walk, made once somebody asks for it: `record` may never need it.
 
-    What may change until then, the shapes of leaves and the names of tensors, is noted before.
+    What may change until then, the names of tensors, is noted before. Shapes are those that torch
+    noted in the forward pass.
     """
 
     def __init__(
@@ -204,7 +210,6 @@ class _Described:
         ids: dict[Node, int],
         following: list[NextFunctions],
         *,
-        leaves: dict[int, Any],
         called: dict[Place, str],
         leaf_names: dict[int, str],
         roots: list[Place],
@@ -214,12 +219,11 @@ class _Described:
         Args:
             ids: The id of each node, in the order of the ids.
             following: The next functions of each.
-            leaves: What `_key` says of each leaf.
             called: The names of outputs of nodes.
             leaf_names: The names of leaves.
             roots: The outputs.
         """
-        self._noted = ids, following, leaves
+        self._noted = ids, following
         self._names = called, leaf_names
         self._roots = roots
         self._lock = threading.Lock()
@@ -232,7 +236,7 @@ class _Described:
             if self._graph is None:
                 with collector_paused(), unseen():
                     self._graph = self._made()
-                self._noted = {}, [], {}
+                self._noted = {}, []
             return self._graph
 
     def _made(self) -> nx.MultiDiGraph:
@@ -249,19 +253,8 @@ class _Described:
         return graph
 
 
-def _key(cls: type, only: Any) -> Any:
-    """What tells whether two nodes differ in nothing but their number; None where nothing does."""
-    try:
-        return cls, tuple(only.shape), only.dtype, only.device
-    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
-        return None
-
-
 def _describe_all(  # noqa: C901
-    graph: nx.MultiDiGraph,
-    ids: dict[Node, int],
-    following: list[NextFunctions],
-    leaves: dict[int, Any],
+    graph: nx.MultiDiGraph, ids: dict[Node, int], following: list[NextFunctions]
 ) -> None:
     """Fill ``graph`` with nodes and edges.
 
@@ -280,12 +273,9 @@ def _describe_all(  # noqa: C901
     for (node, i), children in zip(ids.items(), following, strict=True):
         cls: Any = type(node)
         key: Any = None
-        if cls is AccumulateGrad:
-            key = leaves[i]
-        else:
-            with contextlib.suppress(Exception):  # it has several outputs, none, or a nested one
-                (only,) = node._input_metadata
-                key = cls, tuple(only.shape), only.dtype, only.device
+        with contextlib.suppress(Exception):  # it has several outputs, none, or a nested one
+            (only,) = node._input_metadata
+            key = cls, tuple(only.shape), only.dtype, only.device
         try:
             found = alike.get(key)
         except Exception:  # sizes that are symbols are never alike

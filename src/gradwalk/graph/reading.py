@@ -41,6 +41,8 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
     Any operation on the whole may ask the other processes, which wait for as long as they do not
     ask the same. Of ranks that one process simulates it is what the first one holds.
     """
+    if type(tensor) in _PLAIN:
+        return None
     simulated = simulated_parts(tensor)
     if simulated:
         return next(iter(simulated.values()))
