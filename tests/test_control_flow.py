@@ -233,7 +233,7 @@ def test_what_would_grow_without_end_stays_closed(depth):
     assert bool(closed) == (depth > 10)
 
 
-@pytest.mark.parametrize("depth", [1, 20, 21, 100])
+@pytest.mark.parametrize("depth", [1, 20, 21, pytest.param(100, marks=pytest.mark.full)])
 def test_so_deep_a_nest_is_entered(depth):
     body = body_of(1)
     for _ in range(depth):
