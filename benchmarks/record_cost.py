@@ -30,6 +30,7 @@ from measured_programs import made_resnet, made_transformer
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget, capture, record
+from gradwalk.graph.engine import current_node, remove_hooks
 
 BESIDE = (
     "anomaly mode",
@@ -75,13 +76,13 @@ def least_record(loss: Tensor) -> list[Any]:
     """The least that Python can do to record: refer to what flows through every node."""
     noted: list[Any] = []
 
-    def noting(i: int) -> Callable[[object, object], None]:
-        return lambda grad_inputs, grad_outputs: noted.append((i, grad_inputs, grad_outputs))
+    def note(grad_inputs: object, grad_outputs: object) -> None:
+        noted.append((current_node(), grad_inputs, grad_outputs))
 
-    handles = [node.register_hook(noting(i)) for i, node in enumerate(_nodes(loss))]
+    # One function for all of them: to make one for each takes longer than to ask whose turn it is.
+    handles = [node.register_hook(note) for node in _nodes(loss)]
     loss.backward(retain_graph=True)
-    for handle in handles:
-        handle.remove()
+    remove_hooks(handles)
     return noted
 
 

@@ -6,31 +6,48 @@ import contextlib
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 
+import networkx as nx
 import pytest
 import torch
 from torch import Tensor, nn
 
-from gradwalk import GraphWidget, watch
+from gradwalk import GraphWidget, capture, record, watch
 
 
 def put(tensor: Tensor, other: Tensor) -> None:
     tensor.data = other
 
 
+CHANGES: dict[str, Callable[[nn.Linear], object]] = {
+    "half": lambda model: model.half(),
+    "double": lambda model: model.double(),
+    "complex": lambda model: model.to(torch.complex64),
+    "more numbers": lambda model: put(model.weight, torch.full((2, 3), 7.0)),
+    "fewer": lambda model: put(model.weight, torch.tensor(7.0)),
+    "meta": lambda model: put(model.weight, torch.empty(2, 1, device="meta")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.filterwarnings("ignore:Complex modules")
+def test_a_graph_that_is_asked_for_later_is_that_of_the_forward_pass(
+    change: Callable[[nn.Linear], object],
+) -> None:
+    def told(graph: nx.MultiDiGraph) -> list[tuple[object, ...]]:
+        return [(n["op"], n["shape"], n["dtype"], n["device"]) for _, n in graph.nodes(data=True)]
+
+    model, x = nn.Linear(1, 2), torch.ones(3, 1)
+    loss = model(x).sum()
+    at_once, recording = told(capture(loss)), record(loss)
+    model.zero_grad()
+    with contextlib.suppress(RuntimeError, TypeError):  # torch refuses some
+        change(model)
+    assert told(recording.graph) == at_once
+
+
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("shown_first", [False, True])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda model: model.half(),
-        lambda model: model.double(),
-        lambda model: model.to(torch.complex64),
-        lambda model: put(model.weight, torch.full((2, 3), 7.0)),
-        lambda model: put(model.weight, torch.tensor(7.0)),
-        lambda model: put(model.weight, torch.empty(2, 1, device="meta")),
-    ],
-    ids=["half", "double", "complex", "more numbers", "fewer", "meta"],
-)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.filterwarnings("ignore:Complex modules")
 def test_what_has_been_put_in_the_place_of_a_leaf_is_not_what_went_in(
     change: Callable[[nn.Linear], object], shown_first: bool, watched: bool
