@@ -343,7 +343,7 @@ broken(
 broken(
     "a Function that returns None",
     "no grad",
-    "passed none",
+    "ClipBackward|got one and passed none on there",
     """
     class Clip(torch.autograd.Function):
         @staticmethod

@@ -173,10 +173,34 @@ def _left_out(evidence: Evidence) -> Iterator[Finding]:
             "warning",
             empty,
             f"No gradient came to {listed([described(graph, i) for i in empty])} in this backward "
-            f"pass, {len(empty)} of {len(evidence.leaves)} leaves: the pass was told to leave them "
-            "out, or the operations on the way passed none.",
+            f"pass, {len(empty)} of {len(evidence.leaves)} leaves: "
+            f"{_who_passed_none(evidence, empty)}",
             {"parameters": len(empty)},
         )
+
+
+def _who_passed_none(evidence: Evidence, empty: list[int]) -> str:
+    """Which operations ran and passed no gradient on towards some leaves, as the pass shows."""
+    assert evidence.run is not None
+    steps, before = evidence.run.steps, evidence.captured.predecessors
+    waiting, seen = list(empty), set(empty)
+    found: dict[int, None] = {}
+    for node in waiting:  # grows while we walk, past what nothing came to either
+        for source in before[node]:
+            step = steps.get(source)
+            if step is not None and any(kept is not None for kept in step.grad_outputs):
+                found[source] = None
+            elif source not in seen:
+                seen.add(source)
+                waiting.append(source)
+    words = [f"{evidence.words(node)}{evidence.at(node)}" for node in found]
+    if not words:
+        return "the pass was told to leave them out, or began elsewhere."
+    it, its = ("it", "its") if len(words) == 1 else ("them", "their")
+    return (
+        f"{listed(words)} got one and passed none on there, because {its} backward returned None "
+        f"or the pass was told to leave out what is behind {it}."
+    )
 
 
 def _unregistered(evidence: Evidence) -> Iterator[Finding]:

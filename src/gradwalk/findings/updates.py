@@ -200,10 +200,16 @@ def _large(evidence: Evidence) -> Iterator[Finding]:
         nodes[:_MOST_NODES],
         f"The gradients of the {counted(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
         f"altogether, {ratio:.3g} times that of the parameters themselves, {size:.3g}: a step of "
-        f"plain SGD with a learning rate above {1 / ratio:.1g} changes them by more than they are. "
-        "Look at the scale of the loss and of the data.",
+        f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} changes them by more than "
+        "they are. Look at the scale of the loss and of the data.",
         {"norm": gradient, "ratio": ratio},
     )
+
+
+def _rounded_up(number: float) -> str:
+    """A number of one digit that is not smaller."""
+    power = 10.0 ** math.floor(math.log10(number))
+    return f"{math.ceil(number / power) * power:.1g}"
 
 
 def _before(evidence: Evidence) -> dict[int, bool]:

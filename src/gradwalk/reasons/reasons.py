@@ -24,7 +24,7 @@ KINDS = {
     "unused": "Not part of the graph of the loss",
     "unknown": "Not part of the graph of the loss, for a reason that is not known",
     "intermediate": "Not a leaf",
-    "waiting": "In the graph, and no gradient so far",
+    "waiting": "In the graph, and .grad is None",
     "cleared": "None although backward ran",
     "zero": "Zero everywhere",
     "nan": "NaN or infinite",
