@@ -305,13 +305,12 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
         The record; None when there is none, or when several threads have one that fits.
     """
     number = sequence_nr(node)
-    if len(among) == 1:  # as most graphs are made
-        (thread,) = among
-        record = thread.find(number)
-        return record if record is not None and _fits(record, node) else None
     for threads in [among] if among else [[of_this_thread()], list(_threads)]:
-        claims = [thread.find(number) for thread in threads]
-        fitting = [record for record in claims if record is not None and _fits(record, node)]
+        fitting = [
+            record
+            for thread in threads
+            if (record := thread.find(number)) is not None and _fits(record, node)
+        ]
         if len(fitting) == 1:
             return fitting[0]
     return None
