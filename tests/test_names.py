@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from gradwalk import GraphWidget, capture, watch
-from gradwalk.graph.names import names_among
+from gradwalk.graph.names import names_among, read_names
 
 
 def names_in(widget):
@@ -113,6 +113,60 @@ def test_the_callers_own_variables_are_left_as_they_are():
 class Unnameable(nn.Module):
     def named_parameters(self, *_, **__):
         raise RuntimeError("not before it is initialised")
+
+
+class Renamed(nn.Module):
+    """A class that tells of its parameters in words of its own, as FSDP's first version."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def named_parameters(self, *args, **kwargs):
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            yield name.removeprefix("inner."), parameter
+
+
+class Listed(nn.Module):
+    """A class that tells of its modules otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        for name, module in super().named_modules(memo, prefix, remove_duplicate):
+            yield name.replace("inner", "outer"), module
+
+
+def shared():
+    layer = nn.Linear(2, 2)
+    return nn.ModuleDict({"a": layer, "b": nn.Sequential(layer, nn.BatchNorm1d(2), layer)})
+
+
+@pytest.mark.parametrize("prefix", ["", "net"])
+@pytest.mark.parametrize(
+    "make",
+    [shared, Renamed, Listed, lambda: nn.Sequential(Listed(), nn.Bilinear(1, 2, 3, bias=False))],
+)
+def test_modules_and_what_they_hold_are_called_as_torch_calls_them(make, prefix):
+    model = make()
+    found = read_names(model if not prefix else {prefix: model}, "test")
+
+    def full(name):
+        return ".".join(filter(None, (prefix, name)))
+
+    modules = model.named_modules(remove_duplicate=False)
+    assert {path: ref() for path, ref in found.modules.items()} == {
+        full(name): module for name, module in modules
+    }
+    named = [*model.named_parameters(), *model.named_buffers()]
+    assert {key: name for key, (name, _) in found.known.items()} == {
+        id(tensor): full(name) for name, tensor in named
+    }
+    assert found.parameters[prefix] == {
+        id(parameter): full(name) for name, parameter in model.named_parameters()
+    }
 
 
 class Unbound:

@@ -454,6 +454,27 @@ class TestMade:
 
         asyncio.run(program())
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            torch.nn.Module.half,
+            lambda model: [setattr(each, "data", torch.ones(7)) for each in model.parameters()],
+            lambda model: [model.eval(), setattr(model[0], "layer", torch.nn.Linear(9, 9))],
+            lambda model: [each.add_(1) for each in model.buffers()],
+        ],
+        ids=["half", "another shape", "another layer", "another buffer"],
+    )
+    def test_so_it_is_where_the_model_was_changed_before_anybody_looked(self, change):
+        async def program() -> None:
+            model, x, loss = a_model(2)
+            early, late = (GraphWidget(loss, names={"model": model, "x": x}) for _ in range(2))
+            before = early.get_state(["graph", "_dtypes", "_values", "constants"])
+            with torch.no_grad():
+                change(model)
+            assert late.get_state(["graph", "_dtypes", "_values", "constants"]) == before
+
+        asyncio.run(program())
+
     def test_what_is_not_looked_at_dies_with_its_graph(self):
         async def program() -> None:
             model, _, loss = a_model(2)

@@ -105,7 +105,7 @@ def save(
     )
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
-        shown = Shown(subject, subject.direction, len(subject.drawn) <= MOST_SHOWN)
+        shown = Shown(subject, subject.direction, subject.size <= MOST_SHOWN)
         return write_file(path, _contents(shown, source), "save")
     finally:
         subject.close()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd.graph import Node
 
 from ..graph.adjacency import copied
-from ..graph.capture import Capture
+from ..graph.capture import Capture, as_text
 from ..graph.collector import collector_paused
 from ..graph.names import Names
 from ..graph.nodes import Edge, op_name
@@ -137,10 +138,13 @@ class _Builder:
         self.edges: list[tuple[int, int, dict[str, Any]]] = []
         self.extras: list[Extra] = []
         self._names = names
-        self._attributes = captured.attributes
-        self._ids = {node: i for i, node in enumerate(captured.nodes)}
+        self._captured = captured
         self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
         self._known: dict[Any, int] = {}
+
+    @functools.cached_property
+    def _ids(self) -> dict[Node, int]:
+        return {node: i for i, node in enumerate(self._captured.nodes)}
 
     def add(self, operand: Operand) -> None:
         """Draw one operand at its node."""
@@ -174,7 +178,7 @@ class _Builder:
             name=name,
             shape=constant.shape,
             dtype=constant.dtype,
-            device=None if tensor is None else str(tensor.device),
+            device=None if tensor is None else as_text(tensor.device),
         )
         data["source"] = None if where is None else str(where)
         data["inferred"] = operand.inferred
@@ -232,7 +236,7 @@ class _Builder:
 
     def _came_before(self, source: int, node: int) -> bool:
         # A tensor that was changed in place later on has another node now, perhaps this very one.
-        nodes = self._attributes
+        nodes = self._captured.attributes
         return bool(
             nodes[source]["kind"] == "leaf"
             or nodes[source]["sequence_nr"] < nodes[node]["sequence_nr"]
@@ -240,7 +244,7 @@ class _Builder:
 
     def _called(self, source: int, cut: Cut) -> str | None:
         is_own = source < self.first
-        data = self._attributes[source] if is_own else self.added[source - self.first]
+        data = self._captured.attributes[source] if is_own else self.added[source - self.first]
         outputs = data["outputs"]
         nr = cut.output_nr if is_own else 0
         name: str | None = outputs[nr]["name"] if nr < len(outputs) else None

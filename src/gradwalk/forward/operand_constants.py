@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.capture import Capture
+from ..graph.capture import Capture, as_text
 from ..graph.names import Names
-from ..graph.nodes import leaf_tensor, node_class, saved_tensors
+from ..graph.nodes import arguments_of, node_class, saved_tensors
 from ..graph.reading import storage_of, why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
@@ -59,14 +59,19 @@ def operands_inferred(
         The saved tensors that stand for an argument of the forward call and need no grad. One that
         shares its memory with a leaf has a cut of the kind `ALIAS`.
     """
-    leaves = _leaves_by_storage(captured, names)
+    leaves: dict[int, torch.Tensor] | None = None
     for i, node in enumerate(captured.nodes):
-        if not _operands_kept(type(node)):
+        kept = _operands_kept(type(node))
+        if not kept:
+            continue
+        places = _places(node)
+        operands = _saved_operands(node, kept, places)
+        if not operands:
             continue
         seen = annotations[i].constants if i in annotations else ()
-        places = captured.graph.nodes[i]["no_grad_inputs"]
-        for saved in _saved_operands(node):
-            nr = next((p["input_nr"] for p in places if p["argument"] == saved.name), None)
+        leaves = _leaves_by_storage(captured, names) if leaves is None else leaves
+        for saved in operands:
+            nr = places.get(saved.name)
             if not any(_is_same(saved, nr, other) for other in seen):
                 yield Operand(i, _inferred(saved, nr, leaves), inferred=True)
 
@@ -77,11 +82,26 @@ def _operands_kept(cls: type) -> frozenset[str]:
     return tensor_arguments(node_class(cls).op) & saved_tensors(cls)
 
 
-def _saved_operands(node: Node) -> Iterator[Saved]:
+def _places(node: Node) -> dict[str | None, int | None]:
+    """By forward argument which input it is, of those that need no grad; None for those that do."""
+    following = node.next_functions
+    named = zip(arguments_of(node, following), following, strict=True)
+    found: dict[str | None, int | None] = {}
+    for nr, (name, (child, _)) in enumerate(named):
+        found.setdefault(name, nr if child is None else None)
+    return found
+
+
+def _saved_operands(
+    node: Node, kept: frozenset[str], places: Mapping[str | None, int | None]
+) -> list[Saved]:
     """What a node saved of the tensors that went into its call and need no grad."""
-    for saved in read_saved(node, _operands_kept(type(node))):
-        if isinstance(saved.value, torch.Tensor) and not saved.value.requires_grad:
-            yield saved
+    needing = {name for name, nr in places.items() if nr is None}
+    return [
+        saved
+        for saved in read_saved(node, kept - needing)
+        if isinstance(saved.value, torch.Tensor) and not saved.value.requires_grad
+    ]
 
 
 def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
@@ -95,20 +115,14 @@ def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
 
 def _inferred(saved: Saved, input_nr: int | None, leaves: dict[int, torch.Tensor]) -> Constant:
     tensor: torch.Tensor = saved.value
-    values = None
-    with contextlib.suppress(Exception):  # some layouts and subclasses cannot be listed
-        # What was changed in place since is not what the operation took.
-        small = tensor.device.type == "cpu" and tensor.numel() <= MOST_COPIED and not saved.changed
-        if small and why_unreadable(tensor) is None:
-            values = tensor.tolist()
     storage = storage_of(tensor)
     leaf = leaves.get(storage) if storage is not None else None
     cuts: tuple[Cut, ...] = () if leaf is None else (alias_of(leaf),)
     return Constant(
         position=saved.name,
         shape=() if tensor.is_nested else tuple(tensor.shape),
-        dtype=str(tensor.dtype),
-        values=values,
+        dtype=as_text(tensor.dtype),
+        values=_few_values(saved),
         tensor=TensorRef(tensor),
         origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
         argument=saved.name,
@@ -116,13 +130,27 @@ def _inferred(saved: Saved, input_nr: int | None, leaves: dict[int, torch.Tensor
     )
 
 
+def _few_values(saved: Saved) -> Any:
+    """The numbers of a small tensor, as ``tolist()`` gives them; None where they are not told."""
+    tensor: torch.Tensor = saved.value
+    try:
+        # What was changed in place since is not what the operation took.
+        small = tensor.numel() <= MOST_COPIED and tensor.device.type == "cpu" and not saved.changed
+        return tensor.tolist() if small and why_unreadable(tensor) is None else None
+    except Exception:  # some layouts and subclasses cannot be listed
+        return None
+
+
 def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
     """The leaves that need grad, those of the graph before others of the user, by their memory."""
-    leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
-    others = [ref() for _, ref in names.known.values()]
+    tensors = {id(leaf): leaf for _, leaf in captured.leaves()}
+    for _, reference in names.known.values():
+        other = reference()
+        if other is not None:
+            tensors.setdefault(id(other), other)
     found: dict[int, torch.Tensor] = {}
-    for tensor in (*leaves, *others):
-        if tensor is not None and tensor.requires_grad:
+    for tensor in tensors.values():
+        if tensor.requires_grad:
             storage = storage_of(tensor)
             if storage is not None:
                 found.setdefault(storage, tensor)

@@ -9,25 +9,22 @@ freed what was saved, nothing does. A change by way of ``.data`` is not counted:
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import torch
 
-from ..graph.nodes import as_taken, keeps_tensors, leaf_tensor, saved_tensors
+from ..graph.capture import is_replaced
+from ..graph.nodes import keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
 from ..graph.saved import Saved, read_saved
 from ..graph.summary import plain_values
 from ..graph.tensors import version_of
 from .annotate import Annotated
 from .records import Taken
-
-_SavedOf = Callable[[int], list[tuple[int | None, Saved]]]
-"""By node the tensors that it saved, each with its memory."""
 
 _MOST_CONSUMERS = 100  # that are asked for what they saved of one leaf
 _MOST_VIEWS = 3  # between a leaf and the operation that saved it, as the transposed weight
@@ -57,7 +54,7 @@ def used_leaf(
     taken: Iterable[Taken] | None = None,
     is_read: bool = True,
     *,
-    saved_of: _SavedOf | None = None,
+    takers: Takers | None = None,
 ) -> Used:
     """What is known of a leaf as the operations of a graph took it.
 
@@ -67,7 +64,7 @@ def used_leaf(
         had_run: Whether a backward may have run since: what changes leaves comes after one.
         taken: What `watch` noted of it; looked up at the operations that use it if not given.
         is_read: Whether what operations saved of it is read.
-        saved_of: Reads that, where it is read for several leaves; each node once.
+        takers: Reads that, where it is read for several leaves; each node once.
 
     Returns:
         What is known now.
@@ -90,22 +87,23 @@ def used_leaf(
     """
     leaf = leaf_tensor(captured.nodes[node])
     assert leaf is not None, "the node is a leaf"
-    is_other = as_taken(captured.nodes[node], leaf) is not leaf
+    is_other = is_replaced(captured.taken[node], leaf)
     seen = list(_taken_by(captured, node, leaf) if taken is None else taken)
     if seen:
         known = _as_taken(leaf, seen)
         return replace(known, changed=True) if is_other else known
     if is_other:
         return Used(changed=True)
-    with contextlib.suppress(Exception):  # a subclass may refuse any question
+    try:
         if version_of(leaf) == 0:
             return Used(changed=False)
-        saved_of = functools.partial(_saved_of, captured) if saved_of is None else saved_of
-        same = _is_as_saved(captured, node, leaf, saved_of) if is_read else None
+        takers = Takers(captured, lambda: captured.predecessors) if takers is None else takers
+        same = _is_as_saved(takers, node, leaf) if is_read else None
         if same is not None:
             return Used(changed=not same)
         return Used(changed=None if had_run else False)
-    return Used(changed=False)
+    except Exception:  # a subclass may refuse any question
+        return Used(changed=False)
 
 
 def used_leaves(
@@ -121,6 +119,7 @@ def used_leaves(
     """
     ids = {id(leaf_tensor(captured.nodes[node])): node for node in leaves}
     taken: dict[int, list[Taken]] = {node: [] for node in ids.values()}
+    takers = Takers(captured, captured.takers)
     # A call that made several nodes left all of them the same.
     for each in {id(seen.leaves): seen.leaves for seen in captured.annotations.values()}.values():
         for one in each:
@@ -128,9 +127,8 @@ def used_leaves(
             node = None if tensor is None else ids.get(id(tensor))
             if node is not None:
                 taken[node].append(one)
-    saved_of = functools.cache(functools.partial(_saved_of, captured))
     return {
-        node: used_leaf(captured, node, had_run, found, are_read, saved_of=saved_of)
+        node: used_leaf(captured, node, had_run, found, are_read, takers=takers)
         for node, found in taken.items()
     }
 
@@ -154,24 +152,14 @@ def _as_taken(leaf: torch.Tensor, seen: list[Taken]) -> Used:
     return Used(changed=now is None or repr(leaf.tolist()) != repr(first), value=first)
 
 
-def _saved_of(captured: Annotated, node: int) -> list[tuple[int | None, Saved]]:
-    behind = captured.nodes[node]
-    return [
-        (storage_of(saved.value) if isinstance(saved.value, torch.Tensor) else None, saved)
-        for saved in read_saved(behind, saved_tensors(type(behind)))
-    ]
-
-
-def _is_as_saved(
-    captured: Annotated, node: int, leaf: torch.Tensor, saved_of: _SavedOf
-) -> bool | None:
+def _is_as_saved(takers: Takers, node: int, leaf: torch.Tensor) -> bool | None:
     """Whether a leaf is what was saved of it for backward; None where that is not known."""
     memory = storage_of(leaf)
     if memory is None:
         return None
     known: bool | None = None
-    for taker in _near(captured, node):
-        for storage, saved in saved_of(taker):
+    for taker in takers.near(node):
+        for storage, saved in takers.saved(taker):
             if saved.value is None and saved.changed and saved.version == version_of(leaf):
                 return False  # torch before 2.13 does not give it out
             if storage == memory:
@@ -181,17 +169,46 @@ def _is_as_saved(
     return known
 
 
-def _near(captured: Annotated, node: int) -> Iterator[int]:
-    """The operations that took a leaf, or a view of it, as far as they may have saved it."""
-    takers = captured.predecessors
-    waiting, seen = [(node, 0)], {node}
-    left = _MOST_CONSUMERS
-    for at, steps in waiting:  # grows while we walk
-        for taker in takers[at]:
-            if taker in seen or left == 0:
-                continue
-            left -= 1
-            seen.add(taker)
-            yield taker
-            if steps < _MOST_VIEWS and not keeps_tensors(type(captured.nodes[taker])):
-                waiting.append((taker, steps + 1))
+class Takers:
+    """The operations that take the leaves of a graph; what they saved is read once."""
+
+    def __init__(
+        self, captured: Annotated, before: Callable[[], Mapping[int, Iterable[int]]]
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            captured: The graph.
+            before: Gives by node those that take what it gives.
+        """
+        self._nodes = captured.nodes
+        self._find = before
+        self._saved: dict[int, list[tuple[int | None, Saved]]] = {}
+
+    @functools.cached_property
+    def _before(self) -> Mapping[int, Iterable[int]]:
+        return self._find()
+
+    def saved(self, node: int) -> list[tuple[int | None, Saved]]:
+        """The tensors that an operation saved, each with its memory."""
+        if node not in self._saved:
+            behind = self._nodes[node]
+            self._saved[node] = [
+                (storage_of(saved.value) if isinstance(saved.value, torch.Tensor) else None, saved)
+                for saved in read_saved(behind, saved_tensors(type(behind)))
+            ]
+        return self._saved[node]
+
+    def near(self, node: int) -> Iterator[int]:
+        """The operations that took a leaf, or a view of it, as far as they may have saved it."""
+        waiting, seen = [(node, 0)], {node}
+        left = _MOST_CONSUMERS
+        for at, steps in waiting:  # grows while we walk
+            for taker in self._before.get(at, ()):
+                if taker in seen or left == 0:
+                    continue
+                left -= 1
+                seen.add(taker)
+                yield taker
+                if steps < _MOST_VIEWS and not keeps_tensors(type(self._nodes[taker])):
+                    waiting.append((taker, steps + 1))

@@ -7,15 +7,18 @@ nothing of what the operation gave.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
+from torch.autograd.graph import Node
 
-from ..graph.nodes import keeps_tensors, leaf_tensor
+from ..graph.capture import as_text, described_outputs
+from ..graph.nodes import AccumulateGrad, arguments_of, keeps_tensors, leaf_tensor, op_name
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
 from ..graph.summary import json_number, plain_values
@@ -113,31 +116,49 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     Returns:
         The values, and which leaves are not what they were.
     """
-    attributes = captured.attributes
-    small = {
-        node: shape
-        for node, data in attributes.items()
-        if (shape := data["shape"]) is not None and math.prod(shape) <= MOST_COPIED
-    }
     found: dict[int, Values] = {}
-    are_read = len(attributes) <= MOST_INFERRED
+    are_read = len(captured.nodes) <= MOST_INFERRED
     leaves = dict(captured.leaves())
     had_run = freed or any(map(_has_grad, leaves.values()))
-    used = used_leaves(captured, [node for node in leaves if node in small], had_run, are_read)
+    small = [node for node, taken in captured.taken.items() if taken and _is_small(taken[1])]
+    used = used_leaves(captured, small, had_run, are_read)
     changed = _from_leaves(used, leaves, found)
-    for node in small:
-        if node not in leaves and len(attributes[node]["outputs"]) == 1:
+    for node in _seen_or_held(captured):
+        output = _only_output(captured, node)
+        if node not in leaves and output is not None and _is_small(output["shape"]):
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)
     if are_read:
+        ids = {behind: node for node, behind in enumerate(captured.nodes)}
         for node, behind in enumerate(captured.nodes):
             if keeps_tensors(type(behind)):
-                _from_saved(captured, node, small, found)
+                _from_saved(captured, node, ids, found)
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = _plain(extra.constant.values)
     return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
+
+
+def _is_small(shape: Sequence[int] | None) -> bool:
+    # The sizes of a jagged tensor, and of one that is traced, are no numbers.
+    return (
+        shape is not None
+        and all(type(size) is int for size in shape)
+        and math.prod(shape) <= MOST_COPIED
+    )
+
+
+def _seen_or_held(captured: Annotated) -> list[int]:
+    """The nodes of which `watch` may have copied what they gave, or which the program holds."""
+    seen = {node for node, each in captured.annotations.items() if each.value is not None}
+    return sorted(seen.union(node for node, _ in captured.tensors))
+
+
+def _only_output(captured: Annotated, node: int) -> Mapping[str, Any] | None:
+    """The shape, dtype and device of what a node gave; None where it gave several tensors."""
+    outputs = described_outputs(captured.nodes[node])
+    return outputs[0] if len(outputs) == 1 else None
 
 
 def _from_leaves(
@@ -155,15 +176,17 @@ def _from_leaves(
 
 
 def _has_grad(leaf: torch.Tensor) -> bool:
-    with contextlib.suppress(Exception):  # a subclass may refuse any question
+    try:
         return leaf.grad is not None
-    return False
+    except Exception:  # a subclass may refuse any question
+        return False
 
 
 def _version(leaf: torch.Tensor) -> int:
-    with contextlib.suppress(Exception):  # a subclass may refuse any question
+    try:
         return version_of(leaf)
-    return 0
+    except Exception:  # a subclass may refuse any question
+        return 0
 
 
 def _put(found: dict[int, Values], node: int, value: Any) -> None:
@@ -196,18 +219,21 @@ def _held(captured: Annotated, node: int) -> Known | None:
     if tensor is None:
         return None
     with contextlib.suppress(Exception):  # a subclass may refuse any question
-        is_it = tensor.grad_fn is captured.nodes[node] and _fits(captured, node, tensor)
+        output = _only_output(captured, node)
+        is_it = tensor.grad_fn is captured.nodes[node] and output and _fits(output, tensor)
         if is_it and _is_unchanged(captured, node, tensor):
             return Known(tensor, ITSELF)
     return None
 
 
-def _fits(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
+def _fits(output: Mapping[str, Any], tensor: torch.Tensor) -> bool:
     """Whether a tensor can be what its node gave: ``.data = ...`` may have put another there."""
-    data = captured.graph.nodes[node]
     shape = None if tensor.is_nested else tuple(tensor.shape)
-    known: bool = data["shape"] is None or data["shape"] == shape
-    return known and (data["dtype"], data["device"]) == (str(tensor.dtype), str(tensor.device))
+    known: bool = output["shape"] is None or output["shape"] == shape
+    return known and (output["dtype"], output["device"]) == (
+        as_text(tensor.dtype),
+        as_text(tensor.device),
+    )
 
 
 def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
@@ -219,7 +245,7 @@ def _is_unchanged(captured: Annotated, node: int, tensor: torch.Tensor) -> bool:
     version = version_of(tensor)
     if version == 0:
         return True
-    if (node, 0) not in captured.graph.graph["roots"]:
+    if (node, 0) not in captured.roots:
         return False
     at: int | None = node
     for _ in range(version):
@@ -273,7 +299,7 @@ def _is_as_saved(saved: Saved, shape: Sequence[int] | None, dtype: str | None) -
         and not value.is_nested
         and shape is not None
         and tuple(value.shape) == tuple(shape)
-        and str(value.dtype) == dtype
+        and as_text(value.dtype) == dtype
     )
 
 
@@ -291,33 +317,43 @@ def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
 
 
 def _from_saved(
-    captured: Annotated, node: int, small: dict[int, Any], found: dict[int, Values]
+    captured: Annotated, node: int, ids: Mapping[Node, int], found: dict[int, Values]
 ) -> None:
     """Add the small values that a node has saved: its own, and those that went in.
 
     Args:
         captured: The graph.
         node: The id of an operation of it.
-        small: The shapes of the nodes that have a small value.
+        ids: The id of each node.
         found: Gets the values.
     """
-    nodes = captured.attributes
+    behind = captured.nodes[node]
+    following = behind.next_functions
     taken = {
-        edge["argument"]: target
-        for target, between in captured.successors[node].items()
-        if target in small and target not in found and nodes[target]["kind"] != "leaf"
-        for edge in between.values()
+        argument: ids[child]
+        for argument, (child, _) in zip(arguments_of(behind, following), following, strict=True)
+        if child is not None and type(child) is not AccumulateGrad
     }
-    if not taken and (node not in small or node in found):
-        return
-    results = set(_RESULTS) - tensor_arguments(nodes[node]["op"])
-    for saved in read_saved(captured.nodes[node], results | _of_lists(taken)):
+    results = _results(op_name(behind))
+    for saved in read_saved(behind, results | _of_lists(taken)):
+        if not _is_few(saved):
+            continue
         target = node if saved.name in results else taken.get(saved.name)
-        if target is None or target not in small:
+        output = None if target is None or target in found else _only_output(captured, target)
+        if target is None or output is None:
             continue
-        data = nodes[target]
-        if target in found or len(data["outputs"]) != 1:
-            continue
-        fits = _is_as_saved(saved, data["shape"], data["dtype"])
+        fits = _is_as_saved(saved, output["shape"], output["dtype"])
         if fits and (target == node or _is_given(captured, target, saved.value)):
             _put(found, target, saved.value)
+
+
+@functools.cache
+def _results(op: str) -> frozenset[str]:
+    """What nodes of a class may have saved of what they gave."""
+    return frozenset(_RESULTS) - tensor_arguments(op)
+
+
+def _is_few(saved: Saved) -> bool:
+    value = saved.value
+    is_there = isinstance(value, torch.Tensor) and saved.note is None
+    return is_there and not value.is_nested and value.numel() <= MOST_COPIED

@@ -89,6 +89,25 @@ class Capture:
         made = [node for node, each in data.items() if each["kind"] == "op"]
         return sorted(made, key=lambda node: (data[node]["sequence_nr"], -node))
 
+    @functools.cached_property
+    def taken(self) -> dict[int, Any]:
+        """Id of each leaf -> its class, shape, dtype and device as it was taken; None for unknown.
+
+        torch noted them when the leaf was first used, and another tensor may stand in its place.
+        """
+        nodes = enumerate(self.nodes)
+        return {i: _taken(node) for i, node in nodes if type(node) is AccumulateGrad}
+
+    def takers(self) -> dict[int, list[int]]:
+        """Node -> the nodes that take what it gives, in their order; told without ``graph``."""
+        ids = {node: i for i, node in enumerate(self.nodes)}
+        found: dict[int, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            for child in dict.fromkeys(child for child, _ in node.next_functions):
+                if child is not None:
+                    found.setdefault(ids[child], []).append(i)
+        return found
+
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
         """(node id, tensor) of every leaf; whoever keeps these keeps what the program may free."""
         for i, node in enumerate(self.nodes):
@@ -253,6 +272,33 @@ class _Described:
         return graph
 
 
+def _key(cls: type, only: Any) -> Any:
+    """What tells whether two nodes differ in nothing but their number; None where nothing does."""
+    try:
+        return cls, tuple(only.shape), only.dtype, only.device
+    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
+        return None
+
+
+def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
+    """Whether another tensor was put in the place of a leaf since, as ``half()`` of a module does.
+
+    Args:
+        taken: What `Capture.taken` says of it.
+        leaf: The leaf as it is now.
+    """
+    now = _key(AccumulateGrad, leaf)
+    return taken is not None and now is not None and taken != now
+
+
+def _taken(node: Any) -> Any:
+    try:
+        (noted,) = node._input_metadata
+    except Exception:  # a nested tensor
+        return None
+    return _key(AccumulateGrad, noted)
+
+
 def _describe_all(  # noqa: C901
     graph: nx.MultiDiGraph, ids: dict[Node, int], following: list[NextFunctions]
 ) -> None:
@@ -336,15 +382,7 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
             has several outputs, or one without a shape.
     """
     is_leaf = type(node) is AccumulateGrad
-    if only is not None:
-        outputs = [_output(0, *only[1:])]
-    else:
-        described = [as_taken(node, node.variable)] if is_leaf else node._input_metadata
-        with torch._C.DisableTorchFunctionSubclass():  # a subclass may refuse to tell
-            outputs = [
-                _output(nr, _shape(each), each.dtype, each.device)
-                for nr, each in enumerate(described)
-            ]
+    outputs = described_outputs(node) if only is None else [_output(0, *only[1:])]
     first = outputs[0] if outputs else {"shape": None, "dtype": None, "device": None}
     return {
         "kind": "leaf" if is_leaf else "op",
@@ -362,6 +400,16 @@ def _describe(node: Any, only: Any) -> dict[str, Any]:
     }
 
 
+def described_outputs(node: Any) -> list[dict[str, Any]]:
+    """What ``graph`` says of the outputs of a node, without their names."""
+    is_leaf = type(node) is AccumulateGrad
+    described = [as_taken(node, node.variable)] if is_leaf else node._input_metadata
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass may refuse to tell
+        return [
+            _output(nr, _shape(each), each.dtype, each.device) for nr, each in enumerate(described)
+        ]
+
+
 def _shape(like: Any) -> tuple[Any, ...] | None:
     try:
         return tuple(like.shape)
@@ -376,8 +424,8 @@ def _output(
         "output_nr": nr,
         "name": None,
         "shape": shape if _is_plain(shape) else None,
-        "dtype": _text(dtype),
-        "device": _text(device),
+        "dtype": as_text(dtype),
+        "device": as_text(device),
     }
 
 
@@ -386,4 +434,5 @@ def _is_plain(shape: tuple[Any, ...] | None) -> bool:
     return shape is not None and all(type(size) is int for size in shape)
 
 
-_text = functools.cache(str)  # slow on a dtype or a device, and there are few of them
+as_text = functools.cache(str)
+"""How torch prints a dtype or a device: slow, and there are few of them."""

@@ -7,7 +7,7 @@ import difflib
 import re
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,9 +104,11 @@ class Names:
         """Note a tensor's name. The first name given to a tensor stays."""
         try:
             if tensor.is_leaf:
-                self.known.setdefault(id(tensor), (name, weakref.ref(tensor)))
+                key = id(tensor)
+                if key not in self.known:
+                    self.known[key] = name, weakref.ref(tensor)
                 if tensor.requires_grad:
-                    self.leaves.setdefault(id(tensor), name)
+                    self.leaves.setdefault(key, name)
                 return
             edge = gradient_edge(tensor)
         except Exception:
@@ -211,11 +213,41 @@ def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
-    for path, below in modules_by_path({prefix: module}):
-        found.modules.setdefault(path, weakref.ref(below))
+    modules = modules_by_path({prefix: module})
+    for path, below in modules:
+        reference = weakref.ref(below)
+        found.modules.setdefault(path, reference)
         found.classes.setdefault(path, type(below).__name__)
         if id(below) not in found.places:
-            found.places[id(below)] = weakref.ref(below), prefix, path
+            found.places[id(below)] = reference, prefix, path
+    leaf_of: dict[int, int] = {}
+    if any(map(_is_shared_out, {type(below) for _, below in modules})):
+        _add_shared_out(found, module)
+        leaf_of = found.leaves_of_parameters()
+    parameters = _members(module, prefix, modules, "named_parameters")
+    named: dict[int, str] = {}
+    for place, parameter in parameters:
+        named.setdefault(leaf_of.get(id(parameter), id(parameter)), place)
+    found.parameters.setdefault(prefix, named)
+    first: dict[int, str] = {}
+    tied: dict[int, list[str]] = {}
+    for place, tensor in (*parameters, *_members(module, prefix, modules, "named_buffers")):
+        found.add(place, tensor)
+        key = id(tensor)
+        if key in first:
+            tied.setdefault(key, [first[key]]).append(place)
+        else:
+            first[key] = place
+    for key, of_tensor in tied.items():
+        found.tied.setdefault(key, of_tensor)
+
+
+def _is_shared_out(kind: type) -> bool:
+    """Whether several processes have together what modules of a class hold."""
+    return issubclass(kind, DistributedDataParallel) or hasattr(kind, "_get_fsdp_state")
+
+
+def _add_shared_out(found: Names, module: torch.nn.Module) -> None:
     for below in module.modules():
         if isinstance(below, DistributedDataParallel):
             found.replicated.update(dict.fromkeys(map(id, reduced(below)), weakref.ref(below)))
@@ -223,31 +255,62 @@ def _add_module(found: Names, prefix: str, module: torch.nn.Module) -> None:
             _, _, path = found.places.get(id(owner), (None, "", ""))
             found.add(f"{path}.{name}" if path else name, tensor)
             found.sharded.setdefault(id(tensor), (weakref.ref(tensor), sharded))
-    leaf_of = found.leaves_of_parameters()
-    found.parameters.setdefault(
-        prefix,
-        {
-            leaf_of.get(id(parameter), id(parameter)): f"{prefix}.{name}" if prefix else name
-            for name, parameter in module.named_parameters()
-        },
-    )
-    places: dict[int, list[str]] = {}
-    for named in (module.named_parameters, module.named_buffers):
-        for name, tensor in named(remove_duplicate=False):
-            place = f"{prefix}.{name}" if prefix else name
-            found.add(place, tensor)
-            places.setdefault(id(tensor), []).append(place)
-    for key, of_tensor in places.items():
-        if len(of_tensor) > 1:
-            found.tied.setdefault(key, of_tensor)
 
 
-def modules_by_path(modules: Mapping[str, Any]) -> Iterator[tuple[str, torch.nn.Module]]:
+_HELD_IN = {"named_parameters": "_parameters", "named_buffers": "_buffers"}
+
+
+def _members(
+    module: torch.nn.Module,
+    prefix: str,
+    modules: Sequence[tuple[str, torch.nn.Module]],
+    asked: str,
+) -> list[tuple[str, torch.Tensor]]:
+    """(dotted name, tensor) of what a module and those below it hold, under each of its names.
+
+    Args:
+        module: The module.
+        prefix: What it is called.
+        modules: It and those below it, as `modules_by_path` gives them.
+        asked: The method of the module that tells the same, in several times the time.
+    """
+    if getattr(type(module), asked) is not getattr(torch.nn.Module, asked):  # a class of its own
+        named = getattr(module, asked)(remove_duplicate=False)
+        return [(_joined(prefix, name), tensor) for name, tensor in named]
+    held_in = _HELD_IN[asked]
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for path, below in modules
+        for name, tensor in getattr(below, held_in).items()
+        if tensor is not None
+    ]
+
+
+def modules_by_path(modules: Mapping[str, Any]) -> list[tuple[str, torch.nn.Module]]:
     """(dotted path, module) of the modules among some values, and of those in them."""
+    found: list[tuple[str, torch.nn.Module]] = []
     for name, module in modules.items():
         if isinstance(module, torch.nn.Module):
-            for path, below in module.named_modules(remove_duplicate=False):
-                yield ".".join(filter(None, (name, path))), below
+            _add_below(found, name, module)
+    return found
+
+
+def _add_below(
+    found: list[tuple[str, torch.nn.Module]], path: str, module: torch.nn.Module
+) -> None:
+    """Add a module and those in it, in the order of ``named_modules``, which takes far longer."""
+    if type(module).named_modules is not torch.nn.Module.named_modules:  # a class of its own
+        named = module.named_modules(remove_duplicate=False)
+        found += [(_joined(path, name), below) for name, below in named]
+        return
+    found.append((path, module))
+    for name, below in module._modules.items():
+        if below is not None:
+            _add_below(found, f"{path}.{name}" if path else name, below)
+
+
+def _joined(path: str, name: str) -> str:
+    return ".".join(filter(None, (path, name)))
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

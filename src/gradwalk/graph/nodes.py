@@ -176,6 +176,12 @@ def is_of_torch(written: object) -> bool:
     return str(getattr(written, "__module__", None)).partition(".")[0] == "torch"
 
 
+def arguments_of(node: Node, following: NextFunctions) -> Sequence[str | None]:
+    """As `input_names`; of most classes all nodes have the same ones."""
+    found = node_class(type(node)).arguments
+    return found if len(found) == len(following) else input_names(node, following)
+
+
 def input_names(node: Node, following: NextFunctions) -> Sequence[str | None]:
     """The forward argument behind each of a node's next functions; None where unknown."""
     kind = node_class(type(node))

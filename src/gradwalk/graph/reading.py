@@ -22,7 +22,8 @@ _MOST_OVERLAPPING = 2**27  # numbers of a view that shows the same memory again 
 
 _PER_BYTE = {torch.quint4x2: 2, torch.quint2x4: 4}  # numbers that torch packs into a byte
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""The classes of which most tensors are: no DTensor, and of nobody's making."""
 
 _FREED = (
     "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
@@ -41,7 +42,7 @@ def own_part(tensor: torch.Tensor) -> torch.Tensor | None:
     Any operation on the whole may ask the other processes, which wait for as long as they do not
     ask the same. Of ranks that one process simulates it is what the first one holds.
     """
-    if type(tensor) in _PLAIN:
+    if type(tensor) in PLAIN:
         return None
     simulated = simulated_parts(tensor)
     if simulated:
@@ -96,6 +97,16 @@ def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
     return dict(sorted(held._local_tensors.items()))
 
 
+def _is_in_memory(tensor: torch.Tensor) -> bool:
+    try:
+        return bool(tensor.const_data_ptr())  # type: ignore[attr-defined]
+    except Exception:  # a wrapper, an older torch: to be looked at more closely
+        return False
+
+
+_address: Callable[[torch.Tensor], int] | None = getattr(torch._C, "_storage_address", None)
+
+
 def storage_id(tensor: torch.Tensor) -> int | None:
     """What tells whether two tensors share their memory.
 
@@ -115,6 +126,8 @@ def storage_of(tensor: torch.Tensor) -> int | None:
     try:
         if tensor.is_nested or tensor.layout is not torch.strided:
             return None
+        if type(tensor) in PLAIN and _address is not None and _is_in_memory(tensor):
+            return int(_address(tensor))  # the same without an object for Python
         storage = tensor.untyped_storage()
         return int(storage._cdata) if storage.nbytes() else None
     except Exception:  # a tensor subclass may refuse any question
@@ -149,7 +162,7 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
         >>> why_unreadable(x)
         'Its memory was freed or is smaller than its shape needs (0 of 12 bytes are there, ...'
     """
-    if type(tensor) in _PLAIN and _is_whole(tensor):
+    if type(tensor) in PLAIN and _is_whole(tensor):
         return None
     if own_part(tensor) is not None:
         return _SHARED_OUT
@@ -195,7 +208,7 @@ def same_numbers(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     None for a tensor of a kind that nothing tells it of.
     """
     try:
-        if type(tensor) not in _PLAIN or tensor.is_quantized or not is_plain(tensor):
+        if type(tensor) not in PLAIN or tensor.is_quantized or not is_plain(tensor):
             return None
         place = tensor.data_ptr(), tensor._version, tensor.dtype, tensor.device
         return *place, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg()
@@ -208,7 +221,7 @@ def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
     functorch = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
         return [functorch.get_unwrapped(tensor)]
-    if type(tensor) not in _PLAIN and hasattr(tensor, "__tensor_flatten__"):
+    if type(tensor) not in PLAIN and hasattr(tensor, "__tensor_flatten__"):
         try:
             names, _ = tensor.__tensor_flatten__()
             found = [getattr(tensor, name) for name in names]

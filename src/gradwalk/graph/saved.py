@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -68,14 +70,51 @@ def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Save
     if node_class(type(node)).is_function:
         yield from _of_function(node)
         return
+    known = _known()
+    read = None if known is None else known.setdefault(node, {})
     for name, packed, kept in _attributes(type(node)):
         if names is not None and name not in names:
             continue
-        value = _at_hand(node, packed, kept)
+        value = _at_hand(node, name, packed, kept, read)
         if value is not None:
             yield Saved(name, value)
         else:
             yield from _of_attribute(node, name)
+
+
+_here = threading.local()
+
+
+@contextmanager
+def saved_read_once() -> Iterator[None]:
+    """Within it each tensor that `read_saved` comes to is read once, and held until the end of it.
+
+    Much of what is told of a graph is read from the same few tensors, and to make Python's object
+    of each of them is most of what that takes.
+    """
+    outer = _known()
+    _here.known = {} if outer is None else outer
+    try:
+        yield
+    finally:
+        _here.known = outer
+
+
+def _known() -> dict[Node, dict[str, torch.Tensor]] | None:
+    """By node and name what this thread has read within `saved_read_once`; None outside of it."""
+    found: dict[Node, dict[str, torch.Tensor]] | None = getattr(_here, "known", None)
+    return found
+
+
+def is_known_at_hand(node: Node) -> bool:
+    """Whether no hook has packed what a node saved, where that is read once anyway."""
+    known = _known()
+    if known is None or node_class(type(node)).is_function:
+        return False
+    first = next(iter(_attributes(type(node))), None)
+    if first is None or first[1] is None:
+        return False
+    return _at_hand(node, *first, known.setdefault(node, {})) is not None
 
 
 def is_freed(node: Node) -> bool:
@@ -148,10 +187,14 @@ def _attributes(cls: type) -> tuple[tuple[str, str | None, str], ...]:
     )
 
 
-def _at_hand(node: Any, packed: str | None, kept: str) -> torch.Tensor | None:
+def _at_hand(
+    node: Any, name: str, packed: str | None, kept: str, read: dict[str, torch.Tensor] | None
+) -> torch.Tensor | None:
     """One tensor that no hook has packed, as most are: told at a third of the time of the rest."""
     if packed is None:
         return None
+    if read is not None and name in read:
+        return read[name]
     try:
         raw = getattr(node, packed)
         if type(raw) is tuple or raw.unpack_hook is not None:
@@ -159,6 +202,8 @@ def _at_hand(node: Any, packed: str | None, kept: str) -> torch.Tensor | None:
         value: torch.Tensor | None = getattr(node, kept)
     except Exception:  # freed, changed, refused: to be looked at more closely
         return None
+    if read is not None and value is not None:
+        read[name] = value
     return value
 
 

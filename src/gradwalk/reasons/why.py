@@ -110,6 +110,8 @@ def about_tied(names: Sequence[str]) -> str:
 
 def about_derivatives(captured: Annotated) -> dict[int, str]:
     """By node, what it has to do with derivatives that the program computed."""
+    if not captured.derivatives:
+        return {}
     nodes = captured.graph.nodes
     own: dict[int, list[str]] = {}
     ways: dict[int, dict[str, None]] = {}

@@ -108,6 +108,11 @@ class Live:
         return self.captured.drawn
 
     @property
+    def size(self) -> int:
+        """How many nodes are drawn; told before ``drawn`` is made."""
+        return self.captured.first_extra + len(self.captured.extras)
+
+    @property
     def is_watched(self) -> bool:
         """Whether `watch` saw any of the nodes made."""
         return bool(self.captured.annotations)

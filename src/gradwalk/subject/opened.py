@@ -52,6 +52,11 @@ class Opened(Still):
         self.cursor = saved["cursor"]
 
     @property
+    def size(self) -> int:
+        """How many nodes are drawn."""
+        return len(self.drawn)
+
+    @property
     def is_watched(self) -> bool:
         """Whether the program was watched that made it."""
         return self.saved["watched"]

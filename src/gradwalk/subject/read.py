@@ -64,7 +64,7 @@ def read_subject(
                 return Written(capture_static(asked))
             plain = capture_nodes(asked, called, max_nodes)
         if infer is None:
-            infer = len(plain.graph) <= MOST_INFERRED
+            infer = len(plain.nodes) <= MOST_INFERRED
         captured = annotate(plain, called, infer=infer)
         subject = Live(captured, called, max_bytes)
     subject.recording = None if recording is None else recording._pass

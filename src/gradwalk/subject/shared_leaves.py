@@ -46,7 +46,8 @@ class SharedLeaves:
         self._sharded: dict[int, Sharded] = {}
         self._replicated: dict[int, weakref.ref[DistributedDataParallel]] = {}
         self.tied: dict[int, list[str]] = {}
-        for node, leaf in captured.leaves():
+        is_shared = names.tied or names.sharded or names.replicated
+        for node, leaf in captured.leaves() if is_shared else ():
             if tied := names.tied_to(leaf):
                 self.tied[node] = tied
             sharded = names.sharded_as(leaf)

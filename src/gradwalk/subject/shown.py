@@ -27,11 +27,7 @@ def read_constants(constants: Any) -> bool | None:
 
 def are_small(subjects: Iterable[Subject]) -> bool:
     """Whether constants are drawn unasked: they would hide the rest of a large graph."""
-    # What is drawn has all of the graph, and is made when it is asked for.
-    return all(
-        len(subject.graph) <= MOST_SHOWN and len(subject.drawn) <= MOST_SHOWN
-        for subject in subjects
-    )
+    return all(subject.size <= MOST_SHOWN for subject in subjects)
 
 
 @dataclass(frozen=True)

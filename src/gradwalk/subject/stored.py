@@ -6,9 +6,10 @@ was there before and right afterwards, because ``zero_grad()`` may come next.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -38,13 +39,9 @@ class Stored:
         self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
-        self._small = [
-            node
-            for node, data in captured.graph.nodes(data=True)
-            if (data["kind"] == "leaf" or (node, 0) in captured.tensors)
-            and data["shape"] is not None
-            and math.prod(data["shape"]) <= FEW
-        ][:_MOST]
+        small = {node for node, taken in captured.taken.items() if taken and _is_few(taken[1])}
+        small.update(node for (node, nr), ref in captured.tensors.items() if not nr and _holds(ref))
+        self._small = sorted(small)[:_MOST]
 
     def tell(self, ended: Callable[[], None], begun: Callable[[], None] | None) -> None:
         """Whom to tell.
@@ -155,6 +152,19 @@ class Since:
             self._told = model, key, {**model, "grads": grads}
         assert self._told[2] is not None
         return self._told[2]
+
+
+def _is_few(shape: Sequence[int]) -> bool:
+    # The sizes of a jagged tensor, and of one that is traced, are no numbers.
+    return all(type(size) is int for size in shape) and math.prod(shape) <= FEW
+
+
+def _holds(reference: weakref.ref[torch.Tensor]) -> bool:
+    """Whether a tensor is there, and has few numbers."""
+    tensor = reference()
+    with contextlib.suppress(Exception):  # a nested tensor has no one shape, a class may refuse
+        return tensor is not None and _is_few(tensor.shape)
+    return False
 
 
 def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:

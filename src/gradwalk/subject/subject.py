@@ -43,6 +43,7 @@ class Subject(Protocol):
     Attributes:
         graph: The graph, as `gradwalk.capture` gives it.
         drawn: The same with what is known beyond it: constants, cuts, numbers.
+        size: How many nodes are drawn.
         is_watched: Whether `gradwalk.watch` saw the program that made it.
         runs_backward: Whether backward can run through it, if nothing was freed.
         direction: Which way its gradients flow in a drawing, unless somebody chooses.
@@ -73,6 +74,8 @@ class Subject(Protocol):
     def graph(self) -> nx.MultiDiGraph: ...  # noqa: D102
     @property
     def drawn(self) -> nx.MultiDiGraph: ...  # noqa: D102
+    @property
+    def size(self) -> int: ...  # noqa: D102
     @property
     def is_watched(self) -> bool: ...  # noqa: D102
     @property

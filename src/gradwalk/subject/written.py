@@ -64,6 +64,11 @@ class Written(Still):
         """With the numbers that are written into it."""
         return self.captured.drawn
 
+    @property
+    def size(self) -> int:
+        """How many nodes are drawn."""
+        return len(self.drawn)
+
     @functools.cached_property
     def model(self) -> GraphModel:
         """What is drawn."""

@@ -22,6 +22,7 @@ from ..graph.capture import MOST_NODES, read_most
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
+from ..graph.saved import saved_read_once
 from ..graph.whole_number import whole_number
 from ..subject.diagnose import judged, read_optimizers
 from ..subject.read import read_subject
@@ -163,17 +164,17 @@ class GraphWidget(Surgery, QuizzingWidget):
         max_bytes = read_max_bytes(max_bytes)
         max_nodes = read_most(max_nodes)
         constants = read_constants(constants)
-        if names is None:
-            found = names_among(notebook.caller_variables(sys._getframe(1)))
-        else:
-            found = read_names(names, "GraphWidget")
         self._read_as = {
             "infer": constants or None,
             "max_bytes": max_bytes,
             "max_nodes": max_nodes,
         }
         named = names is not None
-        with collector_paused():
+        with collector_paused(), saved_read_once():
+            if names is None:
+                found = names_among(notebook.caller_variables(sys._getframe(1)))
+            else:
+                found = read_names(names, "GraphWidget")
             subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
                 constants = are_small([subject])
