@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import broken_steps  # noqa: F401  its scripts stand in BROKEN, too
 import forum_scripts  # noqa: F401  its scripts stand in BROKEN, too
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import pytest

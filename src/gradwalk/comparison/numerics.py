@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import functools
 import math
-import numbers
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from .. import notebook
 from ..backward.recorded_pass import find_node
-from ..backward.recording import Recording, record_captured
-from ..files.disk import read_file
-from ..graph.capture import capture_nodes
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among, read_names
-from ..graph.outputs import is_program, read_outputs
-from ..graph.saved import is_freed
 from ..graph.tensors import dtype_of, tolerances
 from ..graph.words import label
-from ..reasons import why
-from ..subject.opened import Opened
-from ..subject.read import read_subject
-from ..subject.shown import Showing, are_small
+from ..subject.shown import are_small
 from ..subject.subject import Subject
 from ..wire import ErrorsModel
-from ..wire.saved_graph import MOST_BYTES, unpack
 from .aligned import Aligned, aligned
 from .arising import Arising, Sweep
 from .compare_widget import CompareWidget, Places
 from .gap import Gap, Number, gap
 from .known import Known
 from .leaf_error import added_to_leaf
+from .numerics_input import NUMERICS, read_run, read_tolerance
 from .numerics_inside import notes_inside, rows_inside
 from .numerics_rows import (
     NumericsRow,
@@ -51,8 +40,6 @@ from .numerics_rows import (
     other_shapes,
     verdict,
 )
-
-_CALLER = "compare_numerics"
 
 _PARTS: tuple[Literal["value", "gradient"], ...] = ("value", "gradient")
 _Gaps = tuple[Gap | None, Gap | None]
@@ -236,70 +223,12 @@ def compare_numerics(
         >>> found.ranked[0].op
         'SoftmaxBackward0'
     """
-    allowed = _read_tolerance(rtol, atol)
-    called = Names() if names is None else read_names(names, _CALLER)
+    allowed = read_tolerance(rtol, atol)
+    called = Names() if names is None else read_names(names, NUMERICS)
     if names is None:
         called = names_among(notebook.caller_variables(sys._getframe(1)))
-    sides = [_read(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
+    sides = [read_run(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
     return _compare(sides, allowed)
-
-
-def _read_tolerance(rtol: Any, atol: Any) -> tuple[float, float] | None:
-    if (rtol is None) != (atol is None):
-        raise TypeError(
-            f"compare_numerics() was given rtol={rtol!r} and atol={atol!r}. Give both, or neither "
-            "for the tolerances of torch.testing.assert_close."
-        )
-    if rtol is None or atol is None:
-        return None
-    for name, given in (("rtol", rtol), ("atol", atol)):
-        if not isinstance(given, numbers.Real) or not float(given) >= 0:
-            raise TypeError(
-                f"compare_numerics() was given {name}={given!r}. Give a number from 0 on, as "
-                "torch.testing.assert_close takes it."
-            )
-    return float(rtol), float(atol)
-
-
-@grad_mode_kept
-def _read(given: Any, side: str, names: Names, gradient: Any) -> Known:
-    """What was given, with the pass that was recorded; of a tensor that pass is run."""
-    if isinstance(given, (str, os.PathLike)):
-        opened = Opened(unpack(*read_file(given, _CALLER, MOST_BYTES)))
-        return Known(opened, f"{side}: {Path(given).name}")
-    if isinstance(given, Showing):
-        return _known(given._shown().subject, side)
-    if isinstance(given, Recording):
-        return _known(read_subject((given,), names, _CALLER), side)
-    if is_program(given):
-        raise TypeError(
-            "compare_numerics() was given a static graph, which is written down before it runs and "
-            "has no numbers. Give the tensor that you would call backward() on."
-        )
-    captured = capture_nodes(read_outputs((given,), _CALLER), names)
-    freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-    if freed:
-        raise RuntimeError(why.freed(captured, freed))
-    outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
-    recording = record_captured(captured, gradient=_cast(gradient, outputs))
-    recording.reset()
-    return _known(read_subject((recording,), names, _CALLER), side, had_run=False)
-
-
-def _known(subject: Subject, side: str, had_run: bool = True) -> Known:
-    """A run, called what its first output is."""
-    ((node, _), *_) = subject.graph.graph["roots"]
-    name = subject.graph.nodes[node]["name"]
-    return Known(subject, f"{side}: {name}" if name and name != side else side, had_run)
-
-
-def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
-    """What backward starts from, in the dtype and on the device of each output."""
-    if isinstance(gradient, (list, tuple)):
-        return [_cast(each, outputs[i : i + 1]) for i, each in enumerate(gradient)]
-    if not isinstance(gradient, torch.Tensor) or not outputs or outputs[0]["dtype"] is None:
-        return gradient
-    return gradient.to(device=outputs[0]["device"], dtype=dtype_of(outputs[0]["dtype"]))
 
 
 @grad_mode_kept

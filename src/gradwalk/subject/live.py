@@ -21,7 +21,6 @@ from ..findings.finding import Finding
 from ..findings.judge import Limits, judge
 from ..findings.memory import memory_model, saved_memory
 from ..forward.annotate import Annotated
-from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
@@ -39,15 +38,13 @@ from ..wire import (
     TransportModel,
 )
 from ..wire.ranks import RankModel
-from .blank import blank_details
-from .live_details import cursors_of_changes, details_at
+from .live_details import LiveDetails, cursors_of_changes
 from .live_picture import LivePicture
-from .looking import Looking
 from .model import run_model, state_model
 from .opened import replayed
 from .opening import Opening
 from .rank import is_one_of_several, rank_model
-from .shared_leaves import BucketOf, SharedLeaves
+from .shared_leaves import SharedLeaves
 from .stored import Since, Stored
 
 if TYPE_CHECKING:
@@ -79,6 +76,7 @@ class Live:
         self._recording: RecordedPass | None = None
         self._shared = SharedLeaves(captured, names)
         self._picture = LivePicture(captured, names, self._opening, self.freed, self._shared)
+        self._details = LiveDetails(self._opening, self._picture, self._shared)
         self._max_bytes = max_bytes
         self._observer: Observer | None = None
         self._seen: Run | None = None
@@ -233,6 +231,7 @@ class Live:
         other.freed = set(self.freed)
         other._opening = self._opening.afresh()
         other._picture = self._picture.afresh(other._opening, other.freed)
+        other._details = LiveDetails(other._opening, other._picture, other._shared)
         other._seen = other._observer = None
         other.recording = None
         other._run = None, None
@@ -366,28 +365,7 @@ class Live:
 
     def looking(self) -> Callable[[int, int | None], DetailsModel]:
         """`details`; what several calls read is read once."""
-        run = None if self.recording is None else self.recording.run
-        return functools.partial(
-            self._looked_at, Looking(self.captured, run), self._shared.buckets()
-        )
-
-    @grad_mode_kept
-    def _looked_at(
-        self, looking: Looking, bucket_of: BucketOf, node: int, cursor: int | None
-    ) -> DetailsModel:
-        # A click can be handled on another thread, in whatever grad mode that thread is in.
-        with unseen(), torch.no_grad():
-            try:
-                drawn = self._picture.values
-                shown = self.recording
-                found = details_at(looking, shown, self._opening, node, cursor, values=drawn)
-                run = None if self.recording is None else self.recording.run
-                self._shared.put(found, node, run, looking.summaries.of, bucket_of)
-            except Exception as error:  # the picture and every other node still work
-                sentence = could_not("details", error)
-                found = blank_details(self.drawn, node, sentence, sentence)
-        self._picture.add_to(found, node)
-        return found
+        return self._details.looking(self.recording)
 
     def rank(self) -> RankModel | None:
         """What this process says of its leaves, when the pass that is shown is over."""

@@ -3,19 +3,77 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
+
+import torch
 
 from ..backward.recorded_pass import RecordedPass
 from ..forward.values import Drawn
+from ..graph.guarded import could_not
+from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
 from ..wire import DetailsModel
+from .blank import blank_details
 from .details import details
 from .inside_details import inside_details
+from .live_picture import LivePicture
 from .looking import Looking
 from .model import as_kept
 from .opening import Opening
+from .shared_leaves import BucketOf, SharedLeaves
 
 
-def details_at(
+class LiveDetails:
+    """The details of every node of a live graph."""
+
+    def __init__(self, opening: Opening, picture: LivePicture, shared: SharedLeaves) -> None:
+        """Look at nothing yet.
+
+        Args:
+            opening: The graph, and which of its nodes are open.
+            picture: What is drawn of it.
+            shared: The leaves that several processes have together, or several modules.
+        """
+        self._opening = opening
+        self._picture = picture
+        self._shared = shared
+
+    def looking(self, shown: RecordedPass | None) -> Callable[[int, int | None], DetailsModel]:
+        """By node and cursor what the panel shows; what several calls read is read once.
+
+        Where a part of it cannot be made, a sentence says so.
+
+        Args:
+            shown: The pass that is shown.
+        """
+        looking = Looking(self._opening.captured, None if shown is None else shown.run)
+        return functools.partial(self._looked_at, looking, shown, self._shared.buckets())
+
+    @grad_mode_kept
+    def _looked_at(
+        self,
+        looking: Looking,
+        shown: RecordedPass | None,
+        bucket_of: BucketOf,
+        node: int,
+        cursor: int | None,
+    ) -> DetailsModel:
+        # A click can be handled on another thread, in whatever grad mode that thread is in.
+        with unseen(), torch.no_grad():
+            try:
+                drawn = self._picture.values
+                found = _details_at(looking, shown, self._opening, node, cursor, values=drawn)
+                run = None if shown is None else shown.run
+                self._shared.put(found, node, run, looking.summaries.of, bucket_of)
+            except Exception as error:  # the picture and every other node still work
+                sentence = could_not("details", error)
+                found = blank_details(self._opening.captured.drawn, node, sentence, sentence)
+        self._picture.add_to(found, node)
+        return found
+
+
+def _details_at(
     looking: Looking,
     shown: RecordedPass | None,
     opening: Opening,

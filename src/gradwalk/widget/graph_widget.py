@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,28 +16,24 @@ from ..bundle import bundle
 from ..files import export, mime
 from ..files.html import to_html
 from ..files.text import counted
-from ..findings.finding import Finding, finding_models
-from ..findings.judge import Limits
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept
 from ..graph.names import names_among, read_names
 from ..graph.saved import saved_read_once
 from ..graph.whole_number import whole_number
-from ..subject.diagnose import judged, read_optimizers
 from ..subject.read import read_subject
 from ..subject.shown import Shown, are_small, read_constants
 from ..subject.subject import Subject
 from ..wire import (
     DetailsModel,
-    FindingModel,
-    MemoryModel,
     RunModel,
     ShareModel,
     StateModel,
     StepModel,
     TransportModel,
 )
+from .diagnosing import Diagnosing
 from .quizzing import QuizzingWidget
 from .surgery import Surgery
 from .traits import TRAVELS, Direction, OfPass, OfTensors, masked
@@ -46,7 +42,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-class GraphWidget(Surgery, QuizzingWidget):
+class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     """The autograd graph behind some tensors: drawn, clickable, and stepping through backward.
 
     Looking never changes a gradient, the random state or the graph; `backward` and `step` run the
@@ -118,8 +114,6 @@ class GraphWidget(Surgery, QuizzingWidget):
     steps: list[StepModel] = OfPass([], read_only=True).tag(**masked("steps"))  # type: ignore[assignment]
     run: RunModel | None = OfPass(None, read_only=True).tag(**masked("run"))  # type: ignore[assignment]
     transport: TransportModel = OfPass(read_only=True).tag(sync=True)  # type: ignore[assignment]
-    _memory: MemoryModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
-    findings: list[FindingModel] | None = OfPass(None, read_only=True).tag(**masked("findings"))  # type: ignore[assignment]
 
     _made_as = "graph", "GraphWidget(loss)"
     _recorded: object | None = None  # the pass that `steps`, `run` and `cursor` are of
@@ -196,10 +190,13 @@ class GraphWidget(Surgery, QuizzingWidget):
         subject.read_now()
         self._unshown = True  # all that is sent of it can wait until somebody asks
 
+    def _up_to_date(self) -> Subject:
+        self._refresh()
+        return self._open()
+
     def _shown(self) -> Shown:
         """What is shown now; see `gradwalk.subject.shown.Showing`."""
-        self._refresh()
-        subject = self._open()
+        subject = self._up_to_date()
         told = self.direction, self.constants, self.selected, self.findings
         return Shown(subject, *told, inner=self.inner)
 
@@ -285,47 +282,6 @@ class GraphWidget(Surgery, QuizzingWidget):
     to_json = export.to_json
     to_dot = export.to_dot
 
-    def diagnose(
-        self,
-        *,
-        names: Mapping[str, Any] | torch.nn.Module | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-    ) -> list[Finding]:
-        """Look for what commonly goes wrong with gradients, and list it under the picture.
-
-        Args:
-            names: What the program calls its parameters, as for `gradwalk.diagnose`. By default
-                the caller's variables.
-            optimizer: What steps after this backward, as for `gradwalk.diagnose`.
-            vanishing: As for `gradwalk.diagnose`, as are all that follow.
-            exploding: From which factor on a gradient explodes.
-            dead: From which share of zeros on a ReLU is dead.
-            largest: How many of the nodes that hold most memory to name.
-
-        Returns:
-            The findings, the gravest first; `findings` has them as plain values.
-
-        Raises:
-            TypeError: ``optimizer`` is none.
-            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
-        """
-        optimizers = read_optimizers(optimizer)
-        if names is None:
-            called = names_among(notebook.caller_variables(sys._getframe(1)))
-        else:
-            called = read_names(names, "diagnose")
-        limits = Limits(vanishing, exploding, dead, largest)
-        subject = self._shown().subject
-        found = judged(
-            subject, called, limits, is_explicit=names is not None, optimizers=optimizers
-        )
-        self.set_trait("findings", finding_models(found))
-        return found
-
     def _summary(self, subject: Subject) -> str:
         return counted(subject.graph)
 
@@ -361,14 +317,6 @@ class GraphWidget(Surgery, QuizzingWidget):
             return False
         self.backward()
         return True
-
-    def _answer(self, asked: dict[str, Any]) -> None:
-        if asked.get("kind") == "diagnose":
-            self.diagnose()
-        elif asked.get("kind") == "memory":
-            self.set_trait("_memory", self._open().memory())
-        else:
-            super()._answer(asked)
 
     def _show_passes(self, subject: Subject) -> bool:
         is_other = self._draw(subject)
