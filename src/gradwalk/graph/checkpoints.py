@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,62 @@ Frame = weakref.ref[Any]
 
 _Frame: type | None = getattr(torch.utils.checkpoint, "_CheckpointFrame", None)
 _top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+
+
+class LeftPackedError(Exception):
+    """Raised instead of running a checkpointed part again."""
+
+
+class _Looking:
+    """Stands in for the module ``uuid`` in torch's checkpoints while somebody looks.
+
+    Before torch tells who packed a saved tensor, this alone says whose unpacking runs a part again:
+    outside of a backward pass it begins by asking for a number that names no pass.
+    """
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+        self._lock = threading.Lock()
+        self._times = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(uuid, name)
+
+    def uuid4(self) -> uuid.UUID:
+        """What torch asks for; other threads are given it."""
+        if getattr(self._here, "looks", False):
+            raise LeftPackedError
+        return uuid.uuid4()
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[None]:
+        """Within it, this thread runs no part again."""
+        checkpoints: Any = torch.utils.checkpoint
+        with self._lock:
+            self._times += 1
+            checkpoints.uuid = self
+        before, self._here.looks = getattr(self._here, "looks", False), True
+        try:
+            yield
+        finally:
+            self._here.looks = before
+            with self._lock:
+                self._times -= 1
+                if not self._times:
+                    checkpoints.uuid = uuid
+
+
+_looking = _Looking()
+
+
+def left_packed() -> contextlib.AbstractContextManager[None]:
+    """Within it, whatever unpacks what a checkpointed part saved raises `LeftPackedError` instead.
+
+    Where torch tells who packed a saved tensor, nobody comes to unpack one, and nothing is done.
+    """
+    if _top_hooks is not None or getattr(torch.utils.checkpoint, "uuid", None) is None:
+        return contextlib.nullcontext()
+    return _looking.looking()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..wire import SavedModel
+from .checkpoints import LeftPackedError, left_packed
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
 from .summary import Summarise, json_number, summarise
@@ -238,12 +239,17 @@ def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Save
 
 
 def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
-    # torch before 2.13 cannot tell whether a hook packed a tensor: there it is simply unpacked.
+    # torch before 2.13 cannot tell whether a hook packed a tensor: there it is unpacked, unless a
+    # checkpointed part would run again for it.
     if getattr(raw, "unpack_hook", None) is not None:
         yield Saved(name, None, note=_PACKED)
         return
     try:
-        value = unpack()
+        with left_packed():
+            value = unpack()
+    except LeftPackedError:
+        yield Saved(name, None, note=_PACKED)
+        return
     except Exception as error:  # what unpacks it may be anything
         said = str(error)
         if "modified by an inplace operation" in said:
