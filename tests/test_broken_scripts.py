@@ -12,6 +12,7 @@ import forum_scripts  # noqa: F401  its scripts stand in BROKEN, too
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import pytest
 from broken_scripts import BROKEN, Broken
+from checkpointed import SAVED_IS_TOLD
 from healthy_scripts import HEALTHY
 
 from gradwalk.findings.finding import Finding
@@ -52,7 +53,8 @@ def test_what_is_broken_is_found(name: str, tmp_path: Path) -> None:
     assert len(about) == 1, found
     message = about[0].message
     for word in script.words:
-        assert word in message, message
+        if SAVED_IS_TOLD or not word.startswith("by relu at"):  # else it says that it is not known
+            assert word in message, message
     lines = script.source.splitlines()
     wanted = [f"train.py:{i}" for i, line in enumerate(lines, 1) if line.endswith("# HERE")]
     for line in wanted:

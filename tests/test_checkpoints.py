@@ -234,6 +234,19 @@ def test_what_a_region_counts_is_not_counted_by_looking(reentrant, tmp_path):
     assert len(calls) == 2
 
 
+def test_who_looks_within_a_pass_takes_nothing_from_it(tmp_path):
+    def grad(looked_at):
+        x = torch.linspace(-1, 1, 4, requires_grad=True)
+        y = checkpoint(lambda x: x.sin().exp().cos(), x, use_reentrant=False)
+        z = y * 2
+        for each in (x, y, z) if looked_at else ():
+            each.register_hook(lambda _: look(GraphWidget(z), tmp_path))
+        z.sum().backward()
+        return x.grad
+
+    assert torch.equal(grad(True), grad(False))
+
+
 def look(widget, tmp_path):
     for node in range(len(widget.graph["nodes"])):
         widget.selected = node

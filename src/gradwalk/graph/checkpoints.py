@@ -13,7 +13,7 @@ import functools
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -37,33 +37,48 @@ class LeftPackedError(Exception):
 
 
 class _Looking:
-    """Stands in for the module ``uuid`` in torch's checkpoints while somebody looks.
+    """Stands in for what torch's checkpoints call before they unpack, while somebody looks.
 
-    Before torch tells who packed a saved tensor, this alone says whose unpacking runs a part again:
-    outside of a backward pass it begins by asking for a number that names no pass.
+    Before torch tells who packed a saved tensor, this alone says whose unpacking runs a part again
+    (outside of a pass), or takes it from the pass that runs, which then would not find it.
     """
 
     def __init__(self) -> None:
         self._here = threading.local()
         self._lock = threading.Lock()
         self._times = 0
+        own = vars(torch.utils.checkpoint)
+        calls = ("_recomputation_hook", "_internal_assert")  # in a pass: before and after it ran
+        self._own = {name: own[name] for name in ("uuid", *calls) if name in own}
+        self._ours: dict[str, Any] = {name: self._asked(own[name]) for name in calls if name in own}
+        self._ours |= {"uuid": self} if "uuid" in own else {}
+
+    def _asked(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            self._refuse()
+            return call(*args, **kwargs)
+
+        return asked
+
+    def _refuse(self) -> None:
+        """In other threads torch goes on."""
+        if getattr(self._here, "looks", False):
+            raise LeftPackedError
 
     def __getattr__(self, name: str) -> Any:
         return getattr(uuid, name)
 
     def uuid4(self) -> uuid.UUID:
-        """What torch asks for; other threads are given it."""
-        if getattr(self._here, "looks", False):
-            raise LeftPackedError
+        """The number of no pass, which torch asks for outside of one."""
+        self._refuse()
         return uuid.uuid4()
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Within it, this thread runs no part again."""
-        checkpoints: Any = torch.utils.checkpoint
+        """Within it, this thread unpacks nothing that a checkpointed part saved."""
         with self._lock:
             self._times += 1
-            checkpoints.uuid = self
+            vars(torch.utils.checkpoint).update(self._ours)
         before, self._here.looks = getattr(self._here, "looks", False), True
         try:
             yield
@@ -72,7 +87,7 @@ class _Looking:
             with self._lock:
                 self._times -= 1
                 if not self._times:
-                    checkpoints.uuid = uuid
+                    vars(torch.utils.checkpoint).update(self._own)
 
 
 _looking = _Looking()
@@ -83,9 +98,7 @@ def left_packed() -> contextlib.AbstractContextManager[None]:
 
     Where torch tells who packed a saved tensor, nobody comes to unpack one, and nothing is done.
     """
-    if _top_hooks is not None or getattr(torch.utils.checkpoint, "uuid", None) is None:
-        return contextlib.nullcontext()
-    return _looking.looking()
+    return contextlib.nullcontext() if _top_hooks is not None else _looking.looking()
 
 
 @dataclass(frozen=True)
