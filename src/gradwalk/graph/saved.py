@@ -14,7 +14,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..wire import SavedModel
-from .checkpoints import LeftPackedError, left_packed
+from .left_packed import LeftPackedError, left_packed
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
 from .summary import Summarise, json_number, summarise
