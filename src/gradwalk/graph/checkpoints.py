@@ -21,7 +21,6 @@ import torch.utils.checkpoint
 from torch.autograd.graph import Node
 
 from .nodes import keeps_tensors, node_class, saved_names
-from .saved import is_known_at_hand
 
 Frame = weakref.ref[Any]
 """A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
@@ -98,8 +97,6 @@ def frame_of(node: Any) -> Any | None:
 
     All that a node saved was packed by the same hook, so the first that was tells.
     """
-    if is_known_at_hand(node):
-        return None
     cls: type = type(node)
     for _, name in _packed_names(cls):  # as little as can be: it runs for every node
         try:

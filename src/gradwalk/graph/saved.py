@@ -107,17 +107,6 @@ def _known() -> dict[Node, dict[str, torch.Tensor]] | None:
     return found
 
 
-def is_known_at_hand(node: Node) -> bool:
-    """Whether no hook has packed what a node saved, where that is read once anyway."""
-    known = _known()
-    if known is None or node_class(type(node)).is_function:
-        return False
-    first = next(iter(_attributes(type(node))), None)
-    if first is None or first[1] is None:
-        return False
-    return _at_hand(node, *first, known.setdefault(node, {})) is not None
-
-
 def is_freed(node: Node) -> bool:
     """Whether a second backward through ``node`` fails because its saved tensors are gone."""
     if not keeps_tensors(type(node)):
