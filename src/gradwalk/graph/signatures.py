@@ -113,6 +113,27 @@ def argument_names(op: str, inputs: int) -> tuple[str | None, ...]:
     return tuple(names)
 
 
+@functools.cache
+def arguments_without_grad(
+    op: str, needing: tuple[bool, ...]
+) -> tuple[frozenset[str], dict[str | None, int]]:
+    """The tensors that a forward call takes and that need no grad.
+
+    Args:
+        op: The class name of an autograd node.
+        needing: Of each of the node's next functions, whether there is one.
+
+    Returns:
+        The names of those that may need none, and by name which next function is missing for one
+        that certainly needs none.
+    """
+    numbers: dict[str | None, int] = {}
+    for nr, name in enumerate(argument_names(op, len(needing))):
+        numbers.setdefault(name, nr)
+    without = {name: nr for name, nr in numbers.items() if not needing[nr]}
+    return tensor_arguments(op) - (numbers.keys() - without.keys()), without
+
+
 Operator = torch._ops.OpOverload
 """The class of torch's own operators, as programs written down call them."""
 
