@@ -6,9 +6,10 @@ Python: from setting the control until all is sent (forward, backward, what is s
 was sent is then given to the widget's own script in Chromium (software rendering), message by
 message as a notebook does: the time that the page's main thread is busy with it, scripts, layout
 and painting, and the time until the frame is there, which waits for the screen. Python's is CPU
-time, the page's its thread's, both a mean; the last one is a median of wall clock time. `--full`
-moves the slider of a small function 10,000 times on both sides, and says what is left of it after
-collecting garbage: the process's memory, the tensors that are alive, the page's heap and elements.
+time, a median of the moves and a mean; the page's its thread's, a mean; the last one is a median of
+wall clock time. `--full` moves the slider of a small function 10,000 times on both sides, and says
+what is left of it after collecting garbage: the process's memory, the tensors that are alive, the
+page's heap and elements.
 
 Needs the built script (`make setup`), and Chromium.
 """
@@ -134,16 +135,17 @@ def box_of(function: Callable[..., torch.Tensor]) -> Interact:
     return interact(function, **dict.fromkeys(sorted(names), (-5.0, 5.0, 0.001)))
 
 
-def move(box: Interact, moves: int) -> tuple[list[list[dict[str, Any]]], float]:
-    """Move a slider: what was sent for each move, and CPU ms of a move."""
-    sent = []
-    start = time.process_time()
+def move(box: Interact, moves: int) -> tuple[list[list[dict[str, Any]]], list[float]]:
+    """Move a slider: what was sent for each move, and CPU ms of each."""
+    sent, took = [], []
     for i in range(moves):
         Sent.kept = []
+        start = time.process_time()
         box.controls["w"].value = 0.5 + (i % 500) / 1000
+        took.append((time.process_time() - start) * 1e3)
         sent.append([state for whose, state in Sent.kept if whose == box.graph.comm.comm_id])
     Sent.kept = None
-    return sent, (time.process_time() - start) / moves * 1e3
+    return sent, took
 
 
 def opened(browser: Browser, box: Interact) -> tuple[Page, CDPSession]:
@@ -205,7 +207,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=path, args=["--no-sandbox", "--disable-gpu"]
         )
-        print(f"{'nodes':>5}{'Python':>10}{'page':>10}{'on screen':>12}   (ms)")
+        print(f"{'nodes':>5}{'Python':>10}{'mean':>10}{'page':>10}{'on screen':>12}   (ms)")
         for steps in (1, 10, 16, 48, 62):
             box = box_of(unrolled(steps))
             move(box, 10)
@@ -216,7 +218,9 @@ def main() -> None:
             shown = page.evaluate("([s, n]) => window.run(s, n)", [sent, 60])
             busy = (metrics(session)["TaskDuration"] - before["TaskDuration"]) / 60 * 1e3
             count = len(box.graph.graph["nodes"])
-            print(f"{count:>5}{python:>10.1f}{busy:>10.1f}{statistics.median(shown):>12.1f}")
+            median, mean = statistics.median(python), statistics.mean(python)
+            times = f"{median:>10.1f}{mean:>10.1f}{busy:>10.1f}{statistics.median(shown):>12.1f}"
+            print(f"{count:>5}{times}")
             page.close()
             box.close()
         if full:
