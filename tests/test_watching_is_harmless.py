@@ -129,6 +129,18 @@ def test_annotations_live_on_when_only_what_was_computed_outside_lives():
     ]
 
 
+def test_annotations_live_on_however_often_was_watched_before():
+    mine = records.of_this_thread()
+    before = mine.marked
+    for _ in range(3_000):
+        with watch():
+            y = MultiplyAdd.apply(2.0, leaf(3).exp(), leaf(3)) * 2
+    del y
+    gc.collect()
+    assert mine.marked <= before
+    test_annotations_live_on_when_only_what_was_computed_outside_lives()
+
+
 def test_a_loop_in_one_watch_does_not_grow():
     x = leaf(3)
     sizes = []

@@ -32,7 +32,7 @@ from .source_line import SourceLine
 MOST_COPIED = 16
 """Numbers of a tensor that is copied when an operation takes it or gives it."""
 
-_SPARE = 256  # nodes a thread may mark at any time
+_SPARE = 256  # nodes a thread may have marked at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
 _MOST_CALLS = 512  # that are searched for leaves: a program may cut at every step of a long loop
@@ -75,6 +75,7 @@ class Record:
         output: Shape and dtype of its output, when it gave one.
         value: The numbers of that output when it has few: as ``tolist()`` gives them on the CPU, a
             copy on another device; None for others.
+        marks: How many nodes were touched for it.
     """
 
     __slots__ = (
@@ -85,6 +86,7 @@ class Record:
         "function",
         "inplace",
         "leaves",
+        "marks",
         "module",
         "needed_grad",
         "output",
@@ -120,9 +122,12 @@ class Record:
         self.needed_grad: tuple[bool, ...] = ()
         self.output: tuple[Any, ...] | None = None
         self.value: Any = None
+        self.marks = 0
 
     # A chain of records is as deep as the graph, and Python frees chains by recursion.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
+        if self.marks:  # whose nodes are gone
+            self.thread.marked -= self.marks
         if self.parents:
             held = list(self.parents)
             self.parents = ()
@@ -166,7 +171,7 @@ class ThreadRecords:
         self._starts: list[int] = []
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
-        self._marked = 0
+        self.marked = 0  # nodes of living records
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
         _threads.add(self)
@@ -193,11 +198,12 @@ class ThreadRecords:
             if record is not None:
                 yield record
 
-    def may_mark(self, number: int) -> bool:
-        """Whether one more node may be touched when torch has arrived at this number."""
-        if self._marked >= _SPARE + number // _PER_NODE:
+    def may_mark(self, record: Record, number: int) -> bool:
+        """Whether a node may be touched for a record when torch has arrived at this number."""
+        if self.marked >= _SPARE + number // _PER_NODE:
             return False
-        self._marked += 1
+        self.marked += 1
+        record.marks += 1
         return True
 
     def note_read(self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]) -> None:

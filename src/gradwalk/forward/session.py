@@ -145,7 +145,7 @@ class Session:
                 and noted.thread is self._records
                 and noted.start >= self._began
                 and id(noted) not in parents
-                and self._records.may_mark(number)
+                and self._records.may_mark(noted, number)
                 and tensor.grad_fn is not None
             ):
                 records.mark(tensor.grad_fn, noted)
@@ -238,7 +238,7 @@ class Session:
         last = self._records.last
         if last is None or tensor.is_leaf or not tensor.requires_grad:
             return None
-        if self._records.may_mark(last.end):  # looking at a node is like marking it
+        if self._records.may_mark(last, last.end):  # looking at a node is like marking it
             node = tensor.grad_fn
             if node is None or sequence_nr(node) != last.start:
                 return None
