@@ -12,7 +12,8 @@ from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere, storage_id, why_unreadable
 from ..graph.words import described
 from ..reasons.extra_words import lost_by
-from ..reasons.reasons import Reason, reason_outside
+from ..reasons.outside import reason_outside
+from ..reasons.reason import Asked, Reason
 from .cuts_inside import taken_by, within
 from .evidence import Evidence, counted, listed
 from .finding import Finding
@@ -52,7 +53,7 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
             keys.setdefault(cause, key)
             groups[cause].append((name, Reason("cut", "")))
         else:
-            reason = reason_outside(tensor, name, evidence.loss)
+            reason = reason_outside(Asked(tensor, name), evidence.loss)
             groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
     for cause, group in groups.items():
         names = [name for name, _ in group]

@@ -12,7 +12,8 @@ from .. import notebook
 from ..graph.modes import grad_mode_kept
 from ..graph.names import Names, names_among
 from .loss_graph import LossGraph, read_loss
-from .reasons import KINDS, Reason, reason_of
+from .reason import KINDS, Reason
+from .reasons import reason_of
 
 _MOST_NAMED = 8
 
