@@ -66,7 +66,8 @@ def test_every_dtype_layout_and_view_can_be_asked():
     fresh(
         """
         from gradwalk.graph.reading import everywhere, one_number, why_unreadable
-        from gradwalk.graph.summary import plain_values, summarise
+        from gradwalk.graph.json_values import plain_values
+        from gradwalk.graph.summary import summarise
         from gradwalk.backward.statistics import norm_of
 
         dtypes = {t for t in vars(torch).values() if isinstance(t, torch.dtype)}

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradwalk.graph.summary as summary_module
-from gradwalk.graph.summary import MOST_VALUES, Summaries, evenly_spread, json_number, summarise
+from gradwalk.graph.json_values import evenly_spread, json_number
+from gradwalk.graph.summary import MOST_VALUES, Summaries, summarise
 
 
 def plain(tensor):

@@ -19,10 +19,10 @@ from torch.utils.checkpoint import checkpoint
 from gradwalk import GraphWidget, load, record, save, watch
 from gradwalk.files.text import text_tree, values_in
 from gradwalk.graph.capture import capture_nodes
+from gradwalk.graph.json_values import plain_values
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.graph.outputs import values_in as outputs_in
-from gradwalk.graph.summary import plain_values
 
 MOST = 16
 

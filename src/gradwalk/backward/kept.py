@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
+from ..graph.json_values import json_number
 from ..graph.reading import PART, storage_id, why_unreadable
-from ..graph.summary import MOST_VALUES, Summarise, json_number, summarise, without_values
+from ..graph.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
 from .statistics import Statistics, has_norm, norm_of, statistics_of

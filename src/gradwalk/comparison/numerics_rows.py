@@ -8,7 +8,7 @@ from typing import Literal
 
 import networkx as nx
 
-from ..graph.summary import json_number
+from ..graph.json_values import json_number
 from ..graph.words import label
 from ..wire import ErrorModel, ErrorsModel, ErrorSourceModel, JsonNumber
 from .aligned import Aligned

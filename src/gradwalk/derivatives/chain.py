@@ -16,11 +16,11 @@ from ..backward.run import Run
 from ..backward.steps import seeds
 from ..graph.adjacency import predecessors
 from ..graph.capture import Capture
+from ..graph.json_values import plain_values
 from ..graph.nodes import node_class, outputs_metadata
 from ..graph.reading import one_number, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.signatures import signature
-from ..graph.summary import plain_values
 from ..wire import ChainModel, FactorModel, PathModel
 from .formulas import formulas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..graph.summary import json_number
+from ..graph.json_values import json_number
 from ..wire import FindingKind, FindingModel, Severity
 
 

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 
 from ..graph.capture import is_replaced
+from ..graph.json_values import plain_values
 from ..graph.nodes import keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
 from ..graph.saved import Saved, read_saved
-from ..graph.summary import plain_values
 from ..graph.tensors import version_of
 from .annotate import Annotated
 from .records import Taken

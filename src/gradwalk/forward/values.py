@@ -18,10 +18,10 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import as_text, described_outputs
+from ..graph.json_values import json_number, plain_values
 from ..graph.nodes import AccumulateGrad, arguments_of, keeps_tensors, leaf_tensor, op_name
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
-from ..graph.summary import json_number, plain_values
 from ..graph.tensors import version_of
 from ..graph.words import described
 from ..wire import Values

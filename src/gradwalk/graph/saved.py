@@ -14,10 +14,11 @@ import torch
 from torch.autograd.graph import Node
 
 from ..wire import SavedModel
+from .json_values import json_number
 from .left_packed import LeftPackedError, left_packed
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
-from .summary import Summarise, json_number, summarise
+from .summary import Summarise, summarise
 
 _FREED = (
     "Freed by the last backward: torch drops what a node saved as soon as its backward has run, "

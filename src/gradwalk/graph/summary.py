@@ -7,14 +7,14 @@ once.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from ..wire import JsonNumber, TensorSummary, Values
+from ..wire import TensorSummary
+from .json_values import as_json, evenly_spread, json_number, listed, readable
 from .reading import (
     PART,
     distinct,
@@ -33,18 +33,7 @@ MOST_VALUES = 64
 
 _MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
 
-_LARGEST_UNPACKED = 16 * PART  # quantised numbers that are written out to be looked at
-
-_LARGEST_EXACT = 2**53  # a browser's numbers are doubles
-
-
-def json_number(value: float) -> JsonNumber:
-    """A number as JSON can carry it: NaN, infinities and integers beyond 2**53 become strings."""
-    if isinstance(value, int):
-        return value if abs(value) <= _LARGEST_EXACT else str(value)
-    if math.isfinite(value):
-        return value
-    return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+_LARGEST_UNPACKED = 16 * PART  # quantised or sparse numbers that are copied to be looked at
 
 
 def summarise(tensor: torch.Tensor) -> TensorSummary:
@@ -254,104 +243,7 @@ def _fill_values(summary: TensorSummary, tensor: torch.Tensor) -> None:
     shown, indices = evenly_spread(tensor, MOST_VALUES)
     summary["truncated"] = indices is not None
     summary["indices"] = indices
-    summary["values"] = _listed(shown)
-
-
-_PLAIN = {torch.float32, torch.float64, torch.int64}
-
-
-def plain_values(tensor: torch.Tensor) -> Values | None:
-    """Every number of a tensor, as `summarise` gives them; None where they cannot be read.
-
-    The tensor is a small one: all of it is copied.
-    """
-    try:
-        if why_unreadable(tensor) is not None:
-            return None
-        if type(tensor) is torch.Tensor and tensor.dtype in _PLAIN and _is_dense(tensor):
-            return _nested(tensor.tolist())  # as most are: told at a third of the time
-        values = tensor.detach()
-        if values._is_zerotensor():
-            values = zeros_like(values)
-        return _listed(values if values.layout is torch.strided else values.to_dense())
-    except Exception:  # any backend may refuse any operation
-        return None
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor._is_zerotensor()
-
-
-def _listed(tensor: torch.Tensor) -> Values:
-    if tensor.dtype in _PLAIN:  # the same at a third of the time
-        return _nested(tensor.item() if tensor.dim() == 0 else tensor.tolist())
-    return _nested(_readable(tensor).cpu().tolist())
-
-
-def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[list[int]] | None]:
-    """At most ``most`` values of a tensor, spread evenly along each dimension.
-
-    Args:
-        tensor: A dense tensor.
-        most: How many values at most.
-
-    Returns:
-        A tensor with as many dimensions, and the positions it shows along each, first and last
-        included where two or more are shown; None for the positions when it shows everything.
-        Nothing but what is shown is copied.
-    """
-    if tensor.numel() <= most:
-        return tensor, None
-    indices = _spread(tuple(tensor.shape), most)
-    after = range(tensor.dim() - 1, -1, -1)
-    at = [
-        torch.tensor(picked, device=tensor.device).view(-1, *[1] * dims)
-        for picked, dims in zip(indices, after, strict=True)
-    ]
-    return tensor[tuple(at)], [list(picked) for picked in indices]
-
-
-@functools.lru_cache(1024)
-def _spread(shape: tuple[int, ...], most: int) -> tuple[tuple[int, ...], ...]:
-    """The positions of at most ``most`` values of a larger tensor, along each dimension."""
-    # Shrink the longest dimension until the rest fits: small dimensions stay whole.
-    counts = list(shape)
-    while math.prod(counts) > most:
-        longest = max(range(len(counts)), key=counts.__getitem__)
-        others = math.prod(counts) // counts[longest]
-        second = max((c for i, c in enumerate(counts) if i != longest), default=1)
-        counts[longest] = max(1, min(counts[longest] - 1, max(most // others, second)))
-    return tuple(map(_evenly, shape, counts))
-
-
-def _evenly(size: int, count: int) -> tuple[int, ...]:
-    step = (size - 1) / (count - 1) if count > 1 else 0.0
-    return tuple(round(i * step) for i in range(count))
-
-
-def _readable(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers in a dtype that every operation below supports."""
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    if tensor.is_floating_point() and tensor.dtype is not torch.float64:
-        # mps has no float64
-        return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
-    if tensor.dtype in (torch.uint16, torch.uint32):
-        return tensor.to(torch.int64)
-    return tensor
-
-
-def _nested(values: Any) -> Values:
-    if isinstance(values, list):
-        return [
-            each if type(each) is float and math.isfinite(each) else _nested(each)
-            for each in values
-        ]
-    if isinstance(values, bool):
-        return values
-    if isinstance(values, complex):
-        return f"{values.real:.6g}{values.imag:+.6g}j"
-    return json_number(values)
+    summary["values"] = listed(shown)
 
 
 def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
@@ -374,7 +266,7 @@ def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repea
     count = 0
     found: list[_Part] = []
     for part in numbers:
-        found.append(_Part(_readable(part)))
+        found.append(_Part(readable(part)))
         count += part.numel()
     if not found:
         return
@@ -388,7 +280,7 @@ def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repea
     summary["norm"] = json_number(float(norm) * math.sqrt(repeats))
     if count:
         sums = [each.total for each in found]
-        summary["mean"] = _nested((_one(torch.sum, sums) / count).item())
+        summary["mean"] = as_json((_one(torch.sum, sums) / count).item())
 
 
 class _Part:

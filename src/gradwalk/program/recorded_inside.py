@@ -18,8 +18,8 @@ from ..backward.run import Run, Step
 from ..forward.records import MOST_COPIED
 from ..graph.capture import Capture
 from ..graph.compiled import CannotOpenError
+from ..graph.json_values import plain_values
 from ..graph.nodes import input_numbers
-from ..graph.summary import plain_values
 from ..wire import Values
 from .inside import Flow, Inner, Inside, InsideNumbers
 

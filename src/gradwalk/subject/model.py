@@ -12,8 +12,8 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
 from ..graph.adjacency import attributes, edge_count, predecessors, successors
+from ..graph.json_values import json_number, plain_values
 from ..graph.signs import board_signs
-from ..graph.summary import json_number, plain_values
 from ..graph.words import label
 from ..wire import (
     CheckpointModel,

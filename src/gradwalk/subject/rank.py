@@ -15,8 +15,8 @@ from ..backward.run import Run
 from ..forward.annotate import Annotated
 from ..forward.branches import Branches
 from ..forward.source_line import SourceLine
+from ..graph.json_values import json_number
 from ..graph.reading import PART, is_plain, own_part
-from ..graph.summary import json_number
 from ..wire import DetailsModel, JsonNumber, RunModel, TensorSummary
 from ..wire.ranks import RANK_VERSION, RankLeafModel, RankModel, statistics_of
 from .extra_details import line_model

@@ -9,8 +9,9 @@ import torch
 from ..forward.annotate import Annotated
 from ..forward.used import used_leaf
 from ..forward.values import ITSELF, Drawn, value_of
+from ..graph.json_values import plain_values
 from ..graph.nodes import as_taken, leaf_tensor
-from ..graph.summary import Summarise, plain_values, summarise
+from ..graph.summary import Summarise, summarise
 from ..graph.tensors import dtype_of, version_of
 from ..graph.words import short_value
 from ..wire import TensorSummary, ValueModel, Values
