@@ -9,7 +9,7 @@ import torch
 from test_whose_pass import squares
 
 from gradwalk import GraphWidget, compare, diagnose, explain_grad
-from gradwalk.backward.grads import Timeline
+from gradwalk.backward.timeline import Timeline
 from gradwalk.files.disk import write_file
 from gradwalk.subject import live
 

@@ -8,8 +8,8 @@ from typing import Any
 import networkx as nx
 import torch
 
-from ..backward.grads import Timeline
 from ..backward.kept import Kept
+from ..backward.timeline import Timeline
 from ..graph.words import label
 from ..subject.model import as_kept, few_of
 from ..subject.subject import Subject

@@ -117,7 +117,7 @@ def storage_id(tensor: torch.Tensor) -> int | None:
         return None
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:
         return None
 
 

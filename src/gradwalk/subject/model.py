@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ..backward.grads import Moment, Timeline
 from ..backward.kept import Kept, norms
 from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Run
 from ..backward.steps import seeds as seeds_at
+from ..backward.timeline import Moment, Timeline
 from ..graph.adjacency import attributes, edge_count, predecessors, successors
 from ..graph.json_values import json_number, plain_values
 from ..graph.signs import board_signs

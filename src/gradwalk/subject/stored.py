@@ -1,6 +1,6 @@
 """The ``.grad`` of small leaves around passes that the program runs itself.
 
-Of gradwalk's own passes `gradwalk.backward.grads` knows every moment. Of others it is noted what
+Of gradwalk's own passes `gradwalk.backward.timeline` knows every moment. Of others it is noted what
 was there before and right afterwards, because ``zero_grad()`` may come next.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from ..backward.grads import is_small
 from ..backward.kept import Kept
 from ..backward.observe import weakly
+from ..backward.timeline import is_small, same_values
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import leaf_tensor
@@ -91,12 +91,13 @@ class Stored:
     def touched(self) -> dict[int, torch.Tensor | None]:
         """What those hold now whose ``.grad`` something has changed since the last pass ended."""
         found: dict[int, torch.Tensor | None] = {}
-        for node, (held, version) in self._held.items():
-            grad = self._grad(node)
-            if grad is None or grad is not held() or version_of(grad) != version:
-                found[node] = grad
-            elif is_small(grad) and not _is_same(grad, self._after[node]):
-                found[node] = grad  # by way of .data, which counts for no change
+        with unseen(), torch.no_grad():
+            for node, (held, version) in self._held.items():
+                grad = self._grad(node)
+                if grad is None or grad is not held() or version_of(grad) != version:
+                    found[node] = grad
+                elif is_small(grad) and not same_values(grad, self._after[node]):
+                    found[node] = grad  # by way of .data, which counts for no change
         return found
 
     def _copied(self) -> dict[int, torch.Tensor]:
@@ -165,16 +166,6 @@ def _holds(reference: weakref.ref[torch.Tensor]) -> bool:
     with contextlib.suppress(Exception):  # a nested tensor has no one shape, a class may refuse
         return tensor is not None and _is_few(tensor.shape)
     return False
-
-
-def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if why_unreadable(a) is not None:  # its memory was freed since
-        return False
-    with unseen(), torch.no_grad():
-        try:
-            return torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
-        except (RuntimeError, NotImplementedError):  # sparse and other layouts
-            return True
 
 
 def _call(told: Callable[[], None] | None) -> None:
