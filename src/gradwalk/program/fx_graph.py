@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
-from torch.fx import Graph, GraphModule, Node
-from torch.fx.operator_schemas import get_signature_for_torch_op
-from torch.fx.passes.shape_prop import TensorMetadata
+from torch.fx import Graph, Node
 
 from ..graph.outputs import Program
-from ..graph.signatures import Operator, declared_arguments
 from .control_flow import Entered
-from .stack_trace import source_line
+from .fx_node import Source, describe, read_source
+from .fx_operands import flat, operands
 
 if TYPE_CHECKING:
     import networkx as nx
-
-_INPUTS = ("placeholder", "get_attr")
-_LEAVES = ("placeholder", "parameter")
-_INPUT_OPS = {
-    InputKind.PARAMETER: "parameter",
-    InputKind.BUFFER: "buffer",
-    InputKind.CONSTANT_TENSOR: "constant",
-    InputKind.CUSTOM_OBJ: "constant",
-}
-_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
-"""Python's own, which `torch.fx.symbolic_trace` leaves in place of torch's."""
-
-_MOST_CHARACTERS = 500  # of a written call: lists of many tensors
 
 
 def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
@@ -89,7 +72,7 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
-    source = _read(program)
+    source = read_source(program)
     roots = _root_nodes(source.graph)
     sources = {
         node: source if module is source.module else replace(source, module=module, inputs={})
@@ -144,45 +127,11 @@ def held_by(program: Program | None, path: str) -> Any:
     return held
 
 
-@dataclass(frozen=True)
-class Source:
-    """A static graph and what is needed to read it.
-
-    Attributes:
-        graph: The fx graph.
-        module: What its ``get_attr`` and ``call_module`` nodes refer to.
-        inputs: Name of a placeholder that stands for something of the exported module -> what it
-            stands for ("parameter", "buffer", "constant") and its path.
-        changes: Name of a node among the outputs that is not returned -> what it changes.
-        made_by: "torch.export" or "torch.fx".
-    """
-
-    graph: Graph
-    module: GraphModule
-    inputs: Mapping[str, tuple[str, str]]
-    changes: Mapping[str, str]
-    made_by: str
-
-
-def _read(program: Any) -> Source:
-    if isinstance(program, ExportedProgram):
-        inputs = {
-            spec.arg.name: (_INPUT_OPS[spec.kind], spec.target)
-            for spec in program.graph_signature.input_specs
-            if spec.kind in _INPUT_OPS and spec.target is not None
-        }
-        changes = {
-            spec.arg.name: f"updated {spec.target}"
-            for spec in program.graph_signature.output_specs
-            if spec.kind.name.endswith("_MUTATION")
-        }
-        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
-    return Source(program.graph, program, {}, {}, "torch.fx")
-
-
 def _root_nodes(graph: Graph) -> list[Node]:
     outputs = [node for node in graph.nodes if node.op == "output"]
-    return [value for node in outputs for _, value in _flat("", node.args) if _is_node(value)]
+    return [
+        value for node in outputs for _, value in flat("", node.args) if isinstance(value, Node)
+    ]
 
 
 def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str | None, Any]]:
@@ -195,8 +144,10 @@ def _takes(node: Node, source: Source, entered: Entered) -> Iterator[tuple[str |
         for i, value in enumerate(body.outputs):
             found.append((word if len(body.outputs) == 1 else f"{word}[{i}]", value))
     for argument, value in found:
-        given = entered.outer.get(value, value) if _is_node(value) else value
-        if _is_node(given) or (isinstance(given, (int, float)) and not isinstance(given, bool)):
+        given = entered.outer.get(value, value) if isinstance(value, Node) else value
+        if isinstance(given, Node) or (
+            isinstance(given, (int, float)) and not isinstance(given, bool)
+        ):
             yield argument, given
 
 
@@ -224,114 +175,11 @@ def _breadth_first(
     order = dict.fromkeys(roots)
     waiting = list(order)
     for node in waiting:  # grows while we walk
-        new = [each for _, each in takes[node] if _is_node(each) and each not in order]
+        new = [each for _, each in takes[node] if isinstance(each, Node) and each not in order]
         order.update(dict.fromkeys(new))
         waiting += dict.fromkeys(new)
     order.update(dict.fromkeys(takes))
     return list(order)
-
-
-def describe(node: Node, source: Source) -> dict[str, Any]:
-    """The attributes of a node of a program, but for its place in it; see `capture_program`."""
-    op, name = _op_and_name(node, source)
-    value = _value(node, source.module)
-    several = isinstance(value, (tuple, list)) and not isinstance(value, TensorMetadata)
-    outputs = [_output(nr, each) for nr, each in enumerate(value if several else [value])]
-    is_leaf = node.op in _INPUTS
-    line = source_line(node)
-    if name is not None and outputs:
-        outputs[0]["name"] = name
-    first = outputs[0] if outputs else _output(0, None)
-    return {
-        "kind": "op" if not is_leaf else "leaf" if op in _LEAVES else "constant",
-        "op": op,
-        "name": name,
-        "shape": first["shape"],
-        "dtype": first["dtype"],
-        "device": first["device"],
-        # Export runs operations on stand-ins, whose requires_grad says nothing of the real ones.
-        "requires_grad": getattr(value, "requires_grad", None) if is_leaf else None,
-        "is_leaf": is_leaf and op != "subgraph",
-        "outputs": outputs,
-        "no_grad_inputs": [],
-        "fx_name": node.name,
-        "called": None if is_leaf else _written(node, op),
-        "numbers": [],
-        "source": None if line is None else str(line),
-        "namespace": _namespace(node, op, name),
-    }
-
-
-def _op_and_name(node: Node, source: Source) -> tuple[str, str | None]:
-    target: Any = node.target
-    if node.op == "placeholder":
-        return source.inputs.get(node.name, ("placeholder", str(target)))
-    if node.op == "get_attr":
-        held = _attribute(source.module, target)
-        if isinstance(held, torch.nn.Module):  # what a conditional or a loop calls
-            return "subgraph", target
-        if isinstance(held, torch.nn.Parameter):
-            return "parameter", target
-        is_buffer = any(held is buffer for buffer in source.module.buffers())
-        # torch.fx also makes buffers of the constants it met, and calls them so.
-        return "buffer" if is_buffer and "_tensor_constant" not in target else "constant", target
-    if node.op == "call_module":
-        return type(_attribute(source.module, target)).__name__, target
-    if isinstance(target, Operator):
-        return str(target), None
-    return str(getattr(target, "__name__", target)), None
-
-
-def _written(node: Node, op: str) -> str:
-    """The call, as a program would write it."""
-    callee, args = op, list(node.args)
-    if node.op == "call_module":
-        callee = f"self.{node.target}"
-    elif node.op == "call_method" and args:
-        callee = f"{args.pop(0)}.{node.target}"
-    given = [*map(repr, args), *(f"{name}={value!r}" for name, value in node.kwargs.items())]
-    text = f"{callee}({', '.join(given)})"
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
-
-
-def _namespace(node: Node, op: str, name: str | None) -> str | None:
-    stack = node.meta.get("nn_module_stack")
-    if node.op == "call_module":  # the module is the node itself
-        path = str(node.target).rpartition(".")[0]
-    elif stack:
-        path = str(list(stack.values())[-1][0])
-    elif op in _INPUT_OPS.values() and name is not None:
-        path = name.rpartition(".")[0]
-    else:
-        path = ""
-    return path.replace(".", "/") or None
-
-
-def _value(node: Node, module: GraphModule) -> Any:
-    """Something with the shape and dtype of what the node gives, or a list of such, or None."""
-    for key in ("val", "example_value", "tensor_meta"):
-        if node.meta.get(key) is not None:
-            return node.meta[key]
-    return _attribute(module, str(node.target)) if node.op == "get_attr" else None
-
-
-def _attribute(module: GraphModule, path: str) -> Any:
-    return operator.attrgetter(path)(module)
-
-
-def _output(nr: int, value: Any) -> dict[str, Any]:
-    known = isinstance(value, (torch.Tensor, TensorMetadata))
-    shape = tuple(value.shape) if known else None
-    if shape is not None and not all(type(size) is int for size in shape):
-        shape = None  # exported for sizes that may vary
-    device = getattr(value, "device", None) if known else None
-    return {
-        "output_nr": nr,
-        "name": None,
-        "shape": shape,
-        "dtype": str(value.dtype) if known else None,
-        "device": None if device is None else str(device),
-    }
 
 
 def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
@@ -340,69 +188,3 @@ def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
     if node.target is operator.getitem and count > 1 and isinstance(node.args[1], int):
         return node.args[1] % count
     return 0
-
-
-def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
-    """(argument, value) for each node, and each number in place of a tensor, that goes in."""
-    if node.target is operator.getitem and len(node.args) == 2 and _is_node(node.args[0]):
-        yield f"[{node.args[1]}]", node.args[0]
-        return
-    target: Any = node.target
-    declared = declared_arguments(target) if isinstance(target, Operator) else None
-    names = [*declared] if declared is not None else _parameter_names(node, module)
-    tensors = {name for name, is_tensor in (declared or {}).items() if is_tensor}
-    if target in _ARITHMETIC:
-        tensors = {"a", "b"}
-    given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
-    for argument, value in [*given, *node.kwargs.items()]:
-        for name, each in _flat(argument, value):
-            is_number = isinstance(each, (int, float, complex)) and not isinstance(each, bool)
-            if _is_node(each) or (is_number and name in tensors):
-                yield name, each
-
-
-def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
-    """``tensors`` with a list in it as ``tensors[0]``, ``tensors[1]``, ..."""
-    inside: Any = ()
-    if isinstance(value, (list, tuple)):
-        inside = enumerate(value)
-    elif isinstance(value, dict):
-        inside = value.items()
-    elif isinstance(value, slice):
-        inside = (("start", value.start), ("stop", value.stop), ("step", value.step))
-    else:
-        yield argument, value
-    for key, each in inside:
-        yield from _flat(None if argument is None else f"{argument}[{key}]", each)
-
-
-def _is_node(value: Any) -> bool:
-    return isinstance(value, Node)
-
-
-def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
-    """What the callee calls its positional arguments, as far as it tells."""
-    target: Any = node.target
-    if node.op == "call_module":
-        return _names_of(_attribute(module, target).forward, node)
-    if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor
-        function = getattr(torch, target, None)
-        return ["self", *(_names_of(function, node)[1:] if callable(function) else [])]
-    return _names_of(target, node) if node.op == "call_function" else []
-
-
-def _names_of(function: Callable[..., Any], node: Node) -> list[str | None]:
-    try:
-        signatures = [inspect.signature(function)]
-    except (TypeError, ValueError):  # written in C++; torch knows its own, overload by overload
-        signatures = get_signature_for_torch_op(function) or []
-    for signature in signatures:
-        parameters = signature.parameters.values()
-        names: list[str | None] = []
-        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names += [p.name for p in parameters if p.kind in by_place]
-        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # has no name for any one of them
-            names += [None] * (len(node.args) - len(names))
-        if len(names) >= len(node.args) and set(node.kwargs) <= set(signature.parameters):
-            return names
-    return []
