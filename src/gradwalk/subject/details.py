@@ -3,59 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from itertools import islice
-from typing import TYPE_CHECKING
 
 import torch
 from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
-from ..backward.run import Run, Step
-from ..backward.steps import Contribution, contributions, seeds
+from ..backward.run import Step
 from ..derivatives.chain import chain_model, has_chain
 from ..derivatives.evaluation import fill_in
 from ..derivatives.formulas import formulas
 from ..forward.annotate import Annotated
 from ..forward.values import Drawn
-from ..graph.adjacency import predecessors
 from ..graph.compiled import is_compiled
 from ..graph.nodes import custom_function, leaf_tensor
 from ..graph.saved import saved_models
 from ..graph.signatures import signature
-from ..graph.summary import Summarise, summarise
-from ..graph.words import label
+from ..graph.summary import Summarise
 from ..program.compiled_inside import names_of_saved
 from ..reasons import why
 from ..reasons.loss_graph import graph_of
 from ..reasons.reasons import reason_of
 from ..wire import (
-    ConsumerModel,
-    ContributionModel,
     DetailsModel,
     FormulaModel,
     InputModel,
     NodeState,
-    OutputModel,
     SavedModel,
     TensorSummary,
     ValueModel,
 )
-from .extra_details import (
-    MOST_LISTED,
-    extra_details,
-    undrawn_inputs,
-    watched_details,
-)
+from .extra_details import MOST_LISTED, extra_details, undrawn_inputs, watched_details
+from .flow_details import arrived, count_by_now, passed_on, shares, shares_by_now
 from .function import function_model, operations_of
 from .looking import Looking
+from .neighbours import consumers_of, inputs_of, outputs_of
 from .value import value_model
-
-if TYPE_CHECKING:
-    import networkx as nx
-
-_LARGEST_ADDED = 2**26  # bytes of a gradient whose shares are added up
-_MOST_ADDED = 1_000  # shares that are added up once more, to see whether a hook changed the sum
 
 
 def details(
@@ -98,18 +81,18 @@ def details(
     grad_output, grad_input = None, None
     if run is not None and step is not None:
         grad_output = parts.build(
-            "grad_output", lambda: _arrived(graph, run, step, summarised), None
+            "grad_output", lambda: arrived(graph, run, step, summarised), None
         )
-        grad_input = parts.build("grad_input", lambda: _passed_on(step, inputs, summarised), None)
+        grad_input = parts.build("grad_input", lambda: passed_on(step, inputs, summarised), None)
     nothing: tuple[list[SavedModel], int] = ([], 0)
     saved, saved_count = parts.build(
         "saved", lambda: _saved(captured, node_id, summarised), nothing
     )
     operations, operation_count = operations_of(None if step is None else run, node_id, summarised)
-    shares = None
+    contributions = None
     if run is not None:
-        shares = parts.build(
-            "contributions", lambda: _contributions(graph, run, node_id, summarised), None
+        contributions = parts.build(
+            "contributions", lambda: shares(graph, run, node_id, summarised), None
         )
     undrawn = undrawn_inputs(captured, node_id)
     watched = watched_details(captured, node_id)
@@ -149,8 +132,8 @@ def details(
             or (None if grad_input else why.nothing_passed_on(data, run, state)),
         },
         "state": state,
-        "contributions": _by_now(shares, recording),
-        "contribution_count": _arrivals_by_now(graph, recording, node_id),
+        "contributions": shares_by_now(contributions, recording),
+        "contribution_count": count_by_now(graph, recording, node_id),
         "formula": parts.build(
             "formula", lambda: _formulas(node, step, inputs), [], filled=step is not None
         ),
@@ -182,14 +165,6 @@ def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary
     return None if grad is None else summarised(grad)
 
 
-def _passed_on(
-    step: Step, inputs: list[InputModel], summarised: Summarise
-) -> list[TensorSummary | None] | None:
-    if not inputs:
-        return None
-    return [_summary(step.grad_inputs[edge["input_nr"]], summarised) for edge in inputs]
-
-
 def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str:
     return reason_of(leaf, name, graph_of(captured)).sentence
 
@@ -200,97 +175,6 @@ def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, St
         return "waiting", None
     state = recording.state(node)
     return state, recording.run.steps[node] if state in {"running", "done"} else None
-
-
-def _arrived(
-    graph: nx.MultiDiGraph, run: Run, step: Step, summarised: Summarise
-) -> list[TensorSummary | None] | None:
-    """What came into a node; where a hook has changed what had arrived, it says so."""
-    found = [_summary(kept, summarised) for kept in step.grad_outputs[:MOST_LISTED]]
-    if graph.in_degree(step.node) > _MOST_ADDED:
-        return found
-    sums = {
-        share.output_nr: share.total
-        for share in contributions(graph, run, step.node, _LARGEST_ADDED)
-        if share.output_nr < len(found)
-    }
-    for nr, total in sums.items():
-        summary, kept = found[nr], step.grad_outputs[nr]
-        if summary is None or kept is None or total is None or kept.changed:
-            continue
-        if kept.tensor is not None and not _alike(total, kept.tensor):
-            summary["note"] = (
-                "A hook on this tensor changed the gradient that had arrived (its norm was "
-                f"{float(summarise(total)['norm'] or 0):.6g}) before the node ran with it."
-            )
-    return found
-
-
-def _alike(total: torch.Tensor, came: torch.Tensor) -> bool:
-    if total is came:
-        return True
-    try:  # loosely: devices may add up in another order than we do
-        return torch.allclose(total, came, rtol=1e-3, atol=0, equal_nan=True)
-    except RuntimeError:  # sparse and other layouts
-        return True
-
-
-def _contributions(
-    graph: nx.MultiDiGraph, run: Run, node: int, summarised: Summarise
-) -> list[ContributionModel] | None:
-    """What arrives at a node, in the order in which the engine adds it up."""
-    return [
-        {
-            "step": share.step,
-            "consumer": share.consumer,
-            "label": (
-                "where backward started"
-                if share.consumer is None
-                else label(graph.nodes[share.consumer])
-            ),
-            "input_nr": share.input_nr,
-            "argument": _argument(graph, share, node),
-            "output_nr": share.output_nr,
-            "grad": None if share.grad is None else summarised(share.grad),
-            "total": _total(share, summarised),
-        }
-        for share in islice(contributions(graph, run, node, _LARGEST_ADDED), MOST_LISTED)
-    ]
-
-
-def _total(share: Contribution, summarised: Summarise) -> TensorSummary | None:
-    if share.total is None:
-        return None
-    # A sum was made to be looked at: nobody shall hold it.
-    return summarised(share.total) if share.total is share.grad else summarise(share.total)
-
-
-def _by_now(
-    shares: list[ContributionModel] | None, recording: RecordedPass | None
-) -> list[ContributionModel] | None:
-    """Those shares that have arrived when the cursor stands where it does."""
-    if shares is None or recording is None:
-        return None
-    return [share for share in shares if share["step"] <= recording.cursor]
-
-
-def _arrivals_by_now(graph: nx.MultiDiGraph, recording: RecordedPass | None, node: int) -> int:
-    """How many contributions there are, those included that are not listed."""
-    if recording is None:
-        return 0
-    numbers, never = recording.run.numbers, recording.cursor + 1
-    return sum(1 for _ in seeds(graph, recording.run, node)) + sum(
-        len(edges)
-        for source, edges in graph.pred[node].items()
-        if numbers.get(source, never) <= recording.cursor
-    )
-
-
-def _argument(graph: nx.MultiDiGraph, share: Contribution, node: int) -> str | None:
-    if share.consumer is None:
-        return None
-    argument: str | None = graph.edges[share.consumer, node, share.input_nr]["argument"]
-    return argument
 
 
 def _formulas(node: Node, step: Step | None, inputs: list[InputModel]) -> list[FormulaModel]:
@@ -318,10 +202,6 @@ def _first_arrived(step: Step | None) -> torch.Tensor | None:
     return _tensor(step.grad_outputs[0]) if step is not None and step.grad_outputs else None
 
 
-def _summary(kept: Kept | None, summarised: Summarise) -> TensorSummary | None:
-    return None if kept is None else kept.summarise(summarised)
-
-
 def _saved(
     captured: Annotated, node_id: int, summarised: Summarise
 ) -> tuple[list[SavedModel], int]:
@@ -343,63 +223,3 @@ def _forward(node: Node, op: str) -> str | None:
             return None
     found = signature(op)
     return found.forward if found else None
-
-
-def outputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[OutputModel], int]:
-    """The first tensors that a node gave, as the panel lists them, and how many it gave."""
-    roots = {nr for root, nr in graph.graph["roots"] if root == node_id}
-    outputs = graph.nodes[node_id]["outputs"]
-    return [
-        {
-            "output_nr": output["output_nr"],
-            "name": output["name"],
-            "shape": None if output["shape"] is None else list(output["shape"]),
-            "dtype": output["dtype"],
-            "device": output["device"],
-            "is_root": output["output_nr"] in roots,
-        }
-        for output in outputs[:MOST_LISTED]
-    ], len(outputs)
-
-
-def inputs_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[InputModel], int]:
-    """The first that a node takes, by argument, and how many it takes."""
-    edges = sorted(
-        ((target, edge) for _, target, edge in graph.out_edges(node_id, data=True)),
-        key=lambda each: each[1]["input_nr"],
-    )
-    found: list[InputModel] = []
-    for target, edge in edges[:MOST_LISTED]:
-        outputs = graph.nodes[target]["outputs"]
-        shape = outputs[edge["output_nr"]]["shape"] if edge["output_nr"] < len(outputs) else None
-        found.append(
-            {
-                "input_nr": edge["input_nr"],
-                "argument": edge["argument"],
-                "node": target,
-                "output_nr": edge["output_nr"],
-                "label": label(graph.nodes[target]),
-                "shape": None if shape is None else list(shape),
-            }
-        )
-    return found, len(edges)
-
-
-def consumers_of(graph: nx.MultiDiGraph, node_id: int) -> tuple[list[ConsumerModel], int]:
-    """The first that take the tensors of a node, and how many do."""
-    found = sorted(
-        (source, edge["input_nr"], key)
-        for source, edges in predecessors(graph)[node_id].items()
-        for key, edge in edges.items()
-    )
-    listed = [(source, graph.edges[source, node_id, key]) for source, _, key in found[:MOST_LISTED]]
-    return [
-        {
-            "node": source,
-            "input_nr": edge["input_nr"],
-            "argument": edge["argument"],
-            "output_nr": edge["output_nr"],
-            "label": label(graph.nodes[source]),
-        }
-        for source, edge in listed
-    ], len(found)

@@ -25,9 +25,9 @@ from ..wire import (
     TransportModel,
 )
 from .blank import blank_details
-from .details import consumers_of, inputs_of, outputs_of
 from .extra_details import line_model
 from .model import graph_model, modules_model
+from .neighbours import consumers_of, inputs_of, outputs_of
 from .subject import Still
 from .value import with_origin
 
