@@ -16,6 +16,7 @@ import torch
 from ..graph.nodes import op_name
 from ..graph.saved import saved_value
 from ..graph.tensors import wider
+from .refusal import refuse
 from .replay import Gradient, Replay
 
 _FUSED_ATTENTION = {
@@ -43,7 +44,7 @@ def passed_on(replay: Replay, node: int, arrived: list[Gradient]) -> list[Gradie
     Raises:
         RuntimeError: The node cannot run again.
     """
-    replay.refuse([node])
+    refuse(replay.captured, [node])
     unit = _unit(each for each in arrived if each is not None)
     given = [_like(replay, node, nr, each, unit) for nr, each in enumerate(arrived)]
     found = replay.call(node, given)
@@ -78,7 +79,7 @@ def change_of_output(
         >>> replay.beside(lambda: change_of_output(replay, 0, {0: torch.tensor(0.1)}))
         tensor(0.6000)
     """
-    replay.refuse([node])
+    refuse(replay.captured, [node])
     likes = replay.like(node)
     if op_name(replay.captured.nodes[node]) in _FUSED_ATTENTION and output_nr == 0:
         return _change_of_attention(replay.captured.nodes[node], changes)

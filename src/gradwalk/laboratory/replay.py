@@ -25,15 +25,13 @@ from ..graph.modes import random_numbers_kept, unseen
 from ..graph.nodes import (
     AccumulateGrad,
     custom_function,
-    donates_buffers,
-    keeps_tensors,
     outputs_metadata,
     sequence_nr,
 )
-from ..graph.reading import first_line, why_unreadable
-from ..graph.saved import read_saved
+from ..graph.reading import first_line
 from ..graph.words import described
 from .change import Edits
+from .refusal import refuse
 
 Gradient = torch.Tensor | None
 Seeds = Sequence[tuple[Place, torch.Tensor]]
@@ -168,7 +166,7 @@ class Replay:
         with unseen():
             # Not within the pass: torch before 2.13 unpacks what is read, and what a checkpoint
             # computes again can be unpacked once in each pass.
-            self.refuse(wanted)
+            refuse(self.captured, wanted)
         return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
 
     def beside(self, work: Callable[[], _T]) -> _T:
@@ -270,50 +268,6 @@ class Replay:
                 for each in outputs_metadata(self.captured.nodes[i])
             ]
         return found
-
-    def refuse(self, nodes: Collection[int]) -> None:
-        """Raise where a node must not be run: it would change something, or end the process."""
-        for i in nodes:
-            node = self.captured.nodes[i]
-            custom = custom_function(node)
-            if custom is not None:
-                self._refuse_function(i, custom)
-            elif not keeps_tensors(type(node)):
-                continue
-            for saved in read_saved(node):
-                if saved.freed:
-                    raise RuntimeError(
-                        f"{self.named(i)} cannot run again: the tensors saved for it were freed "
-                        "when it ran. Compute the output again, or pass retain_graph=True to every "
-                        "backward() before."
-                    )
-                if isinstance(saved.value, torch.Tensor):
-                    unreadable = why_unreadable(saved.value)
-                    if unreadable is not None:
-                        raise RuntimeError(
-                            f"{self.named(i)} cannot run again, for want of {saved.name}, which it "
-                            f"saved. {unreadable}"
-                        )
-
-    def _refuse_function(self, i: int, custom: type[torch.autograd.Function]) -> None:
-        if donates_buffers(self.captured.nodes[i]):
-            raise RuntimeError(
-                f"{self.named(i)} is compiled code that overwrites what it saved (donated "
-                "buffers), so it can run only once. Compile it anew, and ask before its first "
-                "backward, or call that with retain_graph=True."
-            )
-        if custom.__module__ == "torch.utils.checkpoint":
-            raise RuntimeError(
-                f"{self.named(i)} is a checkpoint with use_reentrant=True: its backward runs a "
-                "backward of its own, which would change .grad. Use "
-                "checkpoint(..., use_reentrant=False)."
-            )
-        if custom.__module__.startswith("torch.distributed"):
-            raise RuntimeError(
-                f"{self.named(i)} belongs to {custom.__module__}: its backward talks to other "
-                "processes, which would wait for what nobody else sends. Ask in a program of "
-                "one process."
-            )
 
 
 def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
