@@ -14,8 +14,10 @@ from test_watch import line, seen
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gradwalk.forward import records
+import gradwalk
+from gradwalk.forward import extras, records
 from gradwalk.forward.annotations import annotation_of, cuts_of
+from gradwalk.forward.records import by_number
 from gradwalk.forward.watch import watch
 
 CUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -174,11 +176,30 @@ def test_the_source_of_a_cut_is_found_in_its_own_graph_when_the_tensor_is_gone()
         w = y * 3
     (cut,) = seen(z).cuts
     node = y.grad_fn
-    assert records.find_source(cut, []) == (node, 0)
+    assert records.find_source(cut, dict) == (node, 0)
     del y
     assert cut.source() is None
-    assert records.find_source(cut, operations_behind(w)) == (node, 0)
-    assert records.find_source(cut, operations_behind(z)) is None
+    for tensor, found in [(w, (node, 0)), (z, None)]:
+        numbered = by_number(operations_behind(tensor))
+        assert records.find_source(cut, lambda numbered=numbered: numbered) == found
+
+
+@pytest.mark.parametrize("steps", [1, 40])
+def test_the_nodes_are_numbered_once_for_all_cuts_whose_tensors_are_gone(steps, monkeypatch):
+    """A loop that cuts at every step: looking through all nodes for each would be quadratic."""
+    numbered = []
+    monkeypatch.setattr(extras, "by_number", lambda nodes: numbered.append(1) or by_number(nodes))
+    h = w = leaf(1)
+    with watch():
+        for _ in range(steps):
+            t = h * 0.5
+            h = t + t.detach()
+        del t
+        graph = gradwalk.capture(h)
+    cuts = [node for node, data in graph.nodes(data=True) if data["kind"] == "cut"]
+    began = [source for cut in cuts for source in graph.successors(cut)]
+    assert sorted(began) == [i for i, op in graph.nodes(data="op") if op == "MulBackward0"]
+    assert (len(cuts), len(numbered), w.grad) == (steps, 1, None)
 
 
 def test_the_leaves_behind_a_cut_outlive_the_graph_between():

@@ -21,7 +21,7 @@ from .cut_words import ALIAS, how_made
 from .cuts import Constant, Cut
 from .module_path import TensorRef
 from .operand_constants import Operand
-from .records import find_source
+from .records import by_number, find_source
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -141,6 +141,8 @@ class _Builder:
         self._captured = captured
         self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
         self._known: dict[Any, int] = {}
+        # A loop may cut at every step: nodes are numbered once, and only where a tensor is gone.
+        self._numbered = functools.cache(lambda: by_number(captured.nodes))
 
     @functools.cached_property
     def _ids(self) -> dict[Node, int]:
@@ -209,7 +211,7 @@ class _Builder:
     def _source(self, cut: Cut, operand: Operand) -> int:
         """The node of the tensor that a cut began at, in this graph or outside of it."""
         if id(cut) not in self._began:
-            self._began[id(cut)] = find_source(cut, self._ids)
+            self._began[id(cut)] = find_source(cut, self._numbered)
         place = self._began[id(cut)]
         if place is not None:
             node = self._ids.get(place[0])

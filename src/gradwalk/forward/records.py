@@ -15,7 +15,7 @@ import bisect
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -322,12 +322,21 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     return None
 
 
-def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
+def by_number(nodes: Iterable[Node]) -> Mapping[int, Sequence[Node]]:
+    """Nodes by their sequence number; each thread has its own, so some share one."""
+    found: dict[int, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(sequence_nr(node), []).append(node)
+    return found
+
+
+def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
     """The place, in its own graph, of the tensor that a cut began at.
 
     Args:
         cut: The cut.
-        nodes: Where to look when the tensor is gone: the nodes of a captured graph.
+        numbered: Gives where to look when the tensor is gone: the nodes of a captured graph, as
+            `by_number` has them.
 
     Returns:
         The node and which of its outputs; None when neither the tensor nor its node is there.
@@ -339,8 +348,8 @@ def find_source(cut: Cut, nodes: Iterable[Node]) -> Edge | None:
     record = cut.made_by() if cut.made_by else None
     if record is None:
         return None
-    for node in nodes:
-        if sequence_nr(node) == record.end - 1 and find_record(node, record.threads) is record:
+    for node in numbered().get(record.end - 1, ()):
+        if find_record(node, record.threads) is record:
             return node, cut.output_nr
     return None
 
