@@ -410,14 +410,45 @@ def test_a_function_runs_without_a_trace_and_nothing_keeps_its_variables(is_wron
     gc.disable()
     try:
         box.controls["w"].value = 1.0
-        # What is raised knows the variables of all that it went through.
-        assert [each() is None for each in alive] == [True, not is_wrong]
+        assert [each() for each in alive] == [None, None]
     finally:
         gc.enable()
     assert seen == [None, None]
     assert sys.gettrace() is None
     assert (box.error is not None) is is_wrong
     box.close()
+
+
+@pytest.mark.parametrize("at_first", [False, True])
+@pytest.mark.parametrize("fails", ["raises", "constant"])
+def test_nothing_of_a_call_that_fails_outlives_it(fails, at_first):
+    """An exception knows the frames that it went through, and these what they hold."""
+    nodes = []
+
+    def function(w):
+        if not (at_first or w > 0):
+            return w * 2
+        h = w.exp()
+        nodes.append(weakref.ref(h))
+        if fails == "raises":
+            raise ValueError("no number")
+        return h.detach()
+
+    box = None if at_first else interact(function, w=(-5.0, 5.0, 1.0))
+    gc.disable()
+    try:
+        if box is None:
+            with pytest.raises(ValueError, match=r"no number|requires grad"):
+                interact(function, w=(-5.0, 5.0))
+        else:
+            box.controls["w"].value = 1.0
+            box.controls["w"].value = 2.0
+            assert box.error is not None
+        assert [each() for each in nodes] == [None] * (1 if at_first else 2)
+    finally:
+        gc.enable()
+    if box is not None:
+        box.close()
 
 
 @pytest.mark.parametrize("fails", ["raises", "constant", "none"])

@@ -78,11 +78,14 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 self._run()
             except Exception as raised:  # the reader's own function may raise anything
                 error = raised
-        if error is None:
-            return
-        if self.graph is None:
-            raise error
-        self._say(self._sentence(error))
+        try:
+            if error is None:
+                return
+            if self.graph is None:
+                raise error
+            self._say(self._sentence(error))
+        finally:
+            error = None  # it knows this frame, and what the function's frame knew
 
     def _run(self) -> None:
         put_back = self._undo()
