@@ -454,6 +454,47 @@ def test_bad_input_is_a_sentence(asked: dict[str, Any], kind: type[Exception], s
         what_if(loss, **asked)
 
 
+@pytest.mark.parametrize("of", ["hidden", (0, 0)], ids=["a tensor", "an edge"])
+def test_what_a_function_of_the_readers_raises_is_told_as_that(of: Any):
+    w = torch.ones(2, requires_grad=True)
+    hidden = w * 2
+    loss = hidden.sum()
+
+    def halve(grad: torch.Tensor) -> torch.Tensor:
+        return grad / {}["half"]
+
+    with pytest.raises(RuntimeError) as raised:
+        what_if(loss, replace={of: halve})
+    said = str(raised.value)
+    assert said.startswith("replace was given halve for the gradient at ")
+    assert "hidden, and it raised KeyError: 'half'. Nothing was changed." in said
+    assert "of shape (2,) and torch.float32" in said
+    assert type(raised.value.__cause__) is KeyError
+    assert raised.traceback[-1].name == "_call"
+    assert w.grad is None
+
+
+@pytest.mark.parametrize("of", ["hidden", (0, 0), (0, 1)])
+def test_a_function_that_replaces_is_called_once(of: Any):
+    w = torch.ones(2, requires_grad=True)
+    hidden = w * 2
+    loss = hidden * hidden
+    calls: list[torch.Tensor] = []
+
+    def noted(grad: torch.Tensor) -> torch.Tensor:
+        calls.append(grad)
+        return grad * 3
+
+    what_if(loss, replace={of: noted}, gradient=torch.ones(2))
+    assert len(calls) == 1
+
+
+def test_a_recording_without_names_says_where_names_come_from():
+    w = torch.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match=r"None of its tensors has a name.*names=\{'w': w\}\)\."):
+        what_if(gradwalk.record((w * 2).sum()), cut="w")
+
+
 def test_outputs_that_cannot_be():
     with pytest.raises(ValueError, match="requires_grad=False"):
         what_if(torch.ones(1))

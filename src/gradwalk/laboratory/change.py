@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 
 from ..graph.capture import Place
+from ..graph.reading import first_line
 
 Kind = Literal["cut", "scale", "replace"]
 
@@ -36,7 +37,8 @@ class Edit:
         """The gradient that flows instead of one.
 
         Raises:
-            TypeError: A function gave no tensor, or one of another dtype or device.
+            RuntimeError: The reader's function raised.
+            TypeError: It gave no tensor, or one of another dtype or device.
             ValueError: It gave one of another shape.
         """
         if self.kind == "cut":
@@ -49,8 +51,21 @@ class Edit:
             return None
         # A copy, as the function may change it in place: others hold the same tensor.
         own = grad.clone()
-        found = self.value(own)
+        found = self._call(own)
         return own if found is None else fitting(found, grad, self.label)
+
+    def _call(self, grad: torch.Tensor) -> Any:
+        try:
+            return self.value(grad)
+        except Exception as error:
+            called = getattr(self.value, "__name__", type(self.value).__name__)
+            said = first_line(error).rstrip(".")
+            raise RuntimeError(
+                f"replace was given {called} for the gradient at {self.label}, and it raised "
+                f"{type(error).__name__}: {said}. Nothing was changed. Give a function that takes "
+                f"this gradient, of shape {tuple(grad.shape)} and {grad.dtype}, and returns one "
+                "like it, or None to leave it."
+            ) from error
 
 
 def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
@@ -105,11 +120,13 @@ class Edits:
         listed: The changes.
         cut_edges: The edges through which nothing flows.
         cut_places: The tensors that nothing flows to.
+        flowed: What flowed through each edge that was changed by itself and that gradients came to.
     """
 
     listed: Sequence[Edit] = ()
     cut_edges: set[Place] = field(init=False)
     cut_places: set[Place] = field(init=False)
+    flowed: dict[Place, torch.Tensor | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         cuts = [each for each in self.listed if each.kind == "cut"]
@@ -125,7 +142,11 @@ class Edits:
 
     def on_edge(self, edge: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
         """What flows through an edge instead of a gradient."""
-        return _changed(self._on_edge.get(edge, ()), grad)
+        if edge not in self._on_edge:
+            return grad
+        # A function of the reader's is called once, so what it gave is kept for who asks.
+        self.flowed[edge] = _changed(self._on_edge[edge], grad)
+        return self.flowed[edge]
 
     def at_place(self, place: Place, grad: torch.Tensor | None) -> torch.Tensor | None:
         """What arrives at a tensor instead of a gradient."""

@@ -149,8 +149,9 @@ class Experiment:
             listed: The changes, in order.
 
         Raises:
-            RuntimeError: A node cannot run again.
-            TypeError: A function that was to replace a gradient gave something else.
+            RuntimeError: A node cannot run again, or a function that was to replace a gradient
+                raised.
+            TypeError: Such a function gave something else.
             ValueError: It gave one of another shape.
         """
         replay = self.replay
@@ -174,9 +175,7 @@ class Experiment:
         }
         flowing = {i: _at_edit(known, edit) for i, edit in enumerate(listed)}
         flowed = {
-            i: edits.on_edge(edit.edge, _at_edit(flow if edit.edge[0] in reached else known, edit))
-            if edit.edge is not None
-            else _at(flow, edit.place)
+            i: _at(flow, edit.place) if edit.edge is None else edits.flowed.get(edit.edge)
             for i, edit in enumerate(listed)
         }
         return Outcome(before, after, reached, flow.ran, flowing, flowed)

@@ -15,7 +15,8 @@ from .replay import Replay
 
 _MOST_LISTED = 8
 _NO_NAMES = (
-    "none: name tensors by variables, those of a recording with record(loss, names={'w': w})"
+    "None of its tensors has a name: names come from your variables, or for a recording from "
+    "record(loss, names={'w': w})."
 )
 
 
@@ -54,7 +55,7 @@ def find_place(replay: Replay, given: Any, caller: str) -> Place:
             return i, nr
     raise ValueError(
         f"{caller} was given a tensor that is not in this graph: no gradient of the outputs leads "
-        "to it. Give one that is, or its name: " + _some_names(replay) + "."
+        f"to it. Give one that is, or its name. {_some_names(replay)}"
     )
 
 
@@ -135,7 +136,7 @@ def _named(replay: Replay, name: str, caller: str) -> Place:
             f"nodes {listed}. Give the tensor itself, or an edge as (consumer id, input_nr)."
         )
     hint = nearest(name, (each for each, _ in _names(replay)))
-    hint = hint or f"The names are {_some_names(replay)}."
+    hint = hint or _some_names(replay)
     raise ValueError(
         f"{caller} was given {name!r}, but no tensor of this graph is called so. {hint}"
     )
@@ -145,4 +146,4 @@ def _some_names(replay: Replay) -> str:
     names = list(dict.fromkeys(name for name, _ in _names(replay)))
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     listed = ", ".join(map(repr, names[:_MOST_LISTED]))
-    return f"{listed}{more}" if names else _NO_NAMES
+    return f"The names are {listed}{more}." if names else _NO_NAMES

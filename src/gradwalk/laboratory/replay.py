@@ -156,8 +156,9 @@ class Replay:
             What flowed.
 
         Raises:
-            RuntimeError: A node cannot run again, or this was asked for by a hook.
-            TypeError: A function that was to replace a gradient gave something else.
+            RuntimeError: A node cannot run again, this was asked for by a hook, or a function that
+                was to replace a gradient raised.
+            TypeError: Such a function gave something else.
             ValueError: It gave one of another shape.
         """
         wanted = range(len(self.captured.nodes)) if only is None else only

@@ -157,7 +157,8 @@ def what_if(
         TypeError: An argument is of the wrong kind.
         ValueError: A name or an edge is not in the graph, or a shape does not fit.
         RuntimeError: A node cannot run again: its saved tensors were freed, it is compiled code
-            that overwrites what it saved, a custom Function that can run only once.
+            that overwrites what it saved, a custom Function that can run only once. Or a function
+            in ``replace`` raised; what it raised is the cause of this error.
 
     Example::
 
