@@ -14,14 +14,14 @@ from ..graph.adjacency import copied
 from ..graph.capture import Capture, as_text
 from ..graph.collector import collector_paused
 from ..graph.names import Names
-from ..graph.nodes import Edge, op_name
+from ..graph.nodes import Edge, op_name, sequence_nr
 from ..graph.words import short_value
 from .annotations import Annotation
 from .cut_words import ALIAS, how_made
 from .cuts import Constant, Cut
 from .module_path import TensorRef
 from .operand_constants import Operand
-from .records import by_number, find_source
+from .records import find_source
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -141,8 +141,14 @@ class _Builder:
         self._captured = captured
         self._began: dict[int, Edge | None] = {}  # by the id of a cut: searched for once
         self._known: dict[Any, int] = {}
+
+    @functools.cached_property
+    def _numbered(self) -> dict[int, list[Node]]:
         # A loop may cut at every step: nodes are numbered once, and only where a tensor is gone.
-        self._numbered = functools.cache(lambda: by_number(captured.nodes))
+        found: dict[int, list[Node]] = {}
+        for node in self._ids:
+            found.setdefault(sequence_nr(node), []).append(node)
+        return found
 
     @functools.cached_property
     def _ids(self) -> dict[Node, int]:
@@ -211,7 +217,7 @@ class _Builder:
     def _source(self, cut: Cut, operand: Operand) -> int:
         """The node of the tensor that a cut began at, in this graph or outside of it."""
         if id(cut) not in self._began:
-            self._began[id(cut)] = find_source(cut, self._numbered)
+            self._began[id(cut)] = find_source(cut, lambda: self._numbered)
         place = self._began[id(cut)]
         if place is not None:
             node = self._ids.get(place[0])

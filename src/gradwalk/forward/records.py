@@ -322,21 +322,13 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
     return None
 
 
-def by_number(nodes: Iterable[Node]) -> Mapping[int, Sequence[Node]]:
-    """Nodes by their sequence number; each thread has its own, so some share one."""
-    found: dict[int, list[Node]] = {}
-    for node in nodes:
-        found.setdefault(sequence_nr(node), []).append(node)
-    return found
-
-
 def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) -> Edge | None:
     """The place, in its own graph, of the tensor that a cut began at.
 
     Args:
         cut: The cut.
-        numbered: Gives where to look when the tensor is gone: the nodes of a captured graph, as
-            `by_number` has them.
+        numbered: Gives where to look when the tensor is gone: the nodes of a captured graph by
+            their sequence number, which those of several threads share.
 
     Returns:
         The node and which of its outputs; None when neither the tensor nor its node is there.

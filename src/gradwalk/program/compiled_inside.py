@@ -21,8 +21,8 @@ from ..graph.compiled import (
 )
 from ..modules.paths import common_ancestor
 from .fused import fused_inside, put_kernels
+from .fx_graph import operands
 from .fx_node import Source, describe
-from .fx_operands import operands
 from .inside import Flow, Inner, Inside, names_of_inputs
 from .inside_run import run_inside
 from .stack_trace import source_line

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.operator_schemas import get_signature_for_torch_op
 
 from ..graph.outputs import Program
+from ..graph.signatures import Operator, declared_arguments
 from .control_flow import Entered
-from .fx_node import Source, describe, read_source
-from .fx_operands import flat, operands
+from .fx_node import INPUT_OPS, Source, attribute, describe
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
+"""Python's own, which `torch.fx.symbolic_trace` leaves in place of torch's."""
 
 
 def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph, list[Node]]:
@@ -72,7 +78,7 @@ def capture_program(program: Program, entered: Entered) -> tuple[nx.MultiDiGraph
         >>> [(data["op"], data["name"]) for _, data in graph.nodes(data=True)]
         [('ReLU', '1'), ('Linear', '0'), ('placeholder', 'input')]
     """
-    source = read_source(program)
+    source = _read(program)
     roots = _root_nodes(source.graph)
     sources = {
         node: source if module is source.module else replace(source, module=module, inputs={})
@@ -127,10 +133,27 @@ def held_by(program: Program | None, path: str) -> Any:
     return held
 
 
+def _read(program: Program) -> Source:
+    """A program's graph, with what is needed to read it."""
+    if isinstance(program, ExportedProgram):
+        inputs = {
+            spec.arg.name: (INPUT_OPS[spec.kind], spec.target)
+            for spec in program.graph_signature.input_specs
+            if spec.kind in INPUT_OPS and spec.target is not None
+        }
+        changes = {
+            spec.arg.name: f"updated {spec.target}"
+            for spec in program.graph_signature.output_specs
+            if spec.kind.name.endswith("_MUTATION")
+        }
+        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
+    return Source(program.graph, program, {}, {}, "torch.fx")
+
+
 def _root_nodes(graph: Graph) -> list[Node]:
     outputs = [node for node in graph.nodes if node.op == "output"]
     return [
-        value for node in outputs for _, value in flat("", node.args) if isinstance(value, Node)
+        value for node in outputs for _, value in _flat("", node.args) if isinstance(value, Node)
     ]
 
 
@@ -188,3 +211,65 @@ def _output_nr(node: Node, producer: Mapping[str, Any]) -> int:
     if node.target is operator.getitem and count > 1 and isinstance(node.args[1], int):
         return node.args[1] % count
     return 0
+
+
+def operands(node: Node, module: GraphModule) -> Iterator[tuple[str | None, Any]]:
+    """(argument, value) for each node, and each number in place of a tensor, that goes in."""
+    if node.target is operator.getitem and len(node.args) == 2 and isinstance(node.args[0], Node):
+        yield f"[{node.args[1]}]", node.args[0]
+        return
+    target: Any = node.target
+    declared = declared_arguments(target) if isinstance(target, Operator) else None
+    names = [*declared] if declared is not None else _parameter_names(node, module)
+    tensors = {name for name, is_tensor in (declared or {}).items() if is_tensor}
+    if target in _ARITHMETIC:
+        tensors = {"a", "b"}
+    given = [*zip([*names, *[None] * len(node.args)], node.args, strict=False)]
+    for argument, value in [*given, *node.kwargs.items()]:
+        for name, each in _flat(argument, value):
+            is_number = isinstance(each, (int, float, complex)) and not isinstance(each, bool)
+            if isinstance(each, Node) or (is_number and name in tensors):
+                yield name, each
+
+
+def _flat(argument: str | None, value: Any) -> Iterator[tuple[str | None, Any]]:
+    """``tensors`` with a list in it as ``tensors[0]``, ``tensors[1]``, ..."""
+    inside: Any = ()
+    if isinstance(value, (list, tuple)):
+        inside = enumerate(value)
+    elif isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, slice):
+        inside = (("start", value.start), ("stop", value.stop), ("step", value.step))
+    else:
+        yield argument, value
+    for key, each in inside:
+        yield from _flat(None if argument is None else f"{argument}[{key}]", each)
+
+
+def _parameter_names(node: Node, module: GraphModule) -> list[str | None]:
+    """What the callee calls its positional arguments, as far as it tells."""
+    target: Any = node.target
+    if node.op == "call_module":
+        return _names_of(attribute(module, target).forward, node)
+    if node.op == "call_method":  # torch.flatten takes what Tensor.flatten takes, after the tensor
+        function = getattr(torch, target, None)
+        return ["self", *(_names_of(function, node)[1:] if callable(function) else [])]
+    return _names_of(target, node) if node.op == "call_function" else []
+
+
+def _names_of(function: Callable[..., Any], node: Node) -> list[str | None]:
+    try:
+        signatures = [inspect.signature(function)]
+    except (TypeError, ValueError):  # written in C++; torch knows its own, overload by overload
+        signatures = get_signature_for_torch_op(function) or []
+    for signature in signatures:
+        parameters = signature.parameters.values()
+        names: list[str | None] = []
+        by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names += [p.name for p in parameters if p.kind in by_place]
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters):  # has no name for any one of them
+            names += [None] * (len(node.args) - len(names))
+        if len(names) >= len(node.args) and set(node.kwargs) <= set(signature.parameters):
+            return names
+    return []

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.shape_prop import TensorMetadata
 
-from ..graph.outputs import Program
 from ..graph.signatures import Operator
-from .fx_operands import attribute
 from .stack_trace import source_line
 
 _INPUTS = ("placeholder", "get_attr")
 _LEAVES = ("placeholder", "parameter")
-_INPUT_OPS = {
+INPUT_OPS = {
     InputKind.PARAMETER: "parameter",
     InputKind.BUFFER: "buffer",
     InputKind.CONSTANT_TENSOR: "constant",
@@ -46,23 +44,6 @@ class Source:
     inputs: Mapping[str, tuple[str, str]]
     changes: Mapping[str, str]
     made_by: str
-
-
-def read_source(program: Program) -> Source:
-    """A program's graph, with what is needed to read it."""
-    if isinstance(program, ExportedProgram):
-        inputs = {
-            spec.arg.name: (_INPUT_OPS[spec.kind], spec.target)
-            for spec in program.graph_signature.input_specs
-            if spec.kind in _INPUT_OPS and spec.target is not None
-        }
-        changes = {
-            spec.arg.name: f"updated {spec.target}"
-            for spec in program.graph_signature.output_specs
-            if spec.kind.name.endswith("_MUTATION")
-        }
-        return Source(program.graph, program.graph_module, inputs, changes, "torch.export")
-    return Source(program.graph, program, {}, {}, "torch.fx")
 
 
 def describe(node: Node, source: Source) -> dict[str, Any]:
@@ -138,7 +119,7 @@ def _namespace(node: Node, op: str, name: str | None) -> str | None:
         path = str(node.target).rpartition(".")[0]
     elif stack:
         path = str(list(stack.values())[-1][0])
-    elif op in _INPUT_OPS.values() and name is not None:
+    elif op in INPUT_OPS.values() and name is not None:
         path = name.rpartition(".")[0]
     else:
         path = ""
@@ -166,3 +147,8 @@ def _output(nr: int, value: Any) -> dict[str, Any]:
         "dtype": str(value.dtype) if known else None,
         "device": None if device is None else str(device),
     }
+
+
+def attribute(module: GraphModule, path: str) -> Any:
+    """What a module keeps under a path, "encoder.weight"."""
+    return operator.attrgetter(path)(module)
