@@ -7,26 +7,25 @@ import { boardPlan } from "./board_plan";
 import { boxWords, groupTitle } from "./box_words";
 import { cardSize } from "./card";
 import { isMarked } from "./checkpoints";
-import { boundsOf, moveEnds, smooth, smoothUp, straight } from "./curve";
 import type { Placement } from "./dock";
 import { placeSigns } from "./edge_signs";
 import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
 import { factsOf, fittedFacts } from "./frame_facts";
-import { labelSize, placeLabels } from "./labels";
+import { placeLabels } from "./labels";
 import { gateShape, lensRoom, withLens } from "./lens";
 import { placeLinks } from "./links";
-import { drawnFor, edgePart } from "./members";
+import { drawnFor } from "./members";
 import type { CardSize, NodeShape } from "./node_shape";
 import { flagsOf, wordsOf } from "./node_words";
 import { parametersIn } from "./parameters";
 import { place } from "./place";
 import type { Plan, Strip } from "./plan";
-import { leaveAt, separateRoutes } from "./ports";
 import { onlyOn, onlyTag, overRanks, roomForRanks } from "./rank_strip";
 import { nameRows } from "./rows";
-import type { Place, Scene, SceneEdge, SceneNode } from "./scene";
+import type { Place, Scene, SceneNode } from "./scene";
+import { sceneEdges } from "./scene_edges";
 import { type BoxSize, shapeOf } from "./shape";
-import { isWork, kindOfMerged, tensorsIn } from "./shown_graph";
+import { isWork, kindOfMerged } from "./shown_graph";
 import { nameSkips, skipsIn } from "./skips";
 import { edgesOnBars, placeStrip, stripShape } from "./strip";
 import { roundOf } from "./tile";
@@ -48,9 +47,6 @@ const LEAST_FULL = 0.84;
 
 /** A window to look through, where it is not known, px. */
 const WINDOW: Size = { width: 1200, height: 600 };
-
-/** Ports keep off the corners of a box. */
-const CORNER = 8;
 
 /** Between boxes these operations are signs in circles. */
 const ROUND = /^[+×−]$/;
@@ -105,18 +101,8 @@ export function makeScene(
     first[index] = sceneNodes.length;
     if (strip) {
       const depth = frame < 0 ? 0 : frames[frame].depth + 1;
-      const row = placeStrip(
-        ...([
-          strip,
-          place,
-          sceneNodes.length,
-          horizontal,
-          isReversed,
-          depth,
-          measure,
-          window,
-        ] as const),
-      );
+      const next = sceneNodes.length;
+      const row = placeStrip(strip, place, next, horizontal, isReversed, depth, measure, window);
       for (const bar of row.bars) sceneNodes.push({ ...bar, index: sceneNodes.length });
       frames.push(row.frame);
       return;
@@ -160,7 +146,8 @@ export function makeScene(
     for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
   const whole = (plan.lenses ?? []).reduce((around, lens) => {
     const inner = makeScene(graph, lens.plan, direction, measure, {
-      ...{ cache: options.cache, cards },
+      cache: options.cache,
+      cards,
       room: { ...window, ...lensRoom(around, window, horizontal) },
     });
     const strip = nodes[lens.strip].strip as Strip;
@@ -327,97 +314,4 @@ function sceneFrames(
       bottom: Math.max(ay, by),
     };
   });
-}
-
-function sceneEdges(
-  graph: GraphModel,
-  { edges, edgeOf }: Plan,
-  placed: Placement,
-  shapes: readonly NodeShape[],
-  direction: Direction,
-  measure: Measure,
-): SceneEdge[] {
-  const horizontal = isHorizontal(direction);
-  const at = turn(direction, placed.height);
-  const share = shapes.map((shape) =>
-    horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
-  );
-  const routes = separateRoutes(placed, edges);
-  const leave = leaveAt(
-    routes,
-    edges,
-    placed.apart,
-    {
-      centre: (v) => placed.x[v],
-      share: (v) => share[v],
-      room: (v) => (horizontal ? shapes[v].height : shapes[v].width) / 2 - CORNER,
-    },
-    (edge) => labelSize(edge, horizontal, measure),
-  );
-  const rows = rowsOf(routes, edges, placed, shapes, horizontal);
-  const onSome = new Set(graph.ranks?.edges.map(({ edge }) => edge));
-  const curveOf = (e: number) => {
-    const route = routes[e];
-    if (placed.backward[e]) return smoothUp(route);
-    if (placed.apart[e]) return straight(route);
-    const centre = placed.x[placed.edgeTarget[e]];
-    const [end] = route[route.length - 1];
-    const row = rows.get(e);
-    const cell = shapes[edges[e].target].card?.rows[row ?? -1];
-    const arrive =
-      cell && horizontal ? centre + cell.y : centre + (end - centre) * share[edges[e].target];
-    return smooth(moveEnds(route, leave[e], arrive));
-  };
-  return edges.map(({ source, edges: parts, folded, count }, index): SceneEdge => {
-    const curve = new Float64Array(curveOf(index));
-    for (let i = 0; i < curve.length; i += 2) [curve[i], curve[i + 1]] = at(curve[i], curve[i + 1]);
-    return {
-      index,
-      source,
-      target: placed.edgeTarget[index],
-      curve,
-      bounds: boundsOf(curve),
-      label: null,
-      backward: placed.backward[index] === 1,
-      ...(parts.some((part) => onSome.has(part)) && { isOnSome: true }),
-      ...(rows.has(index) && { row: rows.get(index) as number }),
-      // Where a drawn edge is one of the graph, and at its place, it needs no telling.
-      ...(edgeOf && {
-        merged: {
-          edges: parts,
-          folded,
-          count,
-          tensors: tensorsIn(graph, parts, folded),
-          signs: [],
-        },
-      }),
-      ...edgePart(kindOfMerged(graph, parts)),
-    };
-  });
-}
-
-/** Per edge into a leaf that adds up in rows, which row is its own: in the order in which they arrive. */
-function rowsOf(
-  routes: readonly (readonly [number, number][])[],
-  edges: Plan["edges"],
-  placed: Placement,
-  shapes: readonly NodeShape[],
-  horizontal: boolean,
-): Map<number, number> {
-  const into = new Map<number, number[]>();
-  edges.forEach(({ target }, e) => {
-    if (!shapes[target].card?.rows.length || placed.backward[e]) return;
-    into.set(target, [...(into.get(target) ?? []), e]);
-  });
-  // From above where they come from the side: by where each was before its last bend.
-  const before = (e: number) => routes[e][Math.max(0, routes[e].length - 2)][0];
-  const end = (e: number) => routes[e][routes[e].length - 1][0];
-  const rows = new Map<number, number>();
-  for (const arriving of into.values()) {
-    if (horizontal) arriving.sort((a, b) => end(a) - end(b) || before(a) - before(b) || a - b);
-    arriving.forEach((e, row) => {
-      rows.set(e, row);
-    });
-  }
-  return rows;
 }
