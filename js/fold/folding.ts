@@ -68,6 +68,13 @@ export function openGroup(tree: GroupTree, folding: Folding, path: string): Fold
   return { ...folding, open };
 }
 
+/** The same folding of what became of a graph; `was` is per node of it the node of the graph before, null for a new one. */
+export function renumbered(folding: Folding, was: readonly (number | null)[]): Folding {
+  const now = new Map(was.map((old, id) => [old, id]));
+  const unfolded = [...folding.unfolded].flatMap((old) => now.get(old) ?? []);
+  return { ...folding, unfolded: new Set(unfolded) };
+}
+
 /**
  * Opens the box of what was opened since `before`: around compiled code, with the modules in it where all of the graph is
  * small.

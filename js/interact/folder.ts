@@ -7,6 +7,7 @@ import {
   keepPeek,
   openGroup,
   openInside,
+  renumbered,
   revealNode,
   unfoldPlumbing,
 } from "../fold/folding";
@@ -18,13 +19,13 @@ import type { ContentCache } from "../layout/types";
 import { boxAround } from "../scene/find";
 import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";
-import type { Hold, Size } from "../scene/views";
+import type { Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
 import type { Drawing } from "./drawing";
-import { holdMiddle, holdMost, topOf } from "./hold";
+import { type HoldIn, holdBar, holdBox, holdMiddle, holdMost, topOf } from "./hold";
 
 /** Pictures of at most so many nodes are made at once, without a worker. */
 export const MOST_AT_ONCE = 1500;
@@ -64,8 +65,6 @@ interface Shown {
   /** The window that it was made for. */
   room: Size;
 }
-
-type HoldIn = (after: Scene) => Hold | null;
 
 /** Per node of a graph, which it was in the graph before. */
 type Was = readonly (number | null)[];
@@ -177,10 +176,8 @@ export class Folder {
       return;
     }
     this.cache = new Map();
-    const now = new Map(was.map((old, id) => [old, id]));
-    const unfolded = [...wanted.folding.unfolded].flatMap((old) => now.get(old) ?? []);
     const grouped = groupedGraph(graph);
-    const held = { ...wanted.folding, unfolded: new Set(unfolded) };
+    const held = renumbered(wanted.folding, was);
     const folding = openInside(grouped, wanted.grouped.tree, held);
     const next = { ...wanted, grouped, origin, source, folding };
     const before = drawing.scene;
@@ -213,7 +210,7 @@ export class Folder {
   /** Opens a block of a strip: its bar stays where it is, or all is seen as before. False if there is no such strip. */
   openBlock(path: string): boolean {
     const { wanted, drawing, measure } = this;
-    const hold = this.holdBar(path);
+    const hold = holdBar(drawing, path);
     if (!wanted || !hold) return false;
     const { grouped, folding, direction, room } = wanted;
     const next = openedBlock(grouped, folding, path, direction, measure, room, this.cache);
@@ -225,29 +222,10 @@ export class Folder {
     return true;
   }
 
-  /** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
-  private holdBar(path: string): HoldIn | null {
-    const { scene, sight } = this.drawing;
-    const barIn = ({ nodes }: Scene) =>
-      nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
-    const bar = scene && barIn(scene);
-    if (!scene || !bar) return null;
-    const wasWhole = sight.isWhole;
-    return (after) => {
-      const same = barIn(after);
-      return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
-    };
-  }
-
   /** Closes an open group; the box comes to where `at` is now, a place in the scene. A bar stays where it is. */
   close(path: string, at: [number, number]): void {
-    const { folding } = this;
-    if (!folding) return;
-    const hold: HoldIn = (after) => {
-      const box = after.nodes.find(({ group }) => group?.paths.includes(path));
-      return box ? { from: at, to: [box.x, box.y] } : null;
-    };
-    this.fold(closeGroup(folding, path), this.holdBar(path) ?? hold);
+    const { folding, drawing } = this;
+    if (folding) this.fold(closeGroup(folding, path), holdBar(drawing, path) ?? holdBox(path, at));
   }
 
   /** Closes an open group, and then moves to where it is told to by the group's members. */

@@ -2,12 +2,36 @@ import type { Scene } from "../scene/scene";
 import type { Hold } from "../scene/views";
 import type { Drawing } from "./drawing";
 
+/** What is to stay where it is, found once the next picture is there; null for nothing. */
+export type HoldIn = (after: Scene) => Hold | null;
+
 /** The middle of the top of what shows a group once it is opened: its frame, or without one the first node in it. */
 export function topOf(scene: Scene, path: string, id: number): [number, number] {
   const frame = scene.frames.find((other) => other.path === path);
   if (frame) return [(frame.left + frame.right) / 2, frame.top];
   const node = scene.nodes[scene.drawn[id][0] ?? 0];
   return node ? [node.x, node.y - node.shape.height / 2] : [0, 0];
+}
+
+/** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
+export function holdBar({ scene, sight }: Drawing, path: string): HoldIn | null {
+  const barIn = ({ nodes }: Scene) =>
+    nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
+  const bar = scene && barIn(scene);
+  if (!bar) return null;
+  const wasWhole = sight.isWhole;
+  return (after) => {
+    const same = barIn(after);
+    return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
+  };
+}
+
+/** Brings a group that was closed to a place in the scene before. */
+export function holdBox(path: string, at: [number, number]): HoldIn {
+  return (after) => {
+    const box = after.nodes.find(({ group }) => group?.paths.includes(path));
+    return box ? { from: at, to: [box.x, box.y] } : null;
+  };
 }
 
 /** Holds the node nearest to the middle of the view that the next picture also shows. */
