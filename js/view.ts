@@ -1,9 +1,6 @@
-import { Arrangement } from "./bars/arrangement";
 import { choices } from "./bars/choices";
 import { Corner } from "./bars/corner";
 import { createFindingsList, labelInModule } from "./bars/findings_list";
-import { createHelp } from "./bars/help";
-import { drawingEntries } from "./bars/legend";
 import { createProgress } from "./bars/progress";
 import { createRankChoice } from "./bars/rank_choice";
 import { Refit } from "./bars/refit";
@@ -13,7 +10,7 @@ import { Shell } from "./bars/shell";
 import { createToolbar } from "./bars/toolbar";
 import { createViewBar } from "./bars/view_bar";
 import { offerWork, showWork } from "./bars/work_progress";
-import type { Channel, Traits } from "./channel";
+import type { Channel } from "./channel";
 import { say, write } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
@@ -28,12 +25,12 @@ import { Laboratory } from "./laboratory/laboratory";
 import { Living } from "./laboratory/living";
 import { WhatIf } from "./laboratory/what_if";
 import { seenMarks } from "./paint/marks";
-import { ModuleSelection } from "./panel/module_selection";
-import { Panel } from "./panel/panel";
 import { drawsConstants } from "./scene/card";
 import { browserMeasure } from "./text/measure";
 import { Drawable } from "./view/drawable";
+import { createFollowing } from "./view/following";
 import { Playback } from "./view/playback";
+import { createSidePanel } from "./view/side_panel";
 import type { GraphModel } from "./wire";
 import { SceneMaker, type StartWorker } from "./worker/scene_maker";
 
@@ -49,19 +46,14 @@ export function createView(
   const shell = new Shell(channel);
   const { root, cleanup } = shell;
   const living = new Living(channel);
-  /** Whether an update is about to be taken: once all of its traits have come. */
-  let isTaking = false;
-  /** What is shown anew once it is taken, each part once; null while none is. */
-  let parts: Set<() => void> | null = null;
   let drawable: Drawable | null = null;
-  let showsHelp = choices.help;
 
   const measure = browserMeasure();
   const opening = new Opening(channel);
   const drawing = new Drawing(
     {
       select: (id, module) => {
-        if (!laboratory.takesClick(id)) select(id, module);
+        if (!laboratory.takesClick(id)) side.select(id, module);
       },
       zoomed: (scale) => toolbar.setScale(scale),
       moved: () => {
@@ -73,7 +65,7 @@ export function createView(
         whatIf.leave() ||
         searchBox.clear() ||
         shell.leaveFull() ||
-        (!isChosen() && way.leave()),
+        (!side.isChosen() && way.leave()),
       pressed: (press) =>
         (drawable !== null && opening.pressed(drawable.graph, press)) ||
         pressToFold(folder, way, press),
@@ -91,21 +83,15 @@ export function createView(
     drawing,
     measure,
     {
-      picked() {
-        if (channel.get("selected") !== null || modules.current) select(null);
-        else showDetails();
-      },
-      goTo(node) {
-        select(node);
-        folder.reveal(node, true);
-      },
+      picked: () => side.select(null),
+      goTo,
     },
     cleanup,
   );
   const folder = new Folder(drawing, measure, new SceneMaker(startWorker, measure), {
     changed: showFolding,
     shown(scene) {
-      arrangement.suit(scene);
+      side.arrangement.suit(scene);
       whatIf.draw();
       toolbar.setFlow(scene?.nodes.some(({ shape }) => shape.card) ? scene.direction : null);
     },
@@ -120,9 +106,8 @@ export function createView(
     },
     failed: (error) => shell.showFault(error),
   });
-  const modules = new ModuleSelection(drawing, folder, channel);
   const way = new Way(drawing, folder, {
-    entering: () => select(null),
+    entering: () => side.select(null),
     moved: (titles) => toolbar.setWay(titles),
   });
   const searchBox = createSearchBox({
@@ -146,6 +131,13 @@ export function createView(
     },
     () => drawable?.graph.roots.map((output) => output.name) ?? [],
   );
+  const following = createFollowing(shell, living, () => {
+    redraw();
+    mark();
+    stepper.answered();
+    drawing.mark({ selected: channel.get("selected") });
+    showRank();
+  });
   const viewBar = createViewBar(drawing, folder, channel, measure, () => redraw());
   const rankChoice = createRankChoice((rank) => channel.set("rank", rank));
   const toolbar = createToolbar(
@@ -163,71 +155,32 @@ export function createView(
         redraw();
       },
       toggleFull: () => shell.toggleFull(),
-      toggleHelp,
+      toggleHelp: () => side.toggleHelp(),
       leaveTo: (depth) => way.leave(depth),
     },
     saving,
     { view: viewBar.element, colours: viewBar.colours, ranks: rankChoice.element },
   );
-  const help = createHelp(shell.legend, shell.note, (direction) => {
-    choices.direction = direction;
-    channel.set("direction", direction);
-    redraw();
+  const side = createSidePanel(shell, channel, drawing, folder, whatIf, following, {
+    drawable: () => drawable,
+    running: () => playback.running,
+    turned: () => redraw(),
+    helped: (shows) => toolbar.setHelp(shows),
   });
-  const panel = new Panel(
-    {
-      goTo(id) {
-        select(id);
-        panel.focus();
-      },
-      goToModule(path) {
-        select(null, [path]);
-        panel.focus();
-      },
-      close() {
-        if (showsHelp) toggleHelp();
-        else if (channel.get("selected") === null && !modules.current) choices.follows = false;
-        whatIf.close();
-        select(null);
-        drawing.focus();
-      },
-      rank() {
-        const there = (channel.get("_ranks") ?? []).length > 1;
-        const show = there ? (rank: number) => channel.set("rank", rank) : null;
-        return { ranks: drawable?.graph.ranks ?? null, shown: channel.get("rank") ?? null, show };
-      },
-    },
-    help.element,
-    whatIf,
-    () =>
-      channel.get("_checked") === undefined
-        ? null
-        : {
-            found: () => channel.get("_checked") ?? null,
-            ask: (node) => channel.send({ kind: "check", node }),
-          },
-  );
-  const findings = createFindingsList(
-    (node) => {
-      select(node);
-      folder.reveal(node, true);
-    },
-    (node) => (drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`),
+  const { arrangement } = side;
+  const findings = createFindingsList(goTo, (node) =>
+    drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`,
   );
   const playback = new Playback(drawing, living, channel, {
     drawable: () => drawable,
-    show(node) {
-      select(node);
-      folder.reveal(node, true);
-    },
+    show: goTo,
     recorded() {
-      showLegend();
+      side.updateLegend();
       showColours();
     },
-    moved: () => showDetails(),
+    moved: () => side.update(),
   });
   const { stepper, bar } = playback;
-  const arrangement = new Arrangement(drawing, panel.element);
   const refit = new Refit(drawing.sight, folder, () => {
     folder.forget();
     redraw();
@@ -259,16 +212,10 @@ export function createView(
     corner.place();
   });
 
-  function select(id: number | null, module: readonly string[] | null = null): void {
-    if (id !== null || module) choices.follows = true;
-    modules.select(module);
-    if (channel.get("selected") === id) showDetails();
-    else channel.set("selected", id);
-  }
-
-  /** Whether anything is selected. */
-  function isChosen(): boolean {
-    return channel.get("selected") !== null || modules.current !== null;
+  /** Selects a node and moves to it. */
+  function goTo(node: number): void {
+    side.select(node);
+    folder.reveal(node, true);
   }
 
   function showFolding(): void {
@@ -278,19 +225,10 @@ export function createView(
     const drawn = drawing.scene?.nodes.length ?? 0;
     toolbar.setDrawn(drawn > 0 && drawn < (drawable?.autograd.nodes.length ?? 0) ? drawn : null);
     corner.place();
-    showLegend();
+    side.updateLegend();
     whatIf.draw();
-    showDetails();
+    side.update();
     toolbar.tighten();
-  }
-
-  function toggleHelp(): void {
-    showsHelp = !showsHelp || isChosen();
-    choices.help = showsHelp;
-    toolbar.setHelp(showsHelp);
-    if (showsHelp) select(null);
-    showLegend();
-    showDetails();
   }
 
   /** What is drawn of the graph. */
@@ -308,7 +246,7 @@ export function createView(
     const { graph, was } = living.take();
     const constants = channel.get("constants");
     const isOther = graph !== drawable?.graph;
-    if (isOther && !was) modules.select(null);
+    if (isOther && !was) side.modules.select(null);
     if (isOther && was === undefined)
       refit.madeFor(drawing.canvas.clientWidth > 0 ? root.clientWidth : 0);
     const { torchNames } = viewBar;
@@ -321,7 +259,7 @@ export function createView(
     toolbar.setConstants(drawsConstants(graph) ? constants : null);
     const chosen = channel.get("direction");
     const asked = chosen === "auto" ? choices.direction : chosen;
-    help.setDirection(asked, graph.static);
+    side.setDirection(asked, graph.static);
     const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
     if (isOther && was !== null) drawing.mark({ progress: null }); // of the graph before, whose edges had other places
@@ -336,7 +274,7 @@ export function createView(
     say(drawing.canvas, "aria-label", drawable.label);
     // Other numbers leave every size as it is; to ask for one, the page would be laid out.
     if (!isOther || was !== null) arrangement.arrange();
-    showLegend();
+    side.updateLegend();
     searchBox.refresh(drawable.autograd.nodes.length);
   });
 
@@ -344,77 +282,24 @@ export function createView(
     const state = channel.get("state");
     drawing.mark(seenMarks(state));
     write(shell.note, state?.note ?? "");
-    showLegend();
+    side.updateLegend();
     playback.update();
   });
 
   const showSteps = shell.guarded(() => stepper.read(drawable?.autograd ?? null));
 
-  /** Does something when a trait changes; of an update, which changes many, once when all of them are there. */
-  function on(trait: keyof Traits, changed: () => void): void {
-    shell.on(trait, () => (living.isBehind ? takeUpdate() : changed()));
-  }
-
-  function takeUpdate(): void {
-    if (isTaking) return;
-    isTaking = true;
-    queueMicrotask(() => {
-      isTaking = false;
-      if (!root.isConnected && !living.isBehind) return;
-      parts = new Set();
-      redraw();
-      mark();
-      stepper.answered();
-      drawing.mark({ selected: channel.get("selected") });
-      showRank();
-      const shown = parts;
-      parts = null;
-      for (const part of shown) part();
-    });
-  }
-
-  /** A part that follows from others: shown at once or, while an update is taken, once at its end. */
-  function following(show: () => void): () => void {
-    const part = shell.guarded(show);
-    return () => (parts ? parts.add(part) : part());
-  }
-
-  const showLegend = following(() => {
-    const shown = shownNow();
-    // It stands in the panel: what nobody sees is not written.
-    if (!shown || !drawable || !showsHelp) return;
-    const { nodes } = drawable.size;
-    shell.legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
-  });
-
-  const showColours = following(() => {
+  const showColours = following.part(() => {
     viewBar.update();
     corner.place();
     if (drawable?.graph.ranks) toolbar.tighten();
   });
 
-  const showDetails = following(() => {
-    if (!drawable) return;
-    const { progress } = drawing;
-    const { current } = modules;
-    const selected = channel.get("selected");
-    const { running } = playback;
-    const isAsked = selected !== null || current !== null || showsHelp || whatIf.isOpen;
-    const follows = choices.follows && running !== null && !arrangement.isNarrow;
-    const shownNode = selected ?? (showsHelp ? null : running);
-    const shows = isAsked || follows;
-    // What nobody sees is not written: to keep its place the page would be laid out.
-    if (shows || arrangement.hasPanel)
-      panel.update(drawable.graph, shownNode, channel.get("details"), progress, current);
-    arrangement.setPanel(shows);
-  });
-
   const showSelected = shell.guarded(() => {
     const selected = channel.get("selected");
-    if (selected !== null) modules.select(null);
+    if (selected !== null) side.modules.select(null);
     drawing.mark({ selected });
     whatIf.select(selected);
-    showDetails();
+    side.update();
     if (selected !== null) folder.reveal(selected);
   });
 
@@ -422,7 +307,7 @@ export function createView(
     const ranks = drawable?.graph.ranks ?? null;
     rankChoice.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
     showColours();
-    showDetails();
+    side.update();
   });
 
   const showFindings = shell.guarded(() => {
@@ -433,7 +318,8 @@ export function createView(
   cleanup.add(() => drawing.destroy());
   cleanup.add(() => folder.destroy());
   cleanup.add(() => stepper.destroy());
-  cleanup.add(() => panel.destroy());
+  cleanup.add(() => side.destroy());
+  const { on } = following;
   on("graph", () => {
     redraw();
     mark();
@@ -443,7 +329,7 @@ export function createView(
     redraw();
     mark();
   });
-  on("_update", takeUpdate);
+  on("_update", following.take);
   for (const trait of ["_knobs", "_differences", "_quiz", "score"] as const)
     on(trait, () => (living.isRoomed ? laboratory.update(drawable?.graph ?? null) : redraw()));
   on("_quiz", () => viewBar.update());
@@ -462,18 +348,18 @@ export function createView(
     playback.follow();
   });
   on("selected", showSelected);
-  on("details", showDetails);
+  on("details", side.update);
   for (const trait of ["edits", "what_if", "_shares"] as const)
     on(trait, () => {
       if (trait === "edits") whatIf.edited();
       else whatIf.update();
       playback.update();
-      showDetails();
+      side.update();
     });
-  on("_checked", showDetails);
+  on("_checked", side.update);
   on("_memory", () => {
     viewBar.update();
-    showDetails();
+    side.update();
   });
   on("_dtypes", () => viewBar.update());
   on("findings", showFindings);
@@ -490,13 +376,13 @@ export function createView(
     {
       f: () => drawing.sight.fit(),
       "/": () => searchBox.focus(),
-      "?": toggleHelp,
+      "?": () => side.toggleHelp(),
       Escape: () => (drawing.hasFocus ? false : giveUp() || shell.leaveFull() || drawing.focus()),
     },
     cleanup,
   );
 
-  toolbar.setHelp(showsHelp);
+  toolbar.setHelp(choices.help);
   redraw();
   mark();
   showSelected();
