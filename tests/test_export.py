@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from programs import PROGRAMS, outputs_of
 
-from gradwalk import GraphWidget, capture
+from gradwalk import GraphWidget, capture, watch
 from gradwalk.files import still
 
 with warnings.catch_warnings():
@@ -108,6 +108,20 @@ def test_gradients_are_in_the_picture(widget):
     widget.reset()
     widget.selected = 0
     assert (0x24, 0x63, 0xEB) in colours(widget.to_png())
+
+
+@pytest.mark.parametrize("constants", [True, False])
+def test_a_cut_from_an_operation_of_the_same_graph_is_drawn_after_backward(constants):
+    """As in a GAN, where one output goes on with its gradient and without."""
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    with watch():
+        fake = w * 2
+        loss_d, loss_g = (fake.detach() * w).sum(), (fake * 3).sum()
+    graph = GraphWidget(loss_d, loss_g, constants=constants)
+    loss_g.backward()
+    drawn = graph.to_svg()
+    assert ("detach()" in drawn) is constants
+    assert w.grad.tolist() == [6.0, 6.0]
 
 
 def test_pdf_has_one_page_with_text(widget):

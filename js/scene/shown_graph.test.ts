@@ -5,6 +5,15 @@ import type { EdgeModel, GraphModel } from "../wire";
 import { hasConstants, isAutograd, kindOfMerged, shownGraph } from "./shown_graph";
 
 const inGraph = () => MODELS["w * x.detach() + c * x + b"]();
+/** The cut began at an operation of the graph, as where an output goes on with and without its gradient. */
+const ofAnOperation = () => {
+  const graph = inGraph();
+  const product = graph.nodes.findIndex(({ kind }) => kind === "op");
+  const edges = graph.edges.map((edge) =>
+    edge.kind === "cut" ? { ...edge, target: product } : edge,
+  );
+  return { ...graph, edges };
+};
 const outside = () => MODELS["a detached alias"]();
 
 describe("the graph that is shown", () => {
@@ -15,16 +24,19 @@ describe("the graph that is shown", () => {
     expect(shownGraph(graph, false)).toBe(graph);
   });
 
-  it.each([inGraph, outside])("keeps autograd's ids and places without constants", (make) => {
-    const graph = make();
-    const { nodes, edges } = shownGraph(graph, false);
-    expect(nodes.every(isAutograd)).toBe(true);
-    expect(nodes).toEqual(graph.nodes.slice(0, nodes.length));
-    expect(edges).toEqual(graph.edges.slice(0, edges.length));
-    expect(edges.every(({ kind }) => kind === "gradient")).toBe(true);
-    for (const { source, target } of edges)
-      expect(Math.max(source, target)).toBeLessThan(nodes.length);
-  });
+  it.each([inGraph, ofAnOperation, outside])(
+    "keeps autograd's ids and places without constants",
+    (make) => {
+      const graph = make();
+      const { nodes, edges } = shownGraph(graph, false);
+      expect(nodes.every(isAutograd)).toBe(true);
+      expect(nodes).toEqual(graph.nodes.slice(0, nodes.length));
+      expect(edges).toEqual(graph.edges.slice(0, edges.length));
+      expect(edges.every(({ kind }) => kind === "gradient")).toBe(true);
+      for (const { source, target } of edges)
+        expect(Math.max(source, target)).toBeLessThan(nodes.length);
+    },
+  );
 
   it.each([inGraph, outside])("draws no input both as a stub and as a constant", (make) => {
     const graph = make();

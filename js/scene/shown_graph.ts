@@ -88,7 +88,10 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   return {
     ...graph,
     nodes: nodes.filter(isAlwaysDrawn),
-    edges: graph.edges.filter(({ target, kind }) => kind === "gradient" || isWork(nodes[target])),
+    edges: graph.edges.filter(
+      ({ source, target, kind }) =>
+        kind === "gradient" || (isAlwaysDrawn(nodes[source]) && isWork(nodes[target])),
+    ),
   };
 }
 
