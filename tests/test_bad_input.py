@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from gradwalk import GraphWidget, capture, notebook
+from gradwalk import (
+    GraphWidget,
+    capture,
+    compare,
+    contributions,
+    diagnose,
+    interact,
+    notebook,
+    record,
+    what_if,
+)
 
 
 def under(mode):
@@ -105,3 +117,125 @@ def test_a_list_that_contains_itself_ends():
     knot = [x]
     knot.append(knot)
     assert len(capture(knot)) == 2
+
+
+W = torch.tensor([1.0, 2.0], requires_grad=True)
+ODD = {
+    "an array": np.ones(2),
+    "a tensor": torch.ones(2),
+    "a class": object,
+    "a huge number": 10**400,
+    "a text": "w",
+}
+BACKWARD = {
+    "retain_graph": r"retain_graph was given .*, of type \w+\. Give True, False or None\.$",
+    "create_graph": r"create_graph was given .*, of type \w+\. Give True or False\.$",
+    "inputs": r"inputs was given .*Give (the )?tensors",
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("argument", BACKWARD)
+def test_what_backward_cannot_take(argument, odd):
+    asked = {argument: ODD[odd]}
+    for run in (record, lambda loss, **how: GraphWidget(loss).backward(**how)):
+        with pytest.raises((TypeError, ValueError), match=BACKWARD[argument]):
+            run((W * 2).sum(), **asked)
+        assert W.grad is None
+
+
+def test_retain_graph_is_what_torch_takes():
+    for given in (1, 0, True, None):
+        record((W * 2).sum(), retain_graph=given, inputs=iter([W]))
+        assert W.grad.tolist() == [2.0, 2.0]
+        W.grad = None
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda g: GraphWidget(W * 2, constants=g), "constants was given"),
+        (lambda g: compare(W * 2, W * 3, constants=g), "constants was given"),
+        (lambda g: setattr(GraphWidget(W * 2), "constants", g), "constants was given"),
+        (lambda g: setattr(GraphWidget(W * 2), "direction", g), "direction was given"),
+        (lambda g: GraphWidget(W * 2).to_svg(theme=g), "theme was given"),
+        (lambda g: GraphWidget(W * 2).to_svg(width=g), "width was given"),
+        (lambda g: GraphWidget(W * 2).to_png(scale=g), "scale was given"),
+        (lambda g: GraphWidget(W * 2).quiz(g), r"quiz\(\) was given"),
+        (lambda g: contributions("w", W * 2, by=g), "by was given"),
+        (lambda g: setattr(record((W * 2).sum()), "cursor", g), "cursor was given"),
+        (lambda g: diagnose((W * 2).sum(), vanishing=g), "vanishing was given"),
+        (lambda g: diagnose((W * 2).sum(), dead=g), "dead was given"),
+    ],
+)
+def test_what_no_choice_is_made_of(use, message, odd):
+    with pytest.raises((TypeError, ValueError), match=f"^{message} .*\\.$"):
+        use(ODD[odd])
+    W.grad = None
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (torch.ones(2, device="meta"), "a meta tensor"),
+        (torch.ones(2).to_sparse(), "a sparse tensor"),
+        (torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]), "a nested tensor"),
+        (10**400, "a whole number for w"),
+    ],
+    ids=["meta", "sparse", "nested", "huge"],
+)
+def test_what_no_control_can_hold(given, kind):
+    with pytest.raises(ValueError, match=rf"was given .*{kind}.*fixed\("):
+        interact(lambda w: w * 2, w=given)
+
+
+@pytest.mark.parametrize("is_module", [True, False])
+def test_what_has_no_name_can_be_called_by_interact(is_module):
+    linear = nn.Linear(2, 1)
+    called = linear if is_module else functools.partial(linear)
+    box = interact(called, input=torch.ones(2))
+    assert torch.equal(box.leaves["input"].grad, linear.weight[0])
+    box.close()
+
+
+def test_a_sparse_gradient_can_be_experimented_with():
+    table = nn.Embedding(4, 2, sparse=True)
+    loss = table(torch.tensor([1, 2, 1])).sum()
+    found = what_if(loss, scale={"table.weight": 2})
+    assert repr(found) == "<WhatIf: 1 of 1 gradients would be others>"
+    expected = torch.tensor([[0.0, 0], [2, 2], [1, 1], [0, 0]])
+    assert torch.equal(found.difference["table.weight"].to_dense(), expected)
+    replaced = what_if(loss, replace={"table.weight": torch.ones(4, 2)})
+    assert torch.equal(replaced.difference["table.weight"], 1 - expected)
+    table = nn.Embedding(4, 2)
+    loss = table(torch.tensor([1, 2, 1])).sum()
+    back = what_if(loss, replace={"table.weight": expected.to_sparse()})
+    assert torch.equal(back.difference["table.weight"], 0 * expected)
+    assert "0 of 1" in repr(back)
+    assert "0 of 1" in repr(what_if(loss, scale={"table.weight": 1}))
+
+
+def test_a_quiz_says_what_it_can_ask_about():
+    y = W.sum()
+    loss = y * y
+    widget = GraphWidget(loss)
+    with pytest.raises(
+        ValueError, match=r"given W, which is none whose gradient .* about loss, y\.$"
+    ):
+        widget.quiz("grad", nodes=["W"])
+    widget.quiz("grad", nodes=["y"])
+    for ask in (widget.answer, widget.reveal):
+        with pytest.raises(ValueError, match=r"nothing about loss\. It can ask about y\.$"):
+            ask("loss")
+    W.grad = None
+    with pytest.raises(ValueError, match=r"nothing to ask.*quiz\('order'\)\.$"):
+        GraphWidget(W.exp()).quiz("value")
+
+
+def test_an_output_without_a_name_is_called_output_in_code():
+    widget = GraphWidget(W * 2)
+    with pytest.raises(
+        ValueError, match=r"^the output has shape \(2,\).*such as output\.sum\(\)\.$"
+    ):
+        widget.backward()

@@ -188,7 +188,9 @@ def test_what_cannot_be_asked_is_a_sentence(widget):
         widget.quiz("grad", nodes=["weights"])
     v = torch.ones(3, requires_grad=True)
     other = GraphWidget((v * 2).sum())
-    with pytest.raises(ValueError, match="v, whose gradient is known and is one number"):
+    with pytest.raises(
+        ValueError, match="v, which is none whose gradient is known and is one number"
+    ):
         other.quiz("grad", nodes=["v"])
     other.close()
     widget.quiz("grad", nodes=["w"])

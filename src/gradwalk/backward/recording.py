@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
 from ..graph.names import read_names
 from ..graph.outputs import read_outputs
+from ..graph.whole_number import whole_number
 from .kept import DEFAULT_BUDGET
 from .observe import Observer
 from .recorded_pass import (
@@ -81,7 +81,8 @@ class Recording:
 
     @cursor.setter
     def cursor(self, cursor: int) -> None:
-        self._go(operator.index(cursor))
+        instead = f"Give a number of steps, 0 to {self._pass.run.total}."
+        self._go(whole_number(cursor, "cursor was given ", instead))
 
     def step(self, n: int = 1) -> None:
         """Move ``n`` steps on, at most to the end."""

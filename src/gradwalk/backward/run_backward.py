@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,6 +20,8 @@ from .observe import Observer
 from .operations import noting_operations
 from .recorded_pass import refuse_within_backward
 from .run import Run
+
+_UNNAMED = "the output"
 
 
 def run_backward(
@@ -48,9 +50,9 @@ def run_backward(
         The run. It knows what every ``.grad`` was after each step.
 
     Raises:
-        TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
+        TypeError: An argument is of the wrong kind.
         ValueError: ``gradient`` is missing for an output that is not one real number, or does not
-            fit.
+            fit, or one of ``inputs`` requires no grad.
         RuntimeError: A hook of a leaf asked for it.
         Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
             then as it was before.
@@ -59,6 +61,8 @@ def run_backward(
         refuse_within_backward("backward()")
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
+    _check_flag("create_graph", create_graph, (True, False))
+    _check_flag("retain_graph", retain_graph, (True, False, None))
     once = retain_graph is None and not create_graph and _runs_once(captured)
     with unseen():
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
@@ -188,9 +192,9 @@ def _described(
     """An output's name, shape and dtype, without asking torch: there can be very many outputs."""
     outputs = captured.graph.nodes[node]["outputs"]
     if output_nr >= len(outputs):
-        return "the output", None, "unknown"
+        return _UNNAMED, None, "unknown"
     found = outputs[output_nr]
-    return found["name"] or "the output", found["shape"], found["dtype"]
+    return found["name"] or _UNNAMED, found["shape"], found["dtype"]
 
 
 def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
@@ -244,11 +248,12 @@ def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torc
 def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None:
     """Why backward cannot start at an output without ``gradient=``; None when it can."""
     name, shape, dtype = _described(captured, node, output_nr)
+    called = "output" if name == _UNNAMED else name  # in code
     if shape is None:
         return (
             f"{name} has no one shape of plain numbers (it is a nested tensor, for example), so it "
             "has no one gradient: backward needs to know how much each of its numbers counts. Give "
-            f"that as gradient=, such as torch.ones_like({name}), or start from one number."
+            f"that as gradient=, such as torch.ones_like({called}), or start from one number."
         )
     if any(size != 1 for size in shape):
         example = f"torch.ones({', '.join(map(str, shape))})"
@@ -256,13 +261,13 @@ def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None
             f"{name} has shape {shape}, so it has no one gradient: backward needs to know how much "
             f"each of its {torch.Size(shape).numel()} numbers counts. Give that as gradient=, a "
             f"tensor of shape {shape} (the sum of all is gradient={example}), or start from one "
-            f"number, such as {name}.sum()."
+            f"number, such as {called}.sum()."
         )
     if dtype.startswith("torch.complex"):
         return (
             f"{name} is a complex number, of dtype {dtype}, and torch starts by itself only from a "
             f"real one. Give gradient=torch.ones({shape}, dtype={dtype}) or another tensor of that "
-            f"dtype, or start from a real number, such as {name}.abs()."
+            f"dtype, or start from a real number, such as {called}.abs()."
         )
     return None
 
@@ -270,12 +275,20 @@ def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None
 def _read_inputs(inputs: Any) -> list[Any] | None:
     if inputs is None:
         return None
-    listed = [inputs] if isinstance(inputs, (torch.Tensor, GradientEdge)) else list(inputs)
+    several = isinstance(inputs, Iterable) and not isinstance(
+        inputs, (torch.Tensor, GradientEdge, str)
+    )
+    listed = list(inputs) if several else [inputs]
     for each in listed:
         if not isinstance(each, (torch.Tensor, GradientEdge)):
             raise TypeError(
                 f"inputs was given {each!r}, of type {type(each).__name__}. Give the tensors to "
                 "accumulate into, for example inputs=[w, b]."
+            )
+        if isinstance(each, torch.Tensor) and not each.requires_grad:
+            raise ValueError(
+                "inputs was given a tensor that does not require grad, so no gradient can be kept "
+                "for it. Give tensors of the graph, or leave inputs out for every leaf."
             )
     if not listed:
         raise ValueError(
@@ -283,6 +296,15 @@ def _read_inputs(inputs: Any) -> list[Any] | None:
             "accumulate into, or leave inputs out for every leaf."
         )
     return listed
+
+
+def _check_flag(name: str, given: Any, choices: tuple[bool | None, ...]) -> None:
+    is_plain = given is None or isinstance(given, (bool, int))  # torch takes 0 and 1, too
+    if not is_plain or given not in choices:
+        listed = f"{', '.join(map(str, choices[:-1]))} or {choices[-1]}"
+        raise TypeError(
+            f"{name} was given {given!r}, of type {type(given).__name__}. Give {listed}."
+        )
 
 
 def _in_words(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from typing import Any, Literal, TypeVar
 
 from ..subject.shown import Showing, Shown
@@ -211,7 +212,7 @@ def draw(shown: Shown, theme: str, whole: bool, width: float | None = None, **mo
     """
     if width is not None:
         _check_positive("width", width, 800)
-    if theme not in THEMES:
+    if not isinstance(theme, str) or theme not in THEMES:
         raise ValueError(f"theme was given {theme!r}; it is one of {', '.join(map(repr, THEMES))}.")
     subject = shown.subject
     return still.draw_svg(
@@ -246,7 +247,7 @@ def shown_graph(shown: Shown) -> GraphModel:
 
 
 def _check_positive(what: str, given: Any, such_as: float) -> None:
-    if not (isinstance(given, (int, float)) and math.isfinite(given) and given > 0):
+    if not (isinstance(given, (int, float)) and 0 < given <= sys.float_info.max):
         raise ValueError(f"{what} was given {given!r}. Give a number above 0, such as {such_as}.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 
@@ -12,6 +13,7 @@ from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.saved import is_freed
+from ..graph.whole_number import whole_number
 from ..graph.words import in_bytes
 from ..reasons.blocking import is_margin
 from .cuts_inside import cuts_before_leaves, cuts_inside
@@ -35,7 +37,8 @@ class Limits:
     """From where on something is a finding, as `diagnose` describes it.
 
     Raises:
-        ValueError: A threshold makes no sense.
+        TypeError: A threshold is no number.
+        ValueError: It makes no sense.
     """
 
     vanishing: float = 1e-4
@@ -44,6 +47,14 @@ class Limits:
     largest: int = 5
 
     def __post_init__(self) -> None:
+        for name in ("vanishing", "exploding", "dead"):
+            given = getattr(self, name)
+            if not isinstance(given, Real):
+                raise TypeError(
+                    f"{name} was given {given!r}, of type {type(given).__name__}. Give a number, "
+                    f"such as {getattr(Limits, name):g}."
+                )
+        whole_number(self.largest, "largest was given ", "Give a number of nodes.")
         if not 0 < self.vanishing < 1:
             raise ValueError(
                 f"vanishing was given {self.vanishing}, but it is the share of a gradient that is "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -46,8 +47,16 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
             tensor: Its numbers are where the controls begin.
 
         Raises:
-            ValueError: It has no numbers, more than 16, or one that is not finite.
+            ValueError: It has no numbers, more than 16, one that is not finite, or none that can be
+                read.
         """
+        if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_meta:
+            kind = "nested" if tensor.is_nested else "meta" if tensor.is_meta else "sparse"
+            raise ValueError(
+                f"interact() was given {name}, a {kind} tensor, which has no number for each "
+                f"control. Give a dense one with values, or {name}=fixed({name}) to leave it as it "
+                "is."
+            )
         if not 1 <= tensor.numel() <= MOST_NUMBERS or tensor.is_complex():
             kind = "complex numbers" if tensor.is_complex() else "numbers"
             raise ValueError(
@@ -207,10 +216,11 @@ def _control(name: str, given: Any, default: Any) -> Any:
     """What an argument is set with."""
     if isinstance(given, torch.Tensor):
         return TensorControl(name, given)
-    if isinstance(given, float) and not math.isfinite(given):
+    if isinstance(given, (int, float)) and not abs(given) <= sys.float_info.max:
+        what = f"{name}={given}" if isinstance(given, float) else f"a whole number for {name}"
         raise ValueError(
-            f"interact() was given {name}={given}, and no control holds NaN or infinity. Give a "
-            f"finite number, or {name}=fixed({given}) to leave it as it is."
+            f"interact() was given {what}, and no control holds NaN, infinity or a number that no "
+            f"float can hold. Give a smaller one, or {name}=fixed(...) to leave it as it is."
         )
     made = _made(given, default)
     if made is None:

@@ -47,7 +47,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         self._kind: str | None = None
         self._ranged = {name for name, given in arguments.items() if not _is_plain(given)}
         self._steps: dict[str, float | None] = {}  # of controls that a step may have made finer
-        super().__init__(function, {"manual": False}, **with_controls(function, arguments))
+        # ipywidgets asks a function for its name, which a module and a partial() have not.
+        named = function if hasattr(function, "__name__") else lambda **_: None
+        super().__init__(named, {"manual": False}, **with_controls(function, arguments))
         if self.graph is None:  # releases before 8 call nothing by themselves
             self.update()
         self._row = Row(self.step, self.check)

@@ -72,14 +72,25 @@ def same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     """Whether two gradients are the same, number by number; NaN is the same as NaN."""
     if one is None or other is None or one is other:
         return one is other
-    if one.layout is not torch.strided or one.is_nested:
+    if one.is_nested:
         return torch.equal(one, other)
+    if one.layout is not torch.strided or other.layout is not torch.strided:
+        return _same_sparse(one, other)
     # One pass tells most, and stops at the first difference; NaN, unequal to itself, needs another.
     if torch.equal(one, other):
         return True
     if not bool(one.isnan().any()):
         return False
     return bool(torch.eq(one, other).logical_or_(one.isnan().logical_and_(other.isnan())).all())
+
+
+def _same_sparse(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """The same where one is sparse at least, as the gradient of ``Embedding(sparse=True)``."""
+    if one.layout is not other.layout:
+        return same(one.to_dense(), other.to_dense())
+    one, other = (each.to_sparse().coalesce() for each in (one, other))
+    places = torch.equal(one.indices(), other.indices())
+    return places and one.shape == other.shape and same(one.values(), other.values())
 
 
 def fitting(found: Any, like: Any, label: str) -> torch.Tensor:

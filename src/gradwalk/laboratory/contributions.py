@@ -83,7 +83,7 @@ def contributions(
         PowBackward0 1 → x 6.0 0.75
         MulBackward0 2 → x 2.0 0.25
     """
-    if by not in get_args(By):
+    if not isinstance(by, str) or by not in get_args(By):
         choices = ", ".join(map(repr, get_args(By)))
         raise ValueError(f"by was given {by!r}; it is one of {choices}.")
     names = names_among(notebook.caller_variables(sys._getframe(1)))

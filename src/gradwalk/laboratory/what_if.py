@@ -237,4 +237,8 @@ def keys_of(experiment: Experiment, places: Sequence[Place]) -> dict[Place, str 
 def _less(after: torch.Tensor | None, before: torch.Tensor | None) -> torch.Tensor | None:
     if after is None:
         return None if before is None else -before
-    return after if before is None else after - before
+    if before is None:
+        return after
+    if after.layout is not before.layout and before.layout is torch.strided:
+        after = after.to_dense()  # torch takes nothing off what is sparse but what is sparse, too
+    return after - before

@@ -17,12 +17,12 @@ MOST_SHOWN = 200
 
 def read_constants(constants: Any) -> bool | None:
     """Whether constants are to be drawn, checked; None for nobody said."""
-    if constants not in (True, False, None):
+    if constants is not None and not isinstance(constants, bool):
         raise TypeError(
             f"constants was given {constants!r}. Give it True to draw operands that need no grad, "
             "False to leave them out, or None to draw them in small graphs only."
         )
-    return None if constants is None else bool(constants)
+    return constants
 
 
 def are_small(subjects: Iterable[Subject]) -> bool:

@@ -16,7 +16,7 @@ from ..graph.guarded import Guarded, could_not
 from ..graph.modes import grad_mode_kept, unseen
 from ..reasons import why
 from ..wire.characters import well_formed
-from .traits import Direction
+from .traits import Constants, Direction
 
 
 class Followed(Protocol):
@@ -49,7 +49,7 @@ class FollowingWidget(anywidget.AnyWidget, Generic[_T]):
     """
 
     direction = Direction("down").tag(sync=True)
-    constants = traitlets.Bool(True).tag(sync=True)
+    constants = Constants(True).tag(sync=True)
     _fault = traitlets.Unicode(None, allow_none=True, read_only=True).tag(sync=True)
     _anywidget_id = traitlets.Unicode().tag(sync=True)
 

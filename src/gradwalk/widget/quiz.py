@@ -20,6 +20,8 @@ from .answers import NOTHING, is_near, read_number, single_number, single_number
 
 KINDS = ("grad", "value", "order")
 
+_MOST_NAMED = 8
+
 HIDDEN = "It is hidden while the quiz is on."
 
 
@@ -82,10 +84,15 @@ class Quiz:
         asked = list(known) if nodes is None else list(nodes)
         for node in asked:
             if node not in known:
-                raise ValueError(f"quiz() was given {self._name(node)}, {self._why_not()}")
+                raise ValueError(
+                    f"quiz() was given {self._name(node)}, which is none {self._why_not()} "
+                    f"{self._named(known)}"
+                )
         if not asked:
             raise ValueError(
-                f"quiz({self.what!r}) has nothing to ask: no node is one {self._why_not()}"
+                f"quiz({self.what!r}) has nothing to ask: no node is one {self._why_not()} Show a "
+                "graph of single numbers, under watch() for the value of every operation, or ask "
+                "for the order in which nodes run with quiz('order')."
             )
         self.questions = {node: Question(node, known[node]) for node in asked}
 
@@ -96,6 +103,16 @@ class Quiz:
             found = {node["id"]: node["value"] for node in self.graph["nodes"]}
             return dict(single_numbers(found))
         return dict(single_numbers(gradients(self.graph, self.run)))
+
+    def _not_asked(self, node: int) -> str:
+        named = self._named(self.questions)
+        return f"The quiz asks nothing about {self._name(node)}. {named}"
+
+    def _named(self, nodes: Iterable[int]) -> str:
+        named = self.graph["nodes"]
+        names = [named[node]["name"] or f"node {node}" for node in nodes]
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return f"It can ask about {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
     def _why_not(self) -> str:
         if self.what == "order":
@@ -118,7 +135,7 @@ class Quiz:
         """
         question = self.questions.get(node)
         if question is None:
-            raise ValueError(f"The quiz asks nothing about {self._name(node)}.")
+            raise ValueError(self._not_asked(node))
         if not question.is_hidden:
             return question.state == "right"
         if self.what == "order":
@@ -142,7 +159,7 @@ class Quiz:
     def reveal(self, node: int | None) -> None:
         """Give up a question, or all that are open."""
         if node is not None and node not in self.questions:
-            raise ValueError(f"The quiz asks nothing about {self._name(node)}.")
+            raise ValueError(self._not_asked(node))
         for question in self.questions.values() if node is None else [self.questions[node]]:
             if question.is_hidden:
                 question.state, question.hint = "revealed", None

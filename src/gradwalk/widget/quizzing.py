@@ -67,7 +67,7 @@ class QuizzingWidget(RankingWidget):
         if what is None:
             self._end_quiz()
             return
-        if what not in KINDS:
+        if not isinstance(what, str) or what not in KINDS:
             choices = ", ".join(map(repr, KINDS))
             raise ValueError(f"quiz() was given {what!r}; what can be asked is one of {choices}.")
         with self._change():

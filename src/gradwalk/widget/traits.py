@@ -113,7 +113,22 @@ class Direction(traitlets.Any):
 
     def validate(self, obj: Any, value: Any) -> str:  # noqa: ARG002
         """The direction, checked."""
-        if value not in DIRECTION_CHOICES:
+        if not isinstance(value, str) or value not in DIRECTION_CHOICES:
             choices = ", ".join(map(repr, DIRECTION_CHOICES))
             raise ValueError(f"direction was given {value!r}; it is one of {choices}.")
-        return str(value)
+        return value
+
+
+class Constants(traitlets.Any):
+    """Whether operands that need no grad are drawn."""
+
+    allow_none = False
+
+    def validate(self, obj: Any, value: Any) -> bool:  # noqa: ARG002
+        """The choice, checked."""
+        if not isinstance(value, bool):
+            raise TypeError(
+                f"constants was given {value!r}. Give it True to draw operands that need no grad, "
+                "or False to leave them out."
+            )
+        return value
