@@ -206,7 +206,12 @@ export const TABLE: readonly Row[] = [
   [fill("ink"), "gw-node.is-tinted gw-text"],
   // The header of a card keeps its ground.
   [fill("leaf-text"), "gw-card.gw-leaf.is-tinted gw-text-head"],
-  [fill("root-text"), "gw-card.gw-root.gw-op.is-tinted gw-text-head"],
+  [
+    fill("root-text"),
+    "gw-card.gw-root.gw-op.is-tinted gw-text-head",
+    "gw-card.gw-root.gw-op.is-unreached gw-text-head",
+    "gw-card.gw-root.gw-op.is-waiting gw-text-head",
+  ],
   [fill("dim"), "gw-node gw-text-foot"],
   [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],
 
