@@ -108,6 +108,7 @@ def _numbers_in(value: Any) -> Iterator[Any]:
             waiting += reversed(each[:_MOST_ITEMS])
 
 
+@functools.lru_cache(1024)
 def is_inplace(name: str) -> bool:
     """Whether a function of this name changes its first argument."""
     if name.endswith("__"):

@@ -352,10 +352,11 @@ def _fits(record: Record, node: Any) -> bool:
         return type(node).__name__ == f"{record.function.__name__}Backward"
     if record.output is None or record.end - record.start > 1:
         return True
-    with contextlib.suppress(RuntimeError):  # a nested tensor has no one shape
-        shape, dtype = record.output
+    shape, dtype = record.output
+    try:
         for each in outputs_metadata(node):
             if each.dtype == dtype and tuple(each.shape) == shape:
                 return True
-        return False
-    return True
+    except RuntimeError:  # a nested tensor has no one shape
+        return True
+    return False

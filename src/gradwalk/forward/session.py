@@ -13,7 +13,6 @@ import torch
 
 from ..graph.checkpoints import frame_here
 from ..graph.engine import next_sequence_nr
-from ..graph.modes import unseen
 from ..graph.nodes import sequence_nr
 from ..graph.reading import storage_id, why_unreadable
 from ..graph.tensors import base_of, version_of
@@ -72,7 +71,7 @@ class Session:
         result: Any,
         numbers: tuple[int, int],
     ) -> None:
-        """Note one call that has just returned.
+        """Note one call that has just returned. No mode of the user's sees what is asked.
 
         Args:
             function: What was called.
@@ -99,13 +98,12 @@ class Session:
         if not torch.is_grad_enabled() and self._region is None and self._in_function(numbers[0]):
             self._note_used(operands(arguments, keywords))
             return  # what it makes is its own affair: its outputs get their node when it returns
-        made = [output for output in outputs if output.requires_grad]
-        free = [output for output in outputs if not output.requires_grad]
+        made, free = _parted(outputs)
         leaf = made[0] if len(made) == 1 and made[0].is_leaf and made[0] is not changed else None
         if not free and leaf is None and not (made and numbers[0] < numbers[1]):
             return
         going_in = operands(arguments, keywords)
-        inplace = changed is not None and any(output is changed for output in outputs)
+        inplace = changed is not None and id(changed) in map(id, outputs)
         if made and numbers[0] < numbers[1]:
             number = literal(name, arguments, keywords)
             record = self._record(function, going_in, numbers, number)
@@ -358,10 +356,10 @@ class Session:
             # A parameter has no weak reference: see `ModuleStack.reference`.
             if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
                 weak_facts.note(output, noted)
-            base = base_of(output)
-            if base is not None and isinstance(noted, Record) and noted.inplace:
-                # Writing into a view gives the whole tensor a new node.
-                weak_facts.note(base, noted)
+            if isinstance(noted, Record) and noted.inplace:
+                base = base_of(output)
+                if base is not None:  # writing into a view gives the whole tensor a new node
+                    weak_facts.note(base, noted)
 
     def _taken(self, leaf: torch.Tensor) -> Taken:
         value = _copied(leaf) if leaf.is_cpu else None
@@ -395,6 +393,15 @@ def _number(position: int | str, value: Any, origin: Origin) -> Constant:
     return Constant(position, (), type(value).__name__, value, None, origin)
 
 
+def _parted(outputs: list[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The tensors that need grad, and the others."""
+    made: list[torch.Tensor] = []
+    free: list[torch.Tensor] = []
+    for output in outputs:
+        (made if output.requires_grad else free).append(output)
+    return made, free
+
+
 def _note_output(record: Record, output: torch.Tensor) -> None:
     """Note what a call gave."""
     record.output = _shape(output), output.dtype
@@ -409,9 +416,8 @@ def _copied(tensor: torch.Tensor) -> Any:
         return None
     # This runs for every operand and every output, so it is as quick as can be.
     try:
-        with unseen():
-            if why_unreadable(tensor) is None:
-                return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
+        if why_unreadable(tensor) is None:
+            return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
     except RuntimeError:  # some layouts cannot be listed
         pass
     return None

@@ -19,7 +19,14 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import as_text, described_outputs
 from ..graph.json_values import json_number, plain_values
-from ..graph.nodes import AccumulateGrad, arguments_of, keeps_tensors, leaf_tensor, op_name
+from ..graph.nodes import (
+    AccumulateGrad,
+    arguments_of,
+    keeps_tensors,
+    leaf_tensor,
+    op_name,
+    outputs_metadata,
+)
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import tensor_arguments
 from ..graph.tensors import version_of
@@ -124,12 +131,12 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     used = used_leaves(captured, small, had_run, are_read)
     changed = _from_leaves(used, leaves, found)
     for node in _seen_or_held(captured):
-        output = _only_output(captured, node)
-        if node not in leaves and output is not None and _is_small(output["shape"]):
+        if node not in leaves and _gave_few(captured.nodes[node]):
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)
-    if are_read:
+    missing = (node not in found and node not in leaves for node in range(len(captured.nodes)))
+    if are_read and any(missing):
         ids = {behind: node for node, behind in enumerate(captured.nodes)}
         for node, behind in enumerate(captured.nodes):
             if keeps_tensors(type(behind)):
@@ -153,6 +160,15 @@ def _seen_or_held(captured: Annotated) -> list[int]:
     """The nodes of which `watch` may have copied what they gave, or which the program holds."""
     seen = {node for node, each in captured.annotations.items() if each.value is not None}
     return sorted(seen.union(node for node, _ in captured.tensors))
+
+
+def _gave_few(node: Node) -> bool:
+    """Whether a node gave one tensor, of few numbers."""
+    try:
+        (only,) = outputs_metadata(node)
+        return _is_small(tuple(only.shape))
+    except Exception:  # it gave several, or a nested one, which has no one shape
+        return False
 
 
 def _only_output(captured: Annotated, node: int) -> Mapping[str, Any] | None:
@@ -197,6 +213,8 @@ def _put(found: dict[int, Values], node: int, value: Any) -> None:
 
 def _plain(values: Any) -> Values:
     """Numbers as ``tolist()`` gives them, as JSON can carry them."""
+    if type(values) is float and math.isfinite(values):
+        return values
     if isinstance(values, list):
         return [
             each if type(each) is float and math.isfinite(each) else _plain(each) for each in values
@@ -321,6 +339,8 @@ def _from_saved(
 ) -> None:
     """Add the small values that a node has saved: its own, and those that went in.
 
+    Only those that are not known yet are read.
+
     Args:
         captured: The graph.
         node: The id of an operation of it.
@@ -332,10 +352,11 @@ def _from_saved(
     taken = {
         argument: ids[child]
         for argument, (child, _) in zip(arguments_of(behind, following), following, strict=True)
-        if child is not None and type(child) is not AccumulateGrad
+        if child is not None and type(child) is not AccumulateGrad and ids[child] not in found
     }
-    results = _results(op_name(behind))
-    for saved in read_saved(behind, results | _of_lists(taken)):
+    results = frozenset() if node in found else _results(op_name(behind))
+    wanted = results | _of_lists(taken)
+    for saved in read_saved(behind, wanted) if wanted else ():
         if not _is_few(saved):
             continue
         target = node if saved.name in results else taken.get(saved.name)

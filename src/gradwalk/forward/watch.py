@@ -18,7 +18,7 @@ from torch.nn.modules.module import (
 from torch.overrides import TorchFunctionMode
 
 from ..graph.engine import next_sequence_nr
-from ..graph.modes import is_tracing, pop_mode, push_mode, top_mode, without_overrides
+from ..graph.modes import is_tracing, pop_mode, push_mode, top_mode, unseen, without_overrides
 from .operands import tensors_of
 from .session import Session
 
@@ -51,9 +51,12 @@ class _Watcher(TorchFunctionMode):
         result = func(*args, **kwargs)
         numbers = before, next_sequence_nr()
         # Any tensor subclass may refuse any question, and neither the user's program nor another
-        # mode of the user's must notice one.
-        with contextlib.suppress(Exception), without_overrides():
-            self.session.saw(func, args, kwargs, result, numbers)
+        # mode of the user's must notice one. `contextlib.suppress` takes as long as noting a call.
+        try:
+            with without_overrides(), unseen():
+                self.session.saw(func, args, kwargs, result, numbers)
+        except Exception:
+            pass
         return result
 
     def pause(self, module: nn.Module) -> None:
