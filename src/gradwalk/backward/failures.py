@@ -96,7 +96,10 @@ def nan_birth(captured: Capture, run: Run) -> tuple[int, str] | None:
     """
     steps = list(run.steps.values())
     passed = [kept for step in steps for kept in step.grad_inputs]
-    suspicious = iter([norm is not None and not math.isfinite(norm) for norm in norms(passed)])
+    are_odd = [norm is not None and not math.isfinite(norm) for norm in norms(passed)]
+    if not any(are_odd):
+        return None
+    suspicious = iter(are_odd)
     for step in steps:
         flags = [next(suspicious) for _ in step.grad_inputs]
         bad = [

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..graph.json_values import json_number
-from ..graph.reading import PART, storage_id, why_unreadable
+from ..graph.reading import PART, PLAIN, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
@@ -28,6 +28,7 @@ LARGEST_COPY = 2**20
 """Bytes of a leaf's gradient of which torch may be made to copy it, rather than to hand it over."""
 
 _NOT_TAKEN = -1.0  # no norm is negative
+_READ_AT_ONCE = {torch.float32, torch.float64}
 
 _CHANGED = (
     "This tensor was changed in place after it flowed here (by a hook or by the program), before "
@@ -43,9 +44,10 @@ class Kept:
         summary: What is left without the values; None while there are values.
         statistics: The numbers missing from ``summary``.
         taken: Its 2-norm, where it was taken while the gradient flowed; left on its device.
+        number: Of a gradient without dimensions what it was, once `norms` has read it; else None.
     """
 
-    __slots__ = ("_flowed", "_norm", "statistics", "summary", "taken", "version")
+    __slots__ = ("_flowed", "_norm", "number", "statistics", "summary", "taken", "version")
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Kept:
         """
         self._flowed = flowed
         self._norm: float | None = _NOT_TAKEN
+        self.number: float | None = None
         self.summary = summary
         self.statistics = statistics
         self.taken = norm if statistics is None else statistics.norm
@@ -242,7 +245,7 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         have no values to look at.
     """
     missing = {id(each): each for each in kept if each is not None and each._norm == _NOT_TAKEN}
-    groups: dict[tuple[torch.device, torch.dtype, bool], list[tuple[Kept, torch.Tensor]]] = {}
+    groups: dict[tuple[torch.device, torch.dtype, bool], _Group] = {}
     for each in missing.values():
         taken = each.taken is not None
         like = each.tensor if each.taken is None else each.taken
@@ -252,22 +255,43 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
             groups.setdefault((like.device, like.dtype, taken), []).append((each, like))
         else:
             each._norm = _as_float(each.summarise()["norm"])
-    for (_, _, taken), group in groups.items():
-        values = _stacked(group) if taken else _norms([tensor for _, tensor in group])
-        for (each, _), norm in zip(group, values, strict=True):
+    for (_, dtype, taken), group in groups.items():
+        rest = _without_numbers(group) if dtype in _READ_AT_ONCE and not taken else group
+        values = _stacked(rest) if taken else _norms([tensor for _, tensor in rest])
+        for (each, _), norm in zip(rest, values, strict=True):
             # The squares may overflow where the numbers do not: then in float64.
             overflowed = (norm is None or math.isinf(norm)) and each.tensor is not None
             each._norm = _as_float(each.summarise()["norm"]) if overflowed else norm
     return [None if each is None else each._norm for each in kept]
 
 
-def _stacked(group: Iterable[tuple[Kept, torch.Tensor]]) -> list[float | None]:
+_Group = list[tuple[Kept, torch.Tensor]]
+
+
+def _without_numbers(group: _Group) -> _Group:
+    """Read the gradients that are a number each, whose norm is its absolute value; the others."""
+    rest: _Group = []
+    ones: _Group = []
+    for one in group:
+        (ones if one[1].dim() == 0 and type(one[1]) in PLAIN else rest).append(one)
+    try:
+        numbers = torch.stack([tensor for _, tensor in ones]).tolist() if ones else ()
+    except (RuntimeError, NotImplementedError):  # hidden by torch.func
+        return group
+    for (each, _), number in zip(ones, numbers, strict=True):
+        each.number, each._norm = number, abs(number)
+    return rest
+
+
+def _stacked(group: _Group) -> list[float | None]:
     found: list[float | None] = torch.stack([norm for _, norm in group]).tolist()
     return found
 
 
 def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
     """The norms of tensors of one dtype on one device; None where torch refuses."""
+    if not tensors:
+        return []
     narrow = tensors[0].itemsize < 4
     found: list[float | None] = [None] * len(tensors)
     places: dict[tuple[int, ...], list[int]] = {}

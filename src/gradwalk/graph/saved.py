@@ -110,10 +110,14 @@ def _known() -> dict[Node, dict[str, torch.Tensor]] | None:
 
 def is_freed(node: Node) -> bool:
     """Whether a second backward through ``node`` fails because its saved tensors are gone."""
-    if not keeps_tensors(type(node)):
+    cls = type(node)
+    if not keeps_tensors(cls):
         return False
     # torch frees all of a node's tensors at once, so the first that is there is there for all.
-    for saved in read_saved(node, saved_tensors(type(node))):
+    for name, packed, kept in () if node_class(cls).is_function else _attributes(cls):
+        if _at_hand(node, name, packed, kept, None) is not None:
+            return False
+    for saved in read_saved(node, saved_tensors(cls)):
         if saved.freed or _is_tensor(saved):
             return saved.freed
     return False

@@ -233,7 +233,9 @@ def _sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[st
 
 def _is_somebodys_own(behind: Node | None) -> bool:
     """Whether it is of a custom Function, which may do anything, whatever it is called."""
-    custom = None if behind is None else custom_function(behind)
+    if behind is None or not node_class(type(behind)).is_function:
+        return False
+    custom = custom_function(behind)
     return custom is not None and not is_of_torch(custom)
 
 

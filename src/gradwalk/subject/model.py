@@ -321,4 +321,6 @@ def _values(kept: Kept) -> Values | None:
     tensor = kept.tensor
     if tensor is None or tensor.is_nested or tensor.numel() > FEW:
         return None
+    if kept.number is not None:
+        return json_number(kept.number)
     return plain_values(tensor)

@@ -137,7 +137,7 @@ def _of_rank(was: GraphModel, now: GraphModel) -> str:
 
 
 def _is_same_node(was: NodeModel, now: NodeModel) -> bool:
-    return {**was, "value": None} == {**now, "value": None} and _form(was) == _form(now)
+    return {**was, "value": now["value"]} == now and _form(was) == _form(now)
 
 
 def _form(node: NodeModel) -> bool:
