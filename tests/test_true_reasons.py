@@ -8,12 +8,9 @@ import copy
 import pytest
 import torch
 from checkpointed import SAVED_IS_TOLD
+from sentences import leaf
 
 from gradwalk import diagnose, explain_grad, watch
-
-
-def leaf(*values):
-    return torch.tensor(values, requires_grad=True)
 
 
 @pytest.mark.parametrize("watched", [True, False])

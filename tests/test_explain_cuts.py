@@ -1,0 +1,255 @@
+"""`explain_grad` of what a loss is cut off from: true of programs that torch agrees about."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from sentences import gets_no_gradient, leaf, line, one_sentence
+from torch import nn
+
+from gradwalk import explain_grad, watch
+
+
+def test_another_graph():
+    w, x = leaf(2.0), leaf(3.0)
+    loss, other = w * 2, x * 2
+    assert gets_no_gradient(x, loss)
+    assert gets_no_gradient(other, loss)
+    for tensor, name in ((x, "x"), (other, "other")):
+        text = one_sentence(explain_grad(tensor, loss))
+        assert f"{name} is not part of the graph of loss" in text
+        assert "gradwalk.watch()" in text
+    with watch():
+        loss = w * 2
+    text = one_sentence(explain_grad(x, loss))
+    assert "as far as watch() saw, loss was not computed from it" in text
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        (lambda x: x.detach(), "detach() at"),
+        (lambda x: x.data, ".data at"),
+        (lambda x: torch.tensor(x), "torch.tensor() at"),  # noqa: PLW0108
+        (lambda x: x.long(), "only way leads through integers"),
+        (lambda x: x.argmax(), "only way leads through integers"),
+        (lambda x: x.item(), "read as Python numbers at"),
+        (lambda x: torch.from_numpy(x.detach().numpy()), "detach() at"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:To copy construct")
+def test_a_cut_that_was_watched(cut, words):
+    w, x = leaf(2.0), leaf(3.0)
+    with watch():
+        loss = (cut(x) * w).sum()
+    assert gets_no_gradient(x, loss)
+    text = one_sentence(explain_grad(x, loss))
+    assert "No gradient reaches x from loss" in text
+    assert words in text
+    assert "test_explain_cuts.py:" in text
+
+
+def test_the_line_of_the_cut_is_the_line_of_the_detach():
+    w, x = leaf(2.0), leaf(3.0)
+    with watch():
+        d = x.detach()
+        where = line()
+        loss = w * d
+    text = one_sentence(explain_grad(x, loss))
+    assert where in text
+    assert "`d = x.detach()`" in text
+    assert where in explain_grad(d, loss)
+    assert "d needs no grad" in explain_grad(d, loss)
+
+
+def test_a_cut_further_along_the_way():
+    w, x = leaf(2.0), leaf(3.0)
+    with watch():
+        hidden = (x * 2).exp()
+        inner = hidden * 3
+        loss = w * inner.detach()
+    for tensor in (x, hidden):
+        assert gets_no_gradient(tensor, loss)
+        assert "detach() at" in explain_grad(tensor, loss)
+    assert "computed from x" in explain_grad(x, loss)
+    assert "the values of inner" in explain_grad(inner, loss)
+
+
+def test_a_way_that_is_open_is_not_called_cut():
+    w, x = leaf(2.0), leaf(3.0)
+    with watch():
+        loss = w * x.detach() + x
+    assert not gets_no_gradient(x, loss)
+    assert "is part of the graph" in explain_grad(x, loss)
+
+
+def test_integers_are_the_reason_only_when_nothing_else_is():
+    w, x = leaf(2.0), leaf(3.0, 4.0)
+    with watch():
+        loss = (w * x.detach().sum()) * x.argmax()
+    text = explain_grad(x, loss)
+    assert gets_no_gradient(x, loss)
+    assert "detach()" in text
+    assert "only way" not in text
+
+
+def test_an_alias_is_inferred_without_watching():
+    w, x = leaf(2.0), leaf(3.0)
+    loss = w * x.detach()
+    text = one_sentence(explain_grad(x, loss))
+    assert "shares the memory of x" in text
+    assert "inferred" in text
+
+
+def test_no_grad():
+    w, x = leaf(2.0), leaf(3.0)
+    with watch():
+        with torch.no_grad():
+            region = line()
+            hidden = x * 2
+            where = line()
+        loss = w * hidden
+    assert gets_no_gradient(x, loss)
+    for tensor in (x, hidden):
+        text = one_sentence(explain_grad(tensor, loss))
+        assert "torch.no_grad()" in text
+        assert where in text
+        assert region in text
+
+
+def test_a_loss_without_grad():
+    w = leaf(2.0)
+    with watch(), torch.no_grad():
+        loss = w * 2
+        where = line()
+    assert where in one_sentence(explain_grad(w, loss))
+    assert "not recorded" in explain_grad(loss)
+    loss = w.detach() * 2
+    text = one_sentence(explain_grad(w, loss))
+    assert "loss does not require grad" in text
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        loss.backward()
+
+
+def test_inference_mode():
+    w = leaf(2.0)
+    with torch.inference_mode():
+        h = w * 2
+    assert h.is_inference()
+    text = one_sentence(explain_grad(h))
+    assert "h was made under torch.inference_mode()" in text
+    with watch(), torch.inference_mode():
+        h = w * 2
+        where = line()
+    assert where in explain_grad(h)
+    assert "inference_mode" in explain_grad(w, h)
+
+
+@pytest.mark.parametrize("count", [1, 9, 100])
+def test_every_parameter_behind_one_cut_is_said_to_be_cut_off(count):
+    encoder = nn.Sequential(*(nn.Linear(2, 2) for _ in range(count)))
+    head = nn.Linear(2, 1)
+    with watch():
+        with torch.no_grad():
+            h = encoder(torch.ones(1, 2))
+            where = line()
+        loss = head(h).sum()
+    assert all(gets_no_gradient(parameter, loss) for parameter in encoder.parameters())
+    text = explain_grad(encoder, loss)
+    assert f"Cut off from the loss ({2 * count})" in text
+    assert where in text
+
+
+def kept(w):
+    norm = nn.BatchNorm1d(1, affine=False)
+    norm(w[:, None] * 2)
+    return norm.running_mean
+
+
+def stored(w):
+    file = io.BytesIO()
+    torch.save(w.detach(), file)
+    file.seek(0)
+    return torch.load(file)
+
+
+UNSEEN = {
+    "if": lambda w: torch.ones(3) if w[0] > 0 else torch.zeros(3),
+    "bool": lambda w: 1.0 * sum(bool(each > 0.5) for each in w),
+    "shape": lambda w: float(len(w[w > 0.5])),
+    "text": lambda w: float(f"{w.sum():.3f}"),
+    "deepcopy": lambda w: copy.deepcopy(w).detach(),
+    "pickle": lambda w: pickle.loads(pickle.dumps(w.detach())),
+    "file": stored,
+    "Parameter": lambda w: nn.Parameter(w.detach() * 2),
+    "data in place": lambda w: (one := torch.ones(3)).data.copy_(w.data) + 0 * one,
+    "buffer": kept,
+    "dlpack": lambda w: torch.from_dlpack(w.detach()),
+}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("way", UNSEEN)
+def test_values_that_came_unseen_are_not_denied(way, inside):
+    """The loss depends on w, as another w shows, and nothing says that it does not."""
+
+    def loss_of(numbers):
+        w = None if inside else torch.tensor(numbers, requires_grad=True)
+        v = torch.tensor([0.3, 0.4, 0.5], requires_grad=True)
+        with watch():
+            w = torch.tensor(numbers, requires_grad=True) if w is None else w
+            return w, (UNSEEN[way](w) * v).sum()
+
+    w, loss = loss_of([0.9, 0.2, 1.7])
+    assert loss != loss_of([-0.9, 0.8, 0.1])[1]
+    assert gets_no_gradient(w, loss)
+    text = one_sentence(explain_grad(w, loss))
+    assert "watch() saw" in text or "not known" in text or "No gradient reaches" in text
+
+
+@pytest.mark.parametrize("steps", [1, 9, 100])
+def test_a_cut_behind_many_cuts_is_found(steps):
+    first, cell = nn.Linear(2, 2), nn.Linear(2, 2)
+    with watch():
+        h = first(torch.ones(1, 2))
+        for _ in range(steps):
+            h = cell(h.detach()).tanh()
+        loss = h.sum()
+    assert gets_no_gradient(first.weight, loss)
+    text = one_sentence(explain_grad(first.weight, loss))
+    assert "No gradient reaches first.weight from loss: detach() at" in text
+
+
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        (lambda h: torch.tensor(h.tolist()), "read as Python numbers"),
+        (lambda h: torch.tensor([[2 * v for v in row] for row in h.tolist()]), "not known for"),
+        (lambda h: torch.from_numpy(h.detach().numpy() * 2), "not known for"),
+        (lambda h: torch.ones(1, 2) * (h.sum().item() * 2), "not known for"),
+        (lambda h: torch.ones(1, 2) * int(h.sum()), "not known for"),
+    ],
+)
+def test_values_that_left_torch_are_not_said_to_be_unused(around, words):
+    first, second = nn.Linear(2, 2), nn.Linear(2, 1)
+    with watch():
+        h = first(torch.ones(1, 2))
+        loss = second(around(h)).sum()
+    assert gets_no_gradient(first.weight, loss)
+    text = explain_grad(first.weight, loss)
+    assert words in text
+    assert "was not computed from it" not in text
+    assert "watch()" not in text
+
+
+def test_what_ran_outside_of_the_watch_is_not_denied():
+    w, x = leaf(2.0), leaf(3.0)
+    hidden = w * 2
+    with watch():
+        loss = hidden * 3
+    text = explain_grad(x, loss)
+    assert "why is not known" in text

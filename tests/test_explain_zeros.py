@@ -1,0 +1,161 @@
+"""`explain_grad` of gradients that are zero, cleared or passed on as None by a backward."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sentences import leaf, one_sentence
+from torch import nn
+
+from gradwalk import explain_grad, watch
+
+
+def test_cleared_by_zero_grad():
+    w = leaf(2.0)
+    optimizer = torch.optim.SGD([w], 0.1)
+    loss = (w * w).sum()
+    loss.backward()
+    optimizer.zero_grad()
+    assert w.grad is None
+    text = one_sentence(explain_grad(w, loss))
+    assert "A backward pass has run through the graph of loss" in text
+    assert "zero_grad()" in text
+
+
+def test_cleared_where_the_last_operation_saves_nothing():
+    w, b = leaf(2.0), leaf(1.0)
+    loss = (w * w + b).exp().sum()
+    loss.backward()
+    b.grad = None
+    assert "A backward pass has run" in explain_grad(b, loss)
+
+
+def test_overwritten_with_zeros_by_zero_grad():
+    w = leaf(2.0)
+    optimizer = torch.optim.SGD([w], 0.1)
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    optimizer.zero_grad(set_to_none=False)
+    assert w.grad.tolist() == [0.0]
+    for text in (explain_grad(w, loss), explain_grad(w)):
+        assert "zero_grad(set_to_none=False)" in one_sentence(text)
+        assert "lets nothing through" not in text
+
+
+def test_a_fresh_gradient_of_zeros_was_not_overwritten():
+    w = leaf(2.0)
+    loss = (w - w).sum()
+    loss.backward()
+    assert w.grad.tolist() == [0.0]
+    text = explain_grad(w, loss)
+    assert "cancelled out" in text
+    assert "zero_grad" not in text
+
+
+ONES, ZEROS = torch.ones(2), torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (lambda w: (w - 5).relu(), "nowhere above 0"),
+        (lambda w: nn.functional.threshold(w, 9.0, 0.0), "threshold, 9"),
+        (lambda w: w.clamp(5, 6), "range from 5 to 6"),
+        (lambda w: w.clamp(min=5), "range from 5"),
+        (lambda w: nn.functional.hardtanh(w * 10), "range from -1 to 1"),
+        (lambda w: (w * 1000).sigmoid(), "saturated"),
+        (lambda w: (w * 1000).tanh(), "saturated"),
+        (lambda w: w * ZEROS, "zero everywhere"),
+        (lambda w: ZEROS * w, "zero everywhere"),
+        (lambda w: w.masked_fill(ONES > 0, 1.0), "mask covers everything"),
+        (lambda w: torch.where(ONES > 0, ONES, w), "condition selects nothing"),
+        (lambda w: w.round(), "RoundBackward0"),
+        (lambda w: nn.functional.linear(torch.zeros(3, 2), w[None]), "zero everywhere"),
+        (lambda w: nn.functional.dropout(w, 1.0), "zero everywhere"),
+    ],
+)
+def test_zero_everywhere(forward, words):
+    w = leaf(1.0, 2.0)
+    with watch():
+        loss = forward(w).sum()
+    loss.backward(retain_graph=True)
+    assert not w.grad.any(), "torch says zero"
+    text = one_sentence(explain_grad(w, loss))
+    assert "w.grad is zero everywhere because" in text
+    assert words in text
+    assert "test_explain_zeros.py:" in text
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda w: (w - 1.5).relu(),
+        lambda w: w.clamp(1.5, 6),
+        lambda w: w.clamp(2.0, 6),  # at the border the gradient passes
+        lambda w: w.masked_fill(torch.tensor([True, False]), 1.0),
+        lambda w: torch.where(torch.tensor([True, False]), w, ZEROS),
+        lambda w: w * ZEROS + w,
+        lambda w: (w - 5).relu() + w.tanh(),
+    ],
+)
+def test_what_does_let_a_gradient_through_is_not_blamed(forward):
+    w = leaf(1.0, 2.0)
+    loss = forward(w).sum()
+    loss.backward(retain_graph=True)
+    assert w.grad.any(), "torch says not zero"
+    assert "holds a gradient" in explain_grad(w, loss)
+    w.grad = torch.zeros(2)
+    assert "lets nothing through" not in explain_grad(w, loss)
+
+
+def test_two_operations_block_two_ways():
+    w = leaf(1.0, 2.0)
+    loss = ((w - 5).relu() + w * ZEROS).sum()
+    loss.backward(retain_graph=True)
+    assert not w.grad.any()
+    text = explain_grad(w, loss)
+    assert "nowhere above 0" in text
+    assert "MulBackward0" in text
+
+
+def test_what_backward_freed_is_not_guessed():
+    w = leaf(1.0, 2.0)
+    loss = (w - 5).relu().sum()
+    loss.backward()
+    text = one_sentence(explain_grad(w, loss))
+    assert "w.grad is zero everywhere" in text
+    assert "retain_graph=True" in text
+
+
+def test_zeros_from_elsewhere():
+    w, x = leaf(1.0), leaf(2.0)
+    w.grad = torch.zeros(1)
+    text = one_sentence(explain_grad(w, x * 2))
+    assert "not part of the graph" in text
+
+
+class ToNone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+class ToZeros(ToNone):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 0
+
+
+def test_what_a_custom_function_passed_is_considered():
+    w = torch.ones(3, requires_grad=True)
+    loss = ToNone.apply(w).sum()
+    loss.backward()
+    assert "or the backward of ToNoneBackward passed None" in explain_grad(w, loss)
+    loss = ToZeros.apply(w).sum()
+    loss.backward()
+    assert "the backward of ToZerosBackward may have passed zeros" in explain_grad(w, loss)
