@@ -14,6 +14,7 @@ import pytest
 import torch
 from checkpointed import program
 from fresh import fresh
+from own_functions import Many
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -50,20 +51,6 @@ class Raises(torch.autograd.Function):
     def backward(ctx, grad):
         grad.neg()
         raise ArithmeticError("no")
-
-
-class Many(torch.autograd.Function):
-    times = 0
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, grad):
-        for _ in range(Many.times):
-            grad = grad + 0
-        return grad
 
 
 class Seen(TorchDispatchMode):

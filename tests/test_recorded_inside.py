@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 from checkpointed import program
+from own_functions import Many
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -393,20 +394,6 @@ def test_a_recording_is_captured_as_it_is_drawn(run):
         record(run(*[torch.rand(3, requires_grad=True) for _ in "xy"]).sum()), opened=True
     )
     assert any("gradwalk.watch()" in str(why) for _, why in unnoted.nodes(data="closed"))
-
-
-class Many(torch.autograd.Function):
-    times = 0
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 1
-
-    @staticmethod
-    def backward(ctx, grad):
-        for _ in range(Many.times):
-            grad = grad + 0
-        return grad
 
 
 @pytest.mark.parametrize("times", [0, 1, 1_000, 100_000])
