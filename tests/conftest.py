@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 import torch
+
+from gradwalk import compare
 
 BROWSER_TESTS = Path(__file__).parent / "e2e"
 
@@ -39,6 +42,21 @@ def little_to_look_through() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def compiles_anew() -> Iterator[None]:
+    """Nothing that torch has compiled before is there, and nothing of the test stays."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def comparing():
+    """`compare`, which closes what it made when the test is over."""
+    with ExitStack() as stack:
+        yield lambda *graphs, **asked: stack.enter_context(closing(compare(*graphs, **asked)))
 
 
 @pytest.fixture

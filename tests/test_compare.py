@@ -26,20 +26,6 @@ def linear(x, w, b):
     return (w * x + b).sum()
 
 
-@pytest.fixture
-def made():
-    """Makes comparisons and closes them."""
-    widgets = []
-
-    def make(*given, **named):
-        widgets.append(compare(*given, **named))
-        return widgets[-1]
-
-    yield make
-    for widget in widgets:
-        widget.close()
-
-
 def by_name(widget):
     """Leaf -> its cells in the table."""
     return {row["name"]: row["cells"] for row in widget.table["rows"]}
@@ -54,11 +40,11 @@ def shown(cell, when):
 
 
 class TestDifference:
-    def test_requires_grad_false_leaves_out_one_leaf(self, made):
+    def test_requires_grad_false_leaves_out_one_leaf(self, comparing):
         x, w, b = leaves()
         frozen = x.detach().clone()
         names = {"x": x, "w": w, "b": b}
-        widget = made({"x": linear(x, w, b), "frozen": linear(frozen, w, b)}, names=names)
+        widget = comparing({"x": linear(x, w, b), "frozen": linear(frozen, w, b)}, names=names)
         found = widget.difference
         only = [found["nodes"][i]["name"] for i in found["comparisons"]["frozen"]["only_left"]]
         assert only == ["x"]
@@ -73,9 +59,9 @@ class TestDifference:
             "SumBackward0",
         ]
 
-    def test_detach_leaves_out_the_same_leaf(self, made):
+    def test_detach_leaves_out_the_same_leaf(self, comparing):
         x, w, b = leaves()
-        widget = made(
+        widget = comparing(
             {"x": linear(x, w, b), "cut": linear(x.detach(), w, b)},
             names={"x": x, "w": w, "b": b},
         )
@@ -86,9 +72,9 @@ class TestDifference:
         kinds = {graph["nodes"][i]["kind"] for i in comparison["only_right"]}
         assert kinds <= {"constant", "cut", "outside"}  # no autograd node is only here
 
-    def test_clone_is_one_operation_more(self, made):
+    def test_clone_is_one_operation_more(self, comparing):
         x, w, b = leaves()
-        widget = made(
+        widget = comparing(
             {"x": linear(x, w, b), "clone": linear(x.clone(), w, b)},
             names={"x": x, "w": w, "b": b},
         )
@@ -98,21 +84,21 @@ class TestDifference:
         assert [graph["nodes"][i]["op"] for i in comparison["only_right"]] == ["CloneBackward0"]
         assert len(comparison["pairs"]) == 6
 
-    def test_members_are_the_nodes_of_the_united_graph(self, made):
+    def test_members_are_the_nodes_of_the_united_graph(self, comparing):
         x, w, b = leaves()
         names = {"x": x, "w": w, "b": b}
-        widget = made([linear(x, w, b), linear(x.clone(), w, b)], names=names)
+        widget = comparing([linear(x, w, b), linear(x.clone(), w, b)], names=names)
         for place, node in zip(widget.members, widget.difference["nodes"], strict=True):
             assert place == list(node["nodes"].values())
         assert repr(widget).endswith("6 nodes in common, 1 only in some)")
 
 
 class TestTable:
-    def test_before_and_after_equal_torch_of_each_graph_alone(self, made):
+    def test_before_and_after_equal_torch_of_each_graph_alone(self, comparing):
         x, w, b = leaves()
         w.grad = torch.tensor([10.0, 20.0])
         graphs = {"all": linear(x, w, b), "cut": linear(x.detach(), w, b)}
-        widget = made(graphs, names={"x": x, "w": w, "b": b})
+        widget = comparing(graphs, names={"x": x, "w": w, "b": b})
         widget.backward()
         alone = []
         for cut in (False, True):
@@ -129,19 +115,21 @@ class TestTable:
         assert x.grad.tolist() == [4.0, 3.0]
         assert w.grad.tolist() == [11.0, 22.0]  # what the first graph gives
 
-    def test_flags_are_those_of_the_tensors(self, made):
+    def test_flags_are_those_of_the_tensors(self, comparing):
         x, w, b = leaves()
-        widget = made({"all": linear(x, w, b), "cut": linear(x.detach(), w, b)}, names={"w": w})
+        widget = comparing(
+            {"all": linear(x, w, b), "cut": linear(x.detach(), w, b)}, names={"w": w}
+        )
         for row in widget.table["rows"]:
             for cell in row["cells"]:
                 assert cell["is_leaf"] in (True, None)
                 assert (cell["node"] is None) == (cell["is_leaf"] is None)
         assert by_name(widget)["w"][0]["requires_grad"] is True
 
-    def test_follows_backward_of_the_users_own(self, made):
+    def test_follows_backward_of_the_users_own(self, comparing):
         x, w, b = leaves()
         first, second = linear(x, w, b), linear(x, w, b.clone())
-        widget = made({"a": first, "b": second}, names={"x": x, "w": w, "b": b})
+        widget = comparing({"a": first, "b": second}, names={"x": x, "w": w, "b": b})
         first.backward()
         table = by_name(widget)
         assert shown(table["w"][0], "before") is None
@@ -154,10 +142,10 @@ class TestTable:
         w.grad = None
         assert shown(by_name(widget)["w"][1], "now") is None
 
-    def test_every_step_equals_torch(self, made):
+    def test_every_step_equals_torch(self, comparing):
         x, w, b = leaves()
         y, v, c = leaves()
-        widget = made(
+        widget = comparing(
             {"one": linear(x, w, b), "two": linear(y, v, c) * 3},
             names={"one": {"x": x, "w": w, "b": b}, "two": {"x": y, "w": v, "b": c}},
         )
@@ -170,29 +158,31 @@ class TestTable:
                     as_values(tensor.grad) for tensor in tensors
                 ]
 
-    def test_large_gradients_are_told_by_their_norm(self, made):
+    def test_large_gradients_are_told_by_their_norm(self, comparing):
         w = torch.randn(50, requires_grad=True)
-        widget = made({"a": (w * w).sum(), "b": (w * 2).sum()}, names={"w": w})
+        widget = comparing({"a": (w * w).sum(), "b": (w * 2).sum()}, names={"w": w})
         widget.backward()
         first, second = by_name(widget)["w"]
         assert first["now"]["values"] is None
         assert first["now"]["norm"] == pytest.approx((2 * w).norm().item())
         assert second["now"]["norm"] == pytest.approx(torch.full((50,), 2.0).norm().item())
 
-    def test_of_very_many_leaves_those_that_differ_come_in(self, made):
+    def test_of_very_many_leaves_those_that_differ_come_in(self, comparing):
         many = [torch.ones(1, requires_grad=True) for _ in range(150)]
         extra = torch.ones(1, requires_grad=True)
         names = {f"p{i}": p for i, p in enumerate(many)} | {"extra": extra}
-        widget = made({"a": sum(many), "b": sum([*many, extra])}, names=names)
+        widget = comparing({"a": sum(many), "b": sum([*many, extra])}, names=names)
         assert len(widget.table["rows"]) == 100
         assert widget.table["total"] == 151
         assert "extra" in by_name(widget)
 
 
 class TestStepping:
-    def test_one_step_moves_every_graph(self, made):
+    def test_one_step_moves_every_graph(self, comparing):
         x, w, b = leaves()
-        widget = made({"all": linear(x, w, b), "cut": linear(x.detach(), w, b)}, names={"x": x})
+        widget = comparing(
+            {"all": linear(x, w, b), "cut": linear(x.detach(), w, b)}, names={"x": x}
+        )
         widget.step()
         assert widget.cursor == 1
         assert widget.steps[0]["passes"] == [0, 1]
@@ -206,10 +196,10 @@ class TestStepping:
         widget.run_to("x")
         assert x.grad.tolist() == [4.0, 3.0]
 
-    def test_the_shared_nodes_of_two_graphs_are_run_once_for_each(self, made):
+    def test_the_shared_nodes_of_two_graphs_are_run_once_for_each(self, comparing):
         x, w, b = leaves()
         h = w * x + b
-        widget = made({"sum": h.sum(), "mean": h.mean()}, names={"x": x, "w": w, "b": b})
+        widget = comparing({"sum": h.sum(), "mean": h.mean()}, names={"x": x, "w": w, "b": b})
         widget.backward()
         assert [each["state"]["runs"] for each in widget.passes] == [1, 1]
         sums, means = by_name(widget)["w"]
@@ -217,11 +207,11 @@ class TestStepping:
         assert shown(means, "now") == [0.5, 1.0]
         assert "w" in widget.passes[1]["transport"]["note"]
 
-    def test_a_graph_that_has_not_run_is_run_by_the_first_step(self, made):
+    def test_a_graph_that_has_not_run_is_run_by_the_first_step(self, comparing):
         x, w, b = leaves()
         y, v, c = leaves()
         first, second = linear(x, w, b), linear(y, v, c)
-        widget = made({"a": first, "b": second})
+        widget = comparing({"a": first, "b": second})
         first.backward()
         assert [bool(each["steps"]) for each in widget.passes] == [True, False]
         assert widget.cursor == len(widget.steps)
@@ -230,7 +220,7 @@ class TestStepping:
         assert y.grad is None
         assert x.grad.tolist() == [4.0, 3.0]  # its backward was only watched, so it is left alone
 
-    def test_an_error_leaves_every_grad_as_it_was(self, made):
+    def test_an_error_leaves_every_grad_as_it_was(self, comparing):
         class Fails(torch.autograd.Function):
             @staticmethod
             def forward(_, x):
@@ -241,33 +231,33 @@ class TestStepping:
                 raise RuntimeError("no way back")
 
         x, w, b = leaves()
-        widget = made({"fine": linear(x, w, b), "fails": linear(Fails.apply(x), w, b)})
+        widget = comparing({"fine": linear(x, w, b), "fails": linear(Fails.apply(x), w, b)})
         with pytest.raises(RuntimeError, match="no way back"):
             widget.backward()
         assert (x.grad, w.grad, b.grad, widget.cursor) == (None, None, None, 0)
         assert [each["run"]["ended"] for each in widget.passes] == ["done", "stopped"]
 
-    def test_gradients_per_graph(self, made):
+    def test_gradients_per_graph(self, comparing):
         x, w, b = leaves()
-        widget = made({"a": w * x, "b": w * b}, names={"w": w})
+        widget = comparing({"a": w * x, "b": w * b}, names={"w": w})
         with pytest.raises(ValueError, match="no one gradient"):
             widget.backward()
         widget.backward({"a": torch.tensor([1.0, 0.0]), "b": torch.tensor([0.0, 1.0])})
         first, second = by_name(widget)["w"]
         assert (shown(first, "now"), shown(second, "now")) == ([1.0, 0.0], [0.0, -1.0])
 
-    def test_the_browser_can_start_it_and_hears_of_errors(self, made):
+    def test_the_browser_can_start_it_and_hears_of_errors(self, comparing):
         x, w, b = leaves()
-        widget = made([linear(x, w, b), linear(x, w, b)])
+        widget = comparing([linear(x, w, b), linear(x, w, b)])
         widget._on_message(widget, {"kind": "start", "cursor": 2}, [])
         assert widget.cursor == 2
-        stuck = made([x * w, x * b])
+        stuck = comparing([x * w, x * b])
         stuck._on_message(stuck, {"kind": "start", "cursor": 1}, [])
         assert "no one gradient" in stuck._fault
 
-    def test_what_is_wrong_is_said(self, made):
+    def test_what_is_wrong_is_said(self, comparing):
         x, w, b = leaves()
-        widget = made([linear(x, w, b), linear(x, w, b)])
+        widget = comparing([linear(x, w, b), linear(x, w, b)])
         for wrong, error, words in [
             ("nothing", ValueError, "no nodes are called so"),
             (99, ValueError, "members has places"),
@@ -337,20 +327,20 @@ class TestInput:
         assert [pane["label"] for pane in widget.panes] == ["first", "second"]
         widget.close()
 
-    def test_tensors_in_a_list_are_labelled_with_their_names(self, made):
+    def test_tensors_in_a_list_are_labelled_with_their_names(self, comparing):
         x, w, b = leaves()
         kept, cut = linear(x, w, b), linear(x.detach(), w, b)
         for tensors, labels in [([kept, cut], ["kept", "cut"]), ([kept] * 2, ["kept", "kept (2)"])]:
             widget = compare(tensors)
             assert [pane["label"] for pane in widget.panes] == labels
             widget.close()
-        unnamed = made([linear(x, w, b), linear(x, w, b)], names={})
+        unnamed = comparing([linear(x, w, b), linear(x, w, b)], names={})
         assert [pane["label"] for pane in unnamed.panes] == ["graph 1", "graph 2"]
 
-    def test_the_same_graph_twice_has_no_difference(self, made):
+    def test_the_same_graph_twice_has_no_difference(self, comparing):
         x, w, b = leaves()
         h = linear(x, w, b)
-        widget = made({"a": h, "b": h}, names={"x": x})
+        widget = comparing({"a": h, "b": h}, names={"x": x})
         assert widget.difference["comparisons"]["b"]["only_left"] == []
         assert all(place[0] == place[1] for place in widget.members)
         widget.step(2)
@@ -359,21 +349,21 @@ class TestInput:
         widget.run_to("x")
         assert x.grad.tolist() == [4.0, 3.0]
 
-    def test_markup_in_a_label_stays_as_it_is(self, made):
+    def test_markup_in_a_label_stays_as_it_is(self, comparing):
         x, w, b = leaves()
         label = "<img src=x onerror=alert(1)>"
-        widget = made({label: linear(x, w, b), "b": linear(x, w, b)})
+        widget = comparing({label: linear(x, w, b), "b": linear(x, w, b)})
         assert widget.panes[0]["label"] == label
 
-    def test_names_for_each_graph(self, made):
+    def test_names_for_each_graph(self, comparing):
         one, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
         x = torch.ones(1, 2)
         graphs = {"one": one(x).sum(), "other": other(x).sum()}
-        widget = made(graphs, names={"one": one, "other": other})
+        widget = comparing(graphs, names={"one": one, "other": other})
         table = by_name(widget)
         assert all(cell["node"] is not None for name in ("weight", "bias") for cell in table[name])
 
-    def test_graphs_of_very_different_sizes(self, made):
+    def test_graphs_of_very_different_sizes(self, comparing):
         x = torch.tensor(0.5, requires_grad=True)
 
         def chain(length):
@@ -382,7 +372,7 @@ class TestInput:
                 y = y.sin()
             return y
 
-        widget = made({"short": chain(8), "long": chain(4_998)}, names={"x": x})
+        widget = comparing({"short": chain(8), "long": chain(4_998)}, names={"x": x})
         assert [len(pane["graph"]["nodes"]) for pane in widget.panes] == [10, 5_000]
         common = sum(None not in place for place in widget.members)
         assert common == 10
@@ -420,11 +410,11 @@ class TestClosing:
         k.backward()
         assert [each.runs for each in observers] == [0, 0]
 
-    def test_looking_changes_nothing(self, made):
+    def test_looking_changes_nothing(self, comparing):
         torch.manual_seed(3)
         state = torch.get_rng_state()
         x, w, b = leaves()
-        widget = made({"a": linear(x, w, b), "b": linear(x.detach(), w, b)})
+        widget = comparing({"a": linear(x, w, b), "b": linear(x.detach(), w, b)})
         widget.selected = 1
         assert widget.details[0]["op"] == "AddBackward0"
         assert widget.table["rows"]
@@ -461,78 +451,3 @@ def test_constants_of_another_kind_are_refused():
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(TypeError, match="constants was given 'some'"):
         compare([x * 2, x * 3], constants="some")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-class TestCompiled:
-    def compared(self, made, **asked):
-        torch._dynamo.reset()
-        torch.manual_seed(0)
-        net = torch.nn.Sequential(
-            torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2), torch.nn.Flatten(0)
-        )
-        x = torch.randn(5, 4)
-
-        def step(run):
-            h = run(x)
-            return (h + h * h).sum()
-
-        compiled = torch.compile(net, backend="aot_eager")
-        return net, made({"eager": step(net), "compiled": step(compiled)}, names=net, **asked)
-
-    def test_is_closed_unless_asked_for(self, made):
-        _, widget = self.compared(made)
-        assert widget.compiled == []
-        kinds = {node["kind"] for pane in widget.panes for node in pane["graph"]["nodes"]}
-        assert "call" not in kinds
-
-    @pytest.mark.parametrize("is_first", [True, False])
-    def test_says_what_became_of_each_operation(self, made, is_first):
-        def either(graphs, **asked):
-            return made(dict(reversed(graphs.items())) if is_first else graphs, **asked)
-
-        _, widget = self.compared(either, opened=True)
-        (told,) = widget.compiled
-        pane = 0 if is_first else 1
-        calls = {
-            node["id"]: node
-            for node in widget.panes[pane]["graph"]["nodes"]
-            if node["kind"] == "call"
-        }
-        seen = []
-        for each in told["operations"]:
-            ids = [widget.members[place][pane] for place in (*each["calls"], *each["again"])]
-            assert set(ids) <= calls.keys()
-            assert [calls[i]["recomputed"] for i in ids] == (
-                [False] * len(each["calls"]) + [True] * len(each["again"])
-            )
-            seen += ids
-            # The operation lies where the first of its calls does that works on the gradient.
-            assert not each["calls"] or each["place"] in each["calls"]
-            assert each["how"] == ("one" if len(each["calls"]) == 1 else "several")
-        assert sorted(seen) == sorted(calls)
-        ops = [(each["label"], each["where"], each["said"]) for each in told["operations"]]
-        assert ops[2] == ("GeluBackward0", "1", "gelu_backward")
-        assert ops[-1][2] == "view"
-        assert told["said"].startswith("Inside compiled: of 6 operations 4 as one call, 2 as ")
-        assert "before the backend fuses calls" in told["said"]
-        names = [row["name"] for row in widget.table["rows"]]
-        assert names.count("2.weight") == 1  # what compiled code saved is no leaf
-
-    def test_looking_changes_no_gradient(self, made):
-        net, widget = self.compared(made, opened=True)
-        widget.backward()
-        expected = {name: p.grad.clone() for name, p in net.named_parameters()}
-        for row in widget.table["rows"]:
-            if row["name"] in expected:
-                assert row["cells"][0]["now"] == row["cells"][1]["now"]
-        widget.selected = widget.compiled[0]["operations"][2]["place"]
-        assert [each["op"] for each in widget.details] == [
-            "GeluBackward0",
-            "aten.gelu_backward.default",
-        ]
-
-    def test_what_cannot_be_opened_is_a_sentence(self, made, monkeypatch):
-        monkeypatch.setattr("gradwalk.graph.compiled._program", lambda _: 1 / 0)
-        with pytest.raises(ValueError, match="cannot be read in torch"):
-            self.compared(made, opened=True)

@@ -19,19 +19,15 @@ from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 
 # Dynamo asks whether an intermediate tensor has a .grad, after a graph break.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+pytestmark = [
+    pytest.mark.usefixtures("compiles_anew"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
+]
 
 COMPILED = "CompiledFunctionBackward"
 QUICK = ("mlp", "autoencoder", "graph break", "in place")
 SLOW = [pytest.param(name, marks=pytest.mark.full) for name in ZOO if name not in QUICK]
 EVERY = [*QUICK, *SLOW]
-
-
-@pytest.fixture(autouse=True)
-def _compiles_anew():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def nodes_of(loss):

@@ -14,6 +14,7 @@ from gradwalk.matching.match import match
 from gradwalk.subject.read import read_subject
 
 pytestmark = [
+    pytest.mark.usefixtures("compiles_anew"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
     pytest.mark.filterwarnings("ignore:.*there are global hooks on modules:UserWarning"),
@@ -24,13 +25,6 @@ EVERY = [
     *QUICK,
     *(pytest.param(name, marks=pytest.mark.full) for name in ZOO if name not in QUICK),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _compiles_anew():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def loss_of(program, inputs):

@@ -20,16 +20,10 @@ from gradwalk.widget.inner_steps import InnerSteps
 from gradwalk.wire.columns import decode, encode
 
 pytestmark = [
+    pytest.mark.usefixtures("compiles_anew"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*global hooks on modules.*:UserWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _compiles_anew():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class Swish(torch.autograd.Function):

@@ -30,6 +30,7 @@ except ImportError:  # of torch 2.7
 PACKED = pytest.mark.skipif(SerializedGraphModule is None, reason="this torch packs no programs")
 
 pytestmark = [
+    pytest.mark.usefixtures("compiles_anew"),
     # Dynamo asks whether an intermediate tensor has a .grad, after a graph break.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     # Inductor's own.
@@ -41,13 +42,6 @@ EVERY = [
     *QUICK,
     *(pytest.param(name, marks=pytest.mark.full) for name in ZOO if name not in QUICK),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _compiles_anew():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def opened(loss):

@@ -28,6 +28,7 @@ from gradwalk.graph.inductor_text import (
 from gradwalk.graph.kernels import kernels
 
 pytestmark = [
+    pytest.mark.usefixtures("compiles_anew"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
 ]
@@ -37,13 +38,6 @@ EVERY = [
     *QUICK,
     *(pytest.param(name, marks=pytest.mark.full) for name in ZOO if name not in QUICK),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _compiles_anew():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def compiled_nodes(loss):
