@@ -10,14 +10,11 @@ import torch
 from planted_errors import PLANTED
 from programs import PROGRAMS, outputs_of
 from torch import nn
-from torch.nn import functional as F
 
 from gradwalk import GraphWidget, capture, compare_numerics, record, save, watch
-from gradwalk.comparison.gap import Number, gap
 from gradwalk.graph.capture import capture_nodes
 from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
-from gradwalk.graph.summary import summarise
 from gradwalk.modules.plumbing import is_plumbing
 
 DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
@@ -89,69 +86,6 @@ class TestWhereErrorArises:
             torch.set_num_threads(threads)
         assert found.first is None, str(found)
         assert str(found).startswith("The two agree: ")
-
-
-def numbers_to_compare():
-    inf, nan = math.inf, math.nan
-    torch.manual_seed(0)
-    base = torch.randn(40, dtype=DOUBLE)
-    return [
-        (base, base),
-        (base, base + 1e-9),
-        (base, base + 1e-3),
-        (base, base.to(SINGLE)),
-        (base, base.to(HALF)),
-        (base.to(SINGLE), (base * (1 + 1e-4)).to(SINGLE)),
-        (torch.tensor([1.0, nan, inf]), torch.tensor([1.0, nan, inf])),
-        (torch.tensor([1.0, nan]), torch.tensor([1.0, 2.0])),
-        (torch.tensor([1.0, inf]), torch.tensor([1.0, -inf])),
-        (torch.zeros(3), torch.full((3,), 1e-6)),
-        (torch.zeros(3), torch.full((3,), 1e-3)),
-        (base.to(torch.complex64), (base * 1j).to(torch.complex64)),
-        (torch.ones(()).expand(5, 1000), torch.ones(5, 1000)),
-        (torch.randn(7, 11).T, torch.randn(7, 11).T),
-        (torch.ones(0), torch.ones(0)),
-    ]
-
-
-class TestGap:
-    @pytest.mark.parametrize(("expected", "found"), numbers_to_compare())
-    def test_is_what_torch_testing_says(self, expected, found):
-        measured = gap(Number(expected), Number(found))
-        try:
-            torch.testing.assert_close(found, expected, check_dtype=False, equal_nan=True)
-            is_close = True
-        except AssertionError:
-            is_close = False
-        assert measured.leaves is not is_close
-        wide = torch.complex128 if expected.is_complex() else DOUBLE
-        difference, whole = (found.to(wide) - expected.to(wide)).norm(), expected.to(wide).norm()
-        if difference.isfinite() and whole > 0:
-            assert measured.error == pytest.approx(float(difference / whole), rel=1e-12)
-        elif not is_close and expected.isfinite().all() and found.isfinite().all():
-            assert measured.error == math.inf
-
-    def test_of_more_numbers_than_are_looked_at_at_once(self):
-        a = torch.randn(3, 1_200_000)
-        b = a.clone()
-        b[2, 1_111_111] += 1
-        measured = gap(Number(a), Number(b))
-        assert measured.worst == (a[2, 1_111_111].item(), b[2, 1_111_111].item())
-        assert measured.error == pytest.approx(float((b - a).double().norm() / a.double().norm()))
-
-    def test_of_summaries_says_what_it_is_of(self):
-        small, large = torch.randn(8), torch.randn(100, 100)
-        for tensor, how in ((small, "all"), (large, "sample")):
-            told = Number(None, summarise(tensor)), Number(None, summarise(tensor * 1.5))
-            assert gap(*told).error == pytest.approx(0.5)
-            assert gap(*told).compared == how
-        norms = [{**summarise(each), "values": None} for each in (large, large * 1.5)]
-        measured = gap(*(Number(None, each) for each in norms))
-        assert (measured.compared, measured.leaves) == ("norm", True)
-        assert measured.error == pytest.approx(0.5)
-
-    def test_other_shapes_are_not_compared(self):
-        assert gap(Number(torch.ones(3)), Number(torch.ones(4))) is None
 
 
 def block(dtype):
@@ -266,19 +200,6 @@ def test_the_same_program_twice_is_the_same(name):
     for row in found.rows:
         assert {row.value_error, row.grad_error, row.own_error} <= {0, None}
     found.widget.close()
-
-
-class Sloped(torch.autograd.Function):
-    """The identity, with a backward that may be wrong."""
-
-    @staticmethod
-    def forward(ctx, x, slope):
-        ctx.slope = slope
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad * ctx.slope, None
 
 
 class TestContributors:
@@ -410,73 +331,6 @@ class TestWhatIsGiven:
         loss.backward()
         with pytest.raises(RuntimeError, match="freed the tensors saved for it"):
             compare_numerics(loss, block(DOUBLE)[1])
-
-    def test_eager_and_compiled(self):
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
-        x = torch.randn(5, 4)
-
-        def step():
-            return F.mse_loss(net(x), torch.zeros(5, 2))
-
-        compiled = torch.compile(step, backend="aot_eager")()
-        found = compare_numerics(step(), compiled, names=net)
-        assert found.first is None, str(found)
-        leaves = {row.label for row in found.rows if row.op == "AccumulateGrad"}
-        assert leaves == {name for name, _ in net.named_parameters()}
-        assert "of a could not be aligned" not in str(found)  # all are found inside
-        assert [row.op for row in found.inside] == [
-            "TBackward0",
-            "AddmmBackward0",
-            "GeluBackward0",
-            "TBackward0",
-            "AddmmBackward0",
-            "MseLossBackward0",
-        ]
-        assert {row.grad_error for row in found.inside} == {0}
-        assert "6 gradients inside compiled code are within tolerance" in str(found)
-        assert all(each.grad is None for each in net.parameters())
-
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-    @pytest.mark.parametrize("is_turned", [False, True])
-    def test_a_wrong_backward_inside_compiled_code_is_between_what_is_right_and_wrong(
-        self, is_turned
-    ):
-        torch._dynamo.reset()
-        torch.manual_seed(0)
-        net = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))
-        x = torch.randn(5, 4)
-
-        def step(slope):
-            h = Sloped.apply(torch.tanh(net[0](x)), slope)
-            return net[2](torch.tanh(net[1](h))).pow(2).mean()
-
-        right = step(1.0)
-        wrong = torch.compile(lambda: step(1.01), backend="aot_eager")()
-        widget = GraphWidget(wrong)
-        widget.backward()
-        before = widget.graph
-        found = compare_numerics(*((widget, right) if is_turned else (right, widget)))
-        assert widget.graph is before  # opened for the comparison alone
-        side = 1 if is_turned else 0
-        graph = capture(right)
-        calls = capture(wrong, opened=True)
-        for row in found.inside:
-            node, call = row.nodes[side], row.nodes[1 - side]
-            assert calls.nodes[call]["kind"] == "call"
-            assert row.op == graph.nodes[node]["op"]
-            assert row.grad_error in (0, pytest.approx(0.01, rel=0.02))
-        bad = [row.module for row in found.inside if row.leaves == "gradient"]
-        assert bad
-        assert "inside compiled code" in str(found)
-        first = next(row for row in reversed(found.inside) if row.leaves)
-        assert first.op == "TanhBackward0"  # right below the fault, on the way back
-        compared = found.widget
-        places = {each["place"] for each in compared.errors["nodes"]}
-        for row in found.inside:
-            assert any(of == list(row.nodes) for of in (compared.members[i] for i in places))
-        compared.close()
-        widget.close()
 
 
 class TestWidget:
