@@ -1,126 +1,13 @@
 """More training scripts that are broken as those in forums are; see `broken_scripts`.
 
-They are about what a loss is given, where gradients became zero, and whose parameters are learned.
+They are about where gradients became zero, NaN or none, and whose parameters are learned. What a
+loss is given wrong is in `broken_losses`.
 """
 
 from __future__ import annotations
 
 from broken_scripts import broken
 
-broken(
-    "relu before cross entropy",
-    "bounded logits",
-    "no number below 0|leave out the relu",
-    """
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.ReLU())
-    def step():
-        return F.cross_entropy(model(x), labels)  # HERE
-""",
-)
-broken(
-    "relu before bce with logits",
-    "bounded logits",
-    "no probability can be below 0.5",
-    """
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1), nn.ReLU())
-    t = (y > 0).float()
-    def step():
-        return F.binary_cross_entropy_with_logits(model(x), t)  # HERE
-""",
-)
-broken(
-    "sigmoid before cross entropy",
-    "bounded logits",
-    "of 3 classes none can get a probability above 0.577",
-    """
-    model = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid())
-    def step():
-        return F.cross_entropy(model(x), labels)  # HERE
-""",
-)
-broken(
-    "kl_div given probabilities",
-    "no log probabilities",
-    "the probabilities themselves|log_softmax()",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).softmax(1)
-    def step():
-        return F.kl_div(model(x).softmax(1), wanted, reduction="batchmean")  # HERE
-""",
-)
-broken(
-    "kl_div target are logs",
-    "target",
-    "log_target=True",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).log_softmax(1)
-    def step():
-        return F.kl_div(model(x).log_softmax(1), wanted, reduction="batchmean")  # HERE
-""",
-    also=("nan",),
-)
-broken(
-    "kl_div log_target of probabilities",
-    "target",
-    "leave out log_target=True",
-    """
-    model = nn.Linear(4, 3)
-    wanted = torch.randn(16, 3).softmax(1)
-    def step():
-        given = model(x).log_softmax(1)
-        return F.kl_div(given, wanted, reduction="batchmean", log_target=True)  # HERE
-""",
-)
-broken(
-    "dqn target not detached",
-    "target",
-    "also sends a gradient into its target|detach()",
-    """
-    q = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = torch.optim.Adam(q.parameters())
-    s, s2, r = torch.randn(16, 4), torch.randn(16, 4), torch.randn(16)
-    a = torch.randint(0, 2, (16, 1))
-    def step():
-        now = q(s).gather(1, a).squeeze(1)
-        target = r + 0.9 * q(s2).max(1).values
-        return F.smooth_l1_loss(now, target)  # HERE
-""",
-)
-broken(
-    "softmax over examples by hand",
-    "softmax of examples",
-    "along dimension 0, of 16|LogBackward0",
-    """
-    model = nn.Linear(4, 3)
-    def step():
-        p = torch.softmax(model(x), dim=0)  # HERE
-        return -torch.log(p[torch.arange(16), labels]).mean()
-""",
-)
-broken(
-    "a huge loss",
-    "large",
-    "times that of the parameters themselves",
-    """
-    model = nn.Linear(4, 1)
-    target = y * 1e8
-    def step():
-        return F.mse_loss(model(x), target)
-""",
-)
-broken(
-    "bce with targets of -1",
-    "target",
-    "from -1 to 1",
-    """
-    model = nn.Linear(4, 1)
-    t = torch.where(y > 0, 1.0, -1.0)
-    def step():
-        return F.binary_cross_entropy_with_logits(model(x), t)  # HERE
-""",
-)
 broken(
     "optimizer before the model is made again",
     "optimizer",
@@ -273,19 +160,6 @@ broken(
 """,
 )
 broken(
-    "log of a sigmoid by hand",
-    "nan",
-    "which took zeros",
-    """
-    model = nn.Linear(4, 1)
-    big = x * 1000
-    t = (y > 0).float()
-    def step():
-        p = torch.sigmoid(model(big))
-        return -(t * p.log() + (1 - t) * (1 - p).log()).mean()  # HERE
-""",
-)
-broken(
     "eigenvectors of equal eigenvalues",
     "nan",
     "is born",
@@ -293,17 +167,6 @@ broken(
     w = nn.Parameter(torch.eye(3))
     def step():
         return torch.linalg.eigh(w + w.T).eigenvectors.abs().sum()  # HERE
-""",
-)
-broken(
-    "float16 underflow of the loss",
-    "zero",
-    "too small|scale the loss",
-    """
-    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).half()
-    data, target = x.half(), y.half()
-    def step():
-        return F.mse_loss(model(data), target) * 1e-7  # HERE
 """,
 )
 broken(
@@ -497,50 +360,6 @@ broken(
     def step():
         return F.cross_entropy(head(embed(labels)), labels)
 """,
-)
-broken(
-    "clamped loss",
-    "zero",
-    "outside of its range to 1",
-    """
-    model = nn.Linear(4, 1)
-    def step():
-        return torch.clamp(F.mse_loss(model(x), y * 100), max=1.0)  # HERE
-""",
-)
-broken(
-    "a margin ranking of itself",
-    "zero",
-    "by several ways adds up to zero",
-    """
-    model = nn.Linear(4, 2)
-    def step():
-        z = model(x)  # HERE
-        return F.triplet_margin_loss(z, z, z)
-""",
-)
-broken(
-    "mean of an empty mask",
-    "nan",
-    "averages over no number",
-    """
-    model = nn.Linear(4, 1)
-    def step():
-        out = model(x)
-        return F.mse_loss(out[y > 100], y[y > 100])  # HERE
-""",
-)
-broken(
-    "cross entropy with every label ignored",
-    "nan",
-    "each is -100, its ignore_index",
-    """
-    model = nn.Linear(4, 3)
-    ignored = torch.full((16,), -100)
-    def step():
-        return F.cross_entropy(model(x), ignored, ignore_index=-100)  # HERE
-""",
-    also=("zero",),
 )
 broken(
     "an integer division of the epoch",

@@ -7,9 +7,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import broken_losses  # noqa: F401  its scripts stand in BROKEN, too
 import broken_steps  # noqa: F401  its scripts stand in BROKEN, too
 import forum_scripts  # noqa: F401  its scripts stand in BROKEN, too
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
+import healthy_pairs  # noqa: F401  its scripts stand in HEALTHY, too
 import pytest
 from broken_scripts import BROKEN, Broken
 from checkpointed import SAVED_IS_TOLD
