@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import torch
 
 from ..forward.regions import Region
-from ..graph.capture import Capture, Place
+from ..graph.capture import Capture
 from ..graph.checkpoints import Sizes, frame_of, has_policy, inputs_of, packed_tensors
+from ..graph.description import Place
 from ..graph.nodes import outputs_metadata
 from ..graph.reading import storage_id
 from ..modules.plumbing import VIEWS

@@ -11,8 +11,9 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.adjacency import copied
-from ..graph.capture import Capture, as_text
+from ..graph.capture import Capture
 from ..graph.collector import collector_paused
+from ..graph.description import as_text
 from ..graph.names import Names
 from ..graph.nodes import Edge, op_name, sequence_nr
 from ..graph.words import short_value

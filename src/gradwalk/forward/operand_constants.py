@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..graph.capture import Capture, as_text
+from ..graph.capture import Capture
+from ..graph.description import as_text
 from ..graph.names import Names
 from ..graph.nodes import node_class, saved_tensors
 from ..graph.reading import storage_of, why_unreadable

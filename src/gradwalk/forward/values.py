@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from ..graph.capture import as_text, described_outputs
+from ..graph.description import as_text, described_outputs
 from ..graph.json_values import json_number, plain_values
 from ..graph.nodes import (
     AccumulateGrad,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from ..graph.capture import Place
+from ..graph.description import Place
 from ..graph.reading import first_line
 
 Kind = Literal["cut", "scale", "replace"]

@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import torch
 
 from .. import notebook
-from ..graph.capture import Place, capture_nodes
+from ..graph.capture import capture_nodes
+from ..graph.description import Place
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among
 from ..graph.outputs import Output, read_outputs

@@ -10,7 +10,7 @@ import torch
 
 from ..backward.kept import Kept
 from ..forward.annotations import Annotation
-from ..graph.capture import Place
+from ..graph.description import Place
 from ..subject.model import few_of
 from ..wire import EditModel, FewModel, LeafChangeModel, WhatIfModel
 from .change import Edit, same

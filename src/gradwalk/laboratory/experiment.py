@@ -11,7 +11,8 @@ import torch
 
 from ..backward.run import Run
 from ..backward.run_backward import starting_gradients
-from ..graph.capture import Capture, Place
+from ..graph.capture import Capture
+from ..graph.description import Place
 from ..graph.nodes import ModuleHook, custom_function, leaf_tensor, outputs_metadata
 from ..graph.tensors import has_hooks
 from ..wire import FewModel

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from ..graph.capture import Place
+from ..graph.description import Place
 from ..graph.names import nearest
 from ..graph.nodes import gradient_edge
 from .replay import Replay

@@ -10,7 +10,7 @@ import torch
 
 from ..forward.annotations import Annotation
 from ..forward.source_line import SourceLine
-from ..graph.capture import Place
+from ..graph.description import Place
 from .change import Edit, Edits
 from .experiment import Experiment
 from .places import place_name

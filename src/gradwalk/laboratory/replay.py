@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import torch
 
 from ..backward.recorded_pass import refuse_within_backward
-from ..graph.capture import Capture, Place
+from ..graph.capture import Capture
+from ..graph.description import Place
 from ..graph.engine import within_a_pass
 from ..graph.modes import random_numbers_kept, unseen
 from ..graph.nodes import (

@@ -14,7 +14,8 @@ from ..backward.recorded_pass import RecordedPass
 from ..backward.recording import Recording
 from ..backward.run import Run
 from ..forward.annotate import watched
-from ..graph.capture import Capture, Place, capture_nodes
+from ..graph.capture import Capture, capture_nodes
+from ..graph.description import Place
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names, names_among
 from ..graph.outputs import read_outputs
