@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import ipywidgets
@@ -14,6 +14,7 @@ import traitlets
 from ipywidgets import interactive
 
 from ..graph.names import nearest
+from ..wire import KnobModel
 
 MOST_NUMBERS = 16
 """A tensor of more has too many controls to be set by hand."""
@@ -125,6 +126,38 @@ def put(control: Any, number: float) -> None:
             largest = max(abs(control.min), abs(control.max))
             control.step = 10.0 ** (math.floor(math.log10(largest)) - _DIGITS)
     control.value = number
+
+
+def put_within(control: Any, number: float) -> None:
+    """Set a control of one number as far as it reaches."""
+    low, high = getattr(control, "min", number), getattr(control, "max", number)
+    number = min(max(number, low), high)
+    control.value = round(number) if is_whole(control) else number
+
+
+def knob(
+    node: int, name: str, at: Sequence[int], control: Any, step: float | None = None
+) -> KnobModel:
+    """A number of a leaf that can be set in the picture: how far, and how finely.
+
+    Args:
+        node: The leaf.
+        name: What it is called.
+        at: Which of its numbers.
+        control: What it is set with.
+        step: How finely the control went at first, where it has been made finer since.
+    """
+    number = float(control.value)
+    reach = max(1.0, abs(number))
+    low, high = getattr(control, "min", None), getattr(control, "max", None)
+    return {
+        "node": node,
+        "name": name,
+        "at": list(at),
+        "min": number - reach if low is None else low,
+        "max": number + reach if high is None else high,
+        "step": step or getattr(control, "step", None) or (1 if is_whole(control) else 0.1),
+    }
 
 
 def numbers_of(control: Any) -> list[tuple[tuple[int, ...], Any]]:

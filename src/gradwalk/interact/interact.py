@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -21,8 +21,9 @@ from ..subject.subject import Subject
 from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
-from .controls import TensorControl, is_whole, leaf_of, numbers_of, put, with_controls
-from .row import LR, Row, Step
+from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
+from .descent import LR, Step, moved_by, to_move
+from .row import Row
 
 
 class Interact(ipywidgets.interactive):  # type: ignore[misc]
@@ -188,34 +189,17 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _knobs(self, subject: Subject) -> list[KnobModel]:
         """The numbers of leaves, which can be set in the picture."""
         return [
-            self._knob(node["id"], name, at, control)
+            knob(node["id"], name, at, control, self._steps.get(name))
             for node in subject.model["nodes"]
             if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
             for at, control in numbers_of(self.controls.get(name))
         ]
 
-    def _knob(self, node: int, name: str, at: Sequence[int], control: Any) -> KnobModel:
-        """A number of a leaf, with how far its control goes, and how finely."""
-        low, high = getattr(control, "min", None), getattr(control, "max", None)
-        number = float(control.value)
-        step = self._steps.get(name) or getattr(control, "step", None)
-        return {
-            "node": node,
-            "name": name,
-            "at": list(at),
-            "min": number - max(1.0, abs(number)) if low is None else low,
-            "max": number + max(1.0, abs(number)) if high is None else high,
-            "step": step or (1 if is_whole(control) else 0.1),
-        }
-
     def _turned(self, node: int, at: tuple[int, ...], value: float) -> None:
         """The reader set a number in the picture."""
         assert self.graph is not None
         name = self.graph.graph["nodes"][node]["name"] or ""
-        control = dict(numbers_of(self.controls[name]))[at]
-        low, high = getattr(control, "min", value), getattr(control, "max", value)
-        value = min(max(value, low), high)
-        control.value = round(value) if is_whole(control) else value
+        put_within(dict(numbers_of(self.controls[name]))[at], value)
 
     def check(self) -> dict[str, Any]:
         """Compare every gradient with a finite difference, in the picture as well.
@@ -304,33 +288,15 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             >>> box.step(0.25)
             Step(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
         """
-        moving = [name for name in self.leaves if not is_whole(self.controls[name])]
-        ranged = [name for name in moving if name in self._ranged]
-        chosen = (ranged or moving) if names is None else list(names)
-        for name in chosen:
-            if name not in moving:
-                raise ValueError(
-                    f"step() was given {name!r}, which is no number that can move. Those that can: "
-                    f"{_listed(moving) or 'none'}."
-                )
+        controls = self.controls
+        chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
         before = self._loss()
-        moved: dict[str, tuple[Any, Any]] = {}
-        for name in chosen:
-            leaf = self.leaves[name]
-            if leaf.grad is None:
-                continue
-            now = leaf.detach() - lr * leaf.grad
-            if not now.isfinite().all():
-                raise ValueError(
-                    f"step(lr={lr:g}) would take {name} from {leaf.tolist()} to {now.tolist()}, "
-                    "which is no number that a control can hold. Nothing moved: take a smaller lr, "
-                    "or set the controls anew."
-                )
-            moved[name] = self.controls[name].value, _decimals(now)
+        numbers = moved_by(lr, {name: self.leaves[name] for name in chosen})
+        moved = {name: (controls[name].value, number) for name, number in numbers.items()}
         self._waits = True
         try:
-            for name, (_, number) in moved.items():
-                control = self.controls[name]
+            for name, number in numbers.items():
+                control = controls[name]
                 if isinstance(control, TensorControl):
                     control.value = number
                 else:
@@ -412,15 +378,3 @@ def _is_plain(given: Any) -> bool:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
-
-
-def _decimals(tensor: torch.Tensor) -> Any:
-    """The numbers of a tensor with as few digits as tell them apart in its dtype: 0.1 of 0.1."""
-    if tensor.dim():
-        return [_decimals(each) for each in tensor]
-    number = tensor.item()
-    for digits in range(6, 18):
-        short = float(f"{number:.{digits}g}")
-        if tensor.new_tensor(short) == tensor:
-            return short
-    return number

@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
 
 from ..widget.answers import written
-
-LR = 0.05
-"""The learning rate that stands in the box at first."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step against the gradient.
-
-    Attributes:
-        before: The loss before it.
-        after: The loss after it.
-        moved: What each of the numbers was, and is.
-    """
-
-    before: float
-    after: float
-    moved: dict[str, tuple[Any, Any]]
+from .descent import LR, Step
 
 
 class Row(ipywidgets.HBox):  # type: ignore[misc]
