@@ -12,9 +12,7 @@ import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
-from ..backward.observe import Observer
 from ..backward.recorded_pass import RecordedPass, find_node
-from ..backward.run import Run
 from ..backward.run_backward import run_backward
 from ..findings.evidence import Evidence
 from ..findings.finding import Finding
@@ -24,13 +22,11 @@ from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept, unseen
 from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
-from ..graph.saved import is_freed
 from ..program.inside import tied
 from ..reasons import why
 from ..wire import (
     DetailsModel,
     GraphModel,
-    HeldModel,
     MemoryModel,
     RunModel,
     StateModel,
@@ -39,24 +35,20 @@ from ..wire import (
 )
 from ..wire.ranks import RankModel
 from .live_details import LiveDetails, cursors_of_changes
+from .live_passes import LivePasses
 from .live_picture import LivePicture
-from .model import run_model, state_model
+from .model import state_model
 from .opened import replayed
 from .opening import Opening
 from .rank import is_one_of_several, rank_model
 from .shared_leaves import SharedLeaves
-from .stored import Since, Stored
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
 class Live:
-    """A graph of tensors that are alive; see `gradwalk.subject.subject.Subject`.
-
-    Attributes:
-        freed: Ids of the nodes whose saved tensors are gone.
-    """
+    """A graph of tensors that are alive; see `gradwalk.subject.subject.Subject`."""
 
     runs_backward = True
     direction = "auto"
@@ -72,18 +64,15 @@ class Live:
             max_bytes: Of gradients to keep of each pass.
         """
         self._opening = Opening(captured, max_bytes)
-        self.freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
-        self._recording: RecordedPass | None = None
+        self._passes = LivePasses(self._opening, max_bytes)
         self._shared = SharedLeaves(captured, names)
         self._picture = LivePicture(captured, names, self._opening, self.freed, self._shared)
         self._details = LiveDetails(self._opening, self._picture, self._shared)
-        self._max_bytes = max_bytes
-        self._observer: Observer | None = None
-        self._seen: Run | None = None
-        self._run: tuple[object, RunModel | None] = None, None
-        self._told_compiled = False
-        self._stored = Stored(captured)
-        self._since = Since()
+
+    @property
+    def freed(self) -> set[int]:
+        """Ids of the nodes whose saved tensors are gone."""
+        return self._passes.freed
 
     @property
     def captured(self) -> Annotated:
@@ -128,13 +117,18 @@ class Live:
     @property
     def recording(self) -> RecordedPass | None:
         """The pass that is shown; None before any."""
-        return self._recording
+        return self._passes.shown
 
     @recording.setter
     def recording(self, recording: RecordedPass | None) -> None:
-        self._recording = recording
-        if self._picture.show(None if recording is None else recording.run):
-            self._run = None, None
+        self._passes.shown = recording
+        self._show()
+
+    def _show(self) -> None:
+        """The picture is of the pass that is shown."""
+        shown = self._passes.shown
+        if self._picture.show(None if shown is None else shown.run):
+            self._passes.drawn_anew()
 
     @property
     def openable(self) -> Sequence[int]:
@@ -152,7 +146,7 @@ class Live:
             ValueError: It has nothing inside that can be shown.
         """
         self._picture.expand(node)
-        self._run = None, None
+        self._passes.drawn_anew()
 
     def collapse(self, node: int) -> None:
         """Hide it again.
@@ -161,7 +155,7 @@ class Live:
             ValueError: It has nothing inside.
         """
         self._picture.collapse(node)
-        self._run = None, None
+        self._passes.drawn_anew()
 
     @property
     def recorded(self) -> object | None:
@@ -176,24 +170,7 @@ class Live:
     @property
     def run(self) -> RunModel | None:
         """What flowed in the recording."""
-        if self._run[0] is not self.recording:
-            shown = self.recording
-            model = None if shown is None else run_model(shown, self._opening.flowed(shown))
-            # What a pass of the program's own left in `.grad` is known of the last one alone.
-            if shown is not None and model and not model["grads"] and shown.run is self._seen:
-                model["grads"] = self._stored.grown()
-            self._run = shown, model
-        model = self._run[1]
-        return model and self._since.told(model, self._touched())
-
-    def _touched(self) -> dict[int, torch.Tensor | None]:
-        """The ``.grad`` of the leaves of which something has changed it since the pass."""
-        own = self.grads
-        if own is None:
-            shown = self.recording
-            return self._stored.touched() if shown and shown.run is self._seen else {}
-        tensors = {timeline.node: timeline.tensor() for timeline in own.touched()}
-        return {node: None if one is None else one.grad for node, one in tensors.items()}
+        return self._passes.run
 
     @property
     def cursor(self) -> int:
@@ -203,23 +180,16 @@ class Live:
     @property
     def grads(self) -> Grads | None:
         """Those of a pass that gradwalk ran."""
-        return None if self.recording is None else self.recording.run.grads
+        return self._passes.grads
 
     @property
     def fault(self) -> str | None:
         """What went wrong within a hook."""
-        return None if self._observer is None else self._observer.fault
+        return self._passes.fault
 
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Put a hook on every node."""
-        self._stored.tell(changed, begun)
-        self._observer = Observer(
-            self.captured.nodes,
-            self._stored.end,
-            {node for node, _ in self.captured.roots},
-            self._max_bytes,
-            on_begin=self._stored.begin,
-        )
+        self._passes.follow(changed, begun)
 
     def read_now(self) -> None:
         """The small values; of compiled code all, parts of which its first pass forgets."""
@@ -228,25 +198,17 @@ class Live:
     def afresh(self) -> Live:
         """The same graph, followed by nobody yet, without the passes that were seen."""
         other = copy.copy(self)
-        other.freed = set(self.freed)
         other._opening = self._opening.afresh()
+        other._passes = self._passes.afresh(other._opening)
         other._picture = self._picture.afresh(other._opening, other.freed)
         other._details = LiveDetails(other._opening, other._picture, other._shared)
-        other._seen = other._observer = None
         other.recording = None
-        other._run = None, None
-        other._told_compiled = False
-        other._stored = Stored(self.captured)
-        other._since = Since()
         return other
 
     def close(self) -> None:
         """Remove every hook and let go of what was recorded."""
-        self._recording = self._seen = None
-        self._run = None, None
+        self._passes.close()
         self._opening.forget()
-        if self._observer is not None:
-            self._observer.close()
 
     def backward(self, **asked: Any) -> None:
         """Run the real backward; `notice` then finds it.
@@ -260,7 +222,7 @@ class Live:
         """
         if self.freed:
             raise RuntimeError(why.freed(self.captured, self.freed))
-        run_backward(self.captured, self._observing, operations=self.is_watched, **asked)
+        run_backward(self.captured, self._passes.observer, operations=self.is_watched, **asked)
 
     def notice(self) -> bool:
         """Take note of a pass that has ended.
@@ -271,49 +233,16 @@ class Live:
         Returns:
             Whether there was one since the last call.
         """
-        observer = self._observer
-        if observer is None:
-            return False
-        last = observer.last
-        compiled = observer.compiled and not self._told_compiled
-        self._told_compiled = observer.compiled
-        if last is None or last is self._seen or last.state == "running":
-            return compiled
-        before = 0 if self._seen is None else self._seen.number
-        self._seen = last
-        nodes = self.captured.nodes
-        if last.number != before + 1:  # several have ended, any of which may have freed something
-            self.freed.update(i for i, node in enumerate(nodes) if is_freed(node))
-        elif not last.keeps_graph:
-            self.freed.update(i for i in last.steps if is_freed(nodes[i]))
-        if not self._is_travelling(last):
-            self.recording = RecordedPass(self.captured, last)
-        return True
-
-    def _is_travelling(self, last: Run) -> bool:
-        shown = self.recording
-        return (
-            last.grads is None
-            and shown is not None
-            and shown.run.grads is not None
-            and shown.cursor < shown.run.total
-        )
-
-    @property
-    def _observing(self) -> Observer:
-        if self._observer is None:
-            self.follow(lambda: None)
-        assert self._observer is not None
-        return self._observer
+        is_news = self._passes.notice()
+        self._show()
+        return is_news
 
     def state(self) -> StateModel:
         """What has been seen of backward."""
         inside = self._opening.node_of_edges()
-        return state_model(self._observing, self.freed, self.graph, inside, self._held())
-
-    def _held(self) -> Sequence[HeldModel]:
-        """What leaves hold in ``.grad`` that no pass tells."""
-        return self._stored.held() if self.recording is None else ()
+        return state_model(
+            self._passes.observer, self.freed, self.graph, inside, self._passes.held()
+        )
 
     def memory(self) -> MemoryModel:
         """The bytes that the nodes hold for backward."""
@@ -416,7 +345,7 @@ class Live:
 
     def paused(self) -> AbstractContextManager[None]:
         """Within it the hooks see nothing."""
-        return self._observing.paused()
+        return self._passes.observer.paused()
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """The graph with what `watch` saw, and without what was inferred; a copy."""
