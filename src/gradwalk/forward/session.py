@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Iterable, Mapping
-from types import FrameType
 from typing import Any
 
 import torch
@@ -32,17 +30,14 @@ from .operands import (
     how_cut,
     how_read,
     literal,
-    numbers_in,
     operands,
     tensors_of,
 )
+from .read_out import ReadOut
 from .records import Record, Taken, leaves_below
-from .source_line import SourceLine, SourceLines
+from .source_line import SourceLine, SourceLines, function_frame
 
-_MOST_NUMBERS = 64  # that a program read out of tensors and may still use
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
-
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 
 class Session:
@@ -59,8 +54,7 @@ class Session:
         self._began = next_sequence_nr()
         self._lines = SourceLines()
         self._region: SourceLine | None = None  # where grad mode was switched off
-        self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so it stays theirs
-        self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
+        self._read_out = ReadOut()
         self._last_was_used = True
 
     def saw(
@@ -164,7 +158,7 @@ class Session:
         needed: list[bool] = []
         for position, value in going_in:
             if not isinstance(value, torch.Tensor):
-                read = self._read(value)
+                read = self._read_out.origin(value)
                 if read is None and place is not None and position == place:
                     read = Origin(None, ())  # its own: constants are told apart by it
                 if read is not None:
@@ -176,7 +170,7 @@ class Session:
             if made_by is not None:
                 parents.append(made_by)
             elif not value.requires_grad:
-                origin = weak_facts.fact(value) or self._read(value)
+                origin = weak_facts.fact(value) or self._read_out.origin(value)
                 constants.append(self._constant(position, value, origin))
             elif value.is_leaf:
                 leaves.append(self._taken(value))
@@ -220,7 +214,7 @@ class Session:
                 cuts += [self._cut(how, where, value, made_by)] if how else []
                 direct = how in _WHOLE
             elif made_by is None and not isinstance(noted, Origin):
-                read = self._read(value)
+                read = self._read_out.origin(value)
                 cuts += read.cuts if read else ()
         few, are_all = combined(cuts)
         return Origin(where, few, direct and len(cuts) == 1, complete and are_all)
@@ -251,7 +245,8 @@ class Session:
         if made_by is not None:
             leaves, complete = leaves_below(made_by)
         else:
-            leaves, complete = frozenset(self._itself_if_leaf(source)), True
+            leaves = frozenset([self.modules.reference(source)] if source.is_leaf else [])
+            complete = True
         return Cut(
             how=how,
             where=where,
@@ -270,7 +265,7 @@ class Session:
         if name in SET_GRAD:
             if arguments and arguments[0]:
                 self._region = None
-            elif self._region is None and _function_frame() is None:
+            elif self._region is None and function_frame() is None:
                 self._region = self._lines.here()
         elif name in TO_PYTHON and arguments:
             how = how_read(name)
@@ -279,7 +274,7 @@ class Session:
                 self._records.note_read(
                     "numpy" if how == "numpy" else "item", self._lines.here(), origin.cuts
                 )
-                self._note_read(arguments[0], result, origin)
+                self._read_out.note(arguments[0], result, origin)
 
     def below(self, tensor: torch.Tensor) -> Iterable[TensorRef]:
         """The leaves that a tensor was computed from, as far as they are known."""
@@ -305,35 +300,13 @@ class Session:
             if storage is not None:
                 self._records.note_change(storage, Change(number, where, name))
 
-    def _note_read(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
-        """Note Python numbers or an array that hold a tensor's values."""
-        if isinstance(result, (float, complex, list)):
-            numbers = numbers_in(result, _MOST_NUMBERS)
-            self._numbers |= {id(n): (n, origin) for n in numbers}
-            for oldest in list(self._numbers)[:-_MOST_NUMBERS]:
-                del self._numbers[oldest]
-        elif not isinstance(result, int):
-            weak_facts.note(result, origin)
-            self._arrays[source.data_ptr()] = weakref.ref(result)
-
-    def _read(self, value: Any) -> Origin | None:
-        """The origin of a number or array that was read out of a tensor, or of what shares it."""
-        if isinstance(value, torch.Tensor):
-            array = self._arrays.get(value.data_ptr()) if self._arrays else None
-            value = array() if array else None
-        elif isinstance(value, (float, complex)):
-            found = self._numbers.get(id(value))
-            return found[1] if found else None
-        noted = weak_facts.fact(value) if value is not None else None
-        return noted if isinstance(noted, Origin) else None
-
     def _in_function(self, number: int) -> bool:
         """Whether an ``autograd.Function`` is running its forward; the first time, note its call.
 
         Its ``apply`` cannot be overridden, so it is known by what it calls: grad mode is off
         although nobody switched it off, and its node has the number before this one.
         """
-        frame = _function_frame()
+        frame = function_frame()
         if frame is None:
             return False
         last = self._records.last
@@ -347,9 +320,6 @@ class Session:
             record.parents += (waiting,)
         self._records.last, self._last_was_used = record, False
         return True
-
-    def _itself_if_leaf(self, tensor: torch.Tensor) -> tuple[TensorRef, ...]:
-        return (self.modules.reference(tensor),) if tensor.is_leaf else ()
 
     def _note_all(self, outputs: list[torch.Tensor], noted: Record | Origin) -> None:
         for output in outputs:
@@ -376,17 +346,6 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
-
-
-def _function_frame() -> FrameType | None:
-    """The outermost running ``autograd.Function.apply`` of this thread."""
-    found = None
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if frame.f_code is _APPLY:
-            found = frame
-        frame = frame.f_back
-    return found
 
 
 def _number(position: int | str, value: Any, origin: Origin) -> Constant:

@@ -22,6 +22,7 @@ NO_FILE = "<string>"
 """The file of every text that is run without one; Python 3.13 shows lines of ``python -c`` for it
 whatever the text."""
 
+_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 
 
@@ -82,6 +83,17 @@ class SourceLines:
             linecache.checkcache(file)  # the file may have changed since Python last read it
         text = "" if file == NO_FILE else linecache.getline(file, line).strip()
         return SourceLine(file, line, text, function)
+
+
+def function_frame() -> FrameType | None:
+    """The outermost running ``autograd.Function.apply`` of this thread."""
+    found = None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code is _APPLY:
+            found = frame
+        frame = frame.f_back
+    return found
 
 
 @functools.lru_cache(4096)
