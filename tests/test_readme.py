@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,21 @@ def test_the_programs_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
     programs = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(programs) > 5
-    for program in programs:
-        exec(compile(program, "README.md", "exec"), variables)
+    for nr, program in enumerate(programs):
+        # Lines of a program that is watched are read from its source.
+        file = f"README-{nr}.py"
+        linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
+        exec(compile(program, file, "exec"), variables)
         if "graph.step()" in program:
             assert variables["x"].grad == 4  # as it says there
+        if "explain_grad(x, cut)" in program:
+            said = eval("explain_grad(x, cut)", variables)
+            assert said.startswith("No gradient reaches x from cut: detach() at README-")
+            assert ":7 (`cut = w * x.detach() + b`) took" in said
+        if 'contributions("h"' in program:
+            assert "out = h.detach() + torch.tanh(h)" in variables["found"].code
+            parts = eval('contributions("h", out, by="edge")', variables)
+            assert [round(part.share, 3) for part in parts] == [0.704, 0.296]
     assert variables["pred"].item() == -5
     written = {each.name for each in tmp_path.iterdir()}
     assert written == {"graph.html", "graph.svg", "run.gw"}
