@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -231,6 +232,50 @@ def test_a_quiz_says_what_it_can_ask_about():
     W.grad = None
     with pytest.raises(ValueError, match=r"nothing to ask.*quiz\('order'\)\.$"):
         GraphWidget(W.exp()).quiz("value")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_what_a_missing_gradient_is_told_to_be_works(dtype):
+    y = torch.ones(2, dtype=dtype, requires_grad=True) * 2
+    widget = GraphWidget(y)
+    with pytest.raises(ValueError, match="y has shape") as raised:
+        widget.backward()
+    advice = re.findall(r"gradient=(torch.*?\)) *\)|such as (y.*?)\.$", str(raised.value))
+    (ones, _), (_, number) = advice
+    widget.backward(gradient=eval(ones))
+    eval(number).backward()
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "message"),
+    [
+        (lambda box: box.step("x"), TypeError, r"lr='x', of type str\. Give a number"),
+        (lambda box: box.step(None), TypeError, "lr=None"),
+        (lambda box: box.step(names=3), TypeError, r"names=3.*names=\['w'\]"),
+        (lambda box: box.step(names="weight"), ValueError, r"given 'weight', which .* can: w\."),
+        (lambda box: (box.close(), box.step()), ValueError, "is closed"),
+        (lambda box: (box.close(), box.check()), ValueError, "is closed"),
+    ],
+)
+def test_a_step_that_cannot_be_taken(use, kind, message):
+    box = interact(lambda w: w * 2, w=(0.0, 1.0))
+    with pytest.raises(kind, match=message):
+        use(box)
+    assert box.kwargs["w"] == 0.5
+    box.close()
+
+
+def test_contributions_say_what_comes_first():
+    with pytest.raises(ValueError, match=r"no output.*contributions\('w', loss\)\.$"):
+        contributions("w")
+
+
+@pytest.mark.parametrize("move", ["step_back", "reset"])
+def test_a_closed_widget_does_not_step(move):
+    for made in (GraphWidget(W * 2), compare(W * 2, W * 3)):
+        made.close()
+        with pytest.raises(ValueError, match="is closed"):
+            getattr(made, move)()
 
 
 def test_an_output_without_a_name_is_called_output_in_code():

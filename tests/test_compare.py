@@ -307,8 +307,16 @@ class TestInput:
             (lambda _: "ab", TypeError, "of type str. Give a mapping"),
             (lambda h: {1: h, 2: h}, TypeError, "the label 1, of type int"),
             (lambda h: {" ": h, "b": h}, ValueError, "an empty label"),
-            (lambda h: {"a": h, "b": 3}, TypeError, "under 'b'.*the number 3"),
-            (lambda h: {"a": h, "b": h.detach()}, ValueError, "under 'b'.*requires_grad=False"),
+            (
+                lambda h: {"a": h, "b": 3},
+                TypeError,
+                r"^compare\(\), under 'b', was given the number 3",
+            ),
+            (
+                lambda h: {"a": h, "b": h.detach()},
+                ValueError,
+                r"^compare\(\), under 'b', was given a tensor .*requires_grad=False",
+            ),
             (lambda h: [h, None], TypeError, "given None"),
         ],
     )

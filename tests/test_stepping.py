@@ -293,7 +293,7 @@ class TestFromTheBrowser:
     def test_an_output_of_several_numbers_is_blocked_and_says_how_to_start(self):
         h = torch.ones(3, requires_grad=True) * 2
         widget = GraphWidget(h)
-        assert "gradient=torch.ones(3)" in widget.transport["blocked"]
+        assert "gradient=torch.ones_like(h)" in widget.transport["blocked"]
         press(widget, 1)
         assert widget.steps == []
         with pytest.raises(ValueError, match="h has shape"):

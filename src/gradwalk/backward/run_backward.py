@@ -256,12 +256,12 @@ def missing_gradient(captured: Capture, node: int, output_nr: int) -> str | None
             f"that as gradient=, such as torch.ones_like({called}), or start from one number."
         )
     if any(size != 1 for size in shape):
-        example = f"torch.ones({', '.join(map(str, shape))})"
+        real = "" if not dtype.startswith("torch.complex") else ".abs()"
         return (
             f"{name} has shape {shape}, so it has no one gradient: backward needs to know how much "
             f"each of its {torch.Size(shape).numel()} numbers counts. Give that as gradient=, a "
-            f"tensor of shape {shape} (the sum of all is gradient={example}), or start from one "
-            f"number, such as {called}.sum()."
+            f"tensor of shape {shape} (the sum of all is gradient=torch.ones_like({called})), or "
+            f"start from one number, such as {called}{real}.sum()."
         )
     if dtype.startswith("torch.complex"):
         return (

@@ -173,7 +173,7 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
             create_graph: Whether the gradients get a graph of their own.
 
         Raises:
-            TypeError: ``gradient`` is of the wrong kind.
+            TypeError: An argument is of the wrong kind.
             ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
             RuntimeError: Tensors that backward needs were freed by an earlier one, or this
                 widget's own backward is running.

@@ -59,6 +59,9 @@ class ErrorShare:
     row: NumericsRow | None
     share: float
 
+    def __repr__(self) -> str:
+        return f"<ErrorShare: {self.share:.3g} at {self.row.label if self.row else 'the rest'}>"
+
 
 @dataclass(frozen=True)
 class NumericsComparison:

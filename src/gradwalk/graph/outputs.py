@@ -60,8 +60,8 @@ def read_outputs(given: tuple[Any, ...], caller: str) -> list[Output]:
     outputs = [_read_one(value, place, caller) for place, value in _flatten(given)]
     if not outputs:
         raise ValueError(
-            f"{caller}() was given no output, so there is no graph to show. "
-            f"Pass the tensor you would call backward() on, for example {caller}(loss)."
+            f"{_call(caller)} was given no output, so there is no graph to show. Pass the tensor "
+            f"you would call backward() on, for example {caller.partition('(')[0]}(loss)."
         )
     return outputs
 
@@ -85,7 +85,7 @@ def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
         return read_outputs(given, caller)
     if len(given) > 1:
         raise TypeError(
-            f"{caller}() was given {len(given)} values, and {_counted(len(programs))} among "
+            f"{_call(caller)} was given {len(given)} values, and {_counted(len(programs))} among "
             "them. It takes one static graph, or the autograd graph of tensors: give each its own "
             "call, or draw them side by side with gradwalk.compare({'dynamic': loss, "
             "'static': program})."
@@ -175,7 +175,12 @@ def _within(place: _Place, value: Any) -> Iterator[tuple[_Place, Any]] | None:
 
 
 def _where(place: str, caller: str) -> str:
-    return f"{caller}() was given, as {place}," if place else f"{caller}() was given"
+    return f"{_call(caller)} was given, as {place}," if place else f"{_call(caller)} was given"
+
+
+def _call(caller: str) -> str:
+    """A call in words: "capture()"; one that says more than its name is in words already."""
+    return caller if "(" in caller else f"{caller}()"
 
 
 def _read_one(value: Any, place: _Place, caller: str) -> Output:

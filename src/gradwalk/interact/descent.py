@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
@@ -29,23 +30,39 @@ class Step:
     moved: dict[str, tuple[Any, Any]]
 
 
-def to_move(
-    controls: Mapping[str, Any], ranged: Collection[str], names: Iterable[str] | None
-) -> list[str]:
+def check_rate(lr: Any) -> None:
+    """Refuse a learning rate that is no number.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(lr, Real):
+        raise TypeError(
+            f"step() was given lr={lr!r}, of type {type(lr).__name__}. Give a number, such as {LR}."
+        )
+
+
+def to_move(controls: Mapping[str, Any], ranged: Collection[str], names: Any) -> list[str]:
     """Which arguments a step moves; see `Interact.step`.
 
     Args:
         controls: Of the leaves, by name.
         ranged: Those that were given as something to be moved.
-        names: What the reader asks for; None for nothing.
+        names: What the reader asks for, one or several; None for nothing.
 
     Raises:
+        TypeError: ``names`` are none.
         ValueError: A name is none of a number that can move.
     """
     moving = [name for name, control in controls.items() if not is_whole(control)]
     if names is None:
         return [name for name in moving if name in ranged] or moving
-    chosen = list(names)
+    if not isinstance(names, Iterable):
+        raise TypeError(
+            f"step() was given names={names!r}, of type {type(names).__name__}. Give the names of "
+            "the arguments that are to move, as in step(names=['w'])."
+        )
+    chosen = [names] if isinstance(names, str) else list(names)
     for name in chosen:
         if name not in moving:
             raise ValueError(

@@ -22,7 +22,7 @@ from ..widget.graph_widget import GraphWidget
 from ..wire import DifferenceModel, KnobModel
 from .calling import called, kind_of, tensors_in
 from .controls import TensorControl, knob, leaf_of, numbers_of, put, put_within, with_controls
-from .descent import LR, Step, moved_by, to_move
+from .descent import LR, Step, check_rate, moved_by, to_move
 from .row import Row
 
 
@@ -215,7 +215,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
         Raises:
             ValueError: The function returns no single number, failed in double precision, or does
-                not give the same each time.
+                not give the same each time; or the graph is closed.
 
         Example::
 
@@ -225,6 +225,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             (True, -4.0)
         """
         assert self.graph is not None
+        self.graph._open()
         found = differences(self._called, self._total, self.leaves)
         self.graph._tell_differences(self._differences(found))
         return found
@@ -265,21 +266,22 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             if name in leaves and isinstance(pair, Difference) and pair.is_finite
         ]
 
-    def step(self, lr: float = LR, names: Iterable[str] | None = None) -> Step:
+    def step(self, lr: float = LR, names: str | Iterable[str] | None = None) -> Step:
         """Take a step of gradient descent: ``w ← w - lr · w.grad``, and call the function anew.
 
         Args:
             lr: The learning rate.
-            names: Which arguments move. None for those that were given as a range, a control or a
-                tensor; a plain number is taken for data, unless there is nothing else. What is set
-                in whole numbers stays.
+            names: Which arguments move, or which one. None for those that were given as a range, a
+                control or a tensor; a plain number is taken for data, unless there is nothing else.
+                What is set in whole numbers stays.
 
         Returns:
             The loss before and after, and what moved.
 
         Raises:
+            TypeError: ``lr`` is no number, or ``names`` are none.
             ValueError: A name is none of a number's, the function returns no single number, or the
-                step ends at NaN or infinity: nothing moves then.
+                step ends at NaN or infinity: nothing moves then. Or the graph is closed.
 
         Example::
 
@@ -288,6 +290,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             >>> box.step(0.25)
             Step(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
         """
+        assert self.graph is not None
+        self.graph._open()
+        check_rate(lr)
         controls = self.controls
         chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
         before = self._loss()

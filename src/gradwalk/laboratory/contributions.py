@@ -87,6 +87,11 @@ def contributions(
     if not isinstance(by, str) or by not in get_args(By):
         choices = ", ".join(map(repr, get_args(By)))
         raise ValueError(f"by was given {by!r}; it is one of {choices}.")
+    if not outputs:
+        raise ValueError(
+            "contributions() was given no output. Give the tensor or its name first, then what "
+            "backward starts from, as in contributions('w', loss)."
+        )
     names = names_among(notebook.caller_variables(sys._getframe(1)))
     return _contributions(tensor_or_name, read_outputs(outputs, "contributions"), names, by)
 

@@ -222,7 +222,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
             inputs: The tensors to accumulate into; None for every leaf.
 
         Raises:
-            TypeError: ``gradient`` or ``inputs`` is of the wrong kind.
+            TypeError: An argument is of the wrong kind.
             ValueError: ``gradient`` is missing or does not fit, or the widget is closed.
             RuntimeError: Tensors that backward needs were freed by an earlier one, or this
                 widget's own backward is running.

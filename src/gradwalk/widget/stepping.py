@@ -75,10 +75,11 @@ class SteppingWidget(FollowingWidget[_T]):
 
         Raises:
             TypeError: ``n`` is no whole number.
-            ValueError: ``n`` is negative.
+            ValueError: ``n`` is negative, or the widget is closed.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
         """
         count = read_count(n, "step_back")
+        self._open()
         self._refuse_while_running("step_back()")
         self._move(-count)
 
@@ -96,8 +97,10 @@ class SteppingWidget(FollowingWidget[_T]):
         """Move to the start: every ``.grad`` as before backward.
 
         Raises:
+            ValueError: The widget is closed.
             RuntimeError: A backward pass is running: a hook asked for it, or another thread.
         """
+        self._open()
         self._refuse_while_running("reset()")
         self.cursor = 0
 
