@@ -39,7 +39,7 @@ def compare(
         TypeError: ``graphs`` or ``names`` is of the wrong kind, a label is not a string, or
             ``constants`` is neither True, False nor None.
         ValueError: There are fewer than two graphs or more than four, a label is empty, a
-            tensor does not require grad, or compiled code cannot be opened, and why.
+            tensor does not require grad, or compiled code cannot be opened; the message says why.
 
     Example::
 

@@ -352,9 +352,10 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
         why, in the picture too, which shows the last call that worked.
 
     Raises:
+        TypeError: ``function`` cannot be called.
         ValueError: An argument has no control, the function takes no such argument or needs another
-            one, a tensor has more than 16 numbers, or the function returned nothing that requires
-            grad.
+            one, a tensor has more than 16 numbers or such that no control can hold, or the function
+            returned nothing that requires grad.
         Exception: What the function raises when it is called first.
 
     Example::

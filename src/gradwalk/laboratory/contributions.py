@@ -68,8 +68,8 @@ def contributions(
             samples touch each other (batch norm), a part is what came through the sample's own row.
 
     Returns:
-        The parts, the largest share first. They add up to the gradient. None where no gradient
-        arrives.
+        The parts, the largest share first. They add up to the gradient. An empty list where
+        no gradient arrives.
 
     Raises:
         TypeError: An argument is of the wrong kind.

@@ -51,7 +51,8 @@ def diagnose(
         many programs do on purpose.
 
     Raises:
-        TypeError: What was given carries no graph, or ``optimizer`` is none.
+        TypeError: What was given carries no graph, ``optimizer`` is none, or a threshold is no
+            number.
         ValueError: A threshold makes no sense, nothing was given, the widget is closed, or it shows
             a static graph.
 

@@ -52,8 +52,8 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     Attributes:
         graph: What is drawn, as plain JSON values (see `gradwalk.wire.GraphModel`). Read-only.
         selected: Id of the selected node, or None. Set it, or click a node.
-        details: What the panel shows of the selected node, and while none is of the one that the
-            last step ran before the end (see `gradwalk.wire.DetailsModel`), or
+        details: What the panel shows (see `gradwalk.wire.DetailsModel`): of the selected node; or,
+            while none is and backward is being stepped through, of the node that ran last; else
             None. Up to date whenever it is read. Read-only.
         state: What has been seen of backward (see `gradwalk.wire.StateModel`). Read-only.
         steps: The backward pass that is shown, one dict per node that ran, in the engine's order
