@@ -35,7 +35,7 @@ from ..graph.nodes import AccumulateGrad
 from ..graph.reading import copied, own_part, storage_id
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, LARGEST_COPY
-from .run import Gradients, Run
+from .run import Gradients, Note, Run
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that asked for it
@@ -85,21 +85,18 @@ class Observer:
         self._own: Run | None = None  # the pass that gradwalk is running now
         self._leaves = {i for i, node in enumerate(nodes) if type(node) is AccumulateGrad}
         self._large = large = {nodes[i] for i in self._leaves if _is_large(nodes[i])}
-        # Those that hand a large gradient to a leaf, and these leaves.
-        self._into_large = frozenset(
+        into_large = [  # those that hand a large gradient to a leaf, and these leaves
             i
             for i, node in enumerate(nodes if large else ())
             if node in large or any(child in large for child, _ in node.next_functions)
-        )
+        ]
         # What notes the passes that are quick to note, by the number of the engine's task.
         self._quick: Quick = {}
-        see, look = _hooks(weakref.ref(self), self._quick)
+        see, arrive, look = _hooks(weakref.ref(self), self._quick)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
-            with_care = self._leaves | self._into_large
-            self._handles = [
-                node.register_hook(look if i in with_care else see) for i, node in enumerate(nodes)
-            ]
+            hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(into_large, look)
+            self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
@@ -153,12 +150,7 @@ class Observer:
     def _look(self, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         """What a hook does where there is more to do than to note."""
         node = self._ids[current_node()]
-        found = self._quick.get(current_task())
-        if found is not None and node not in self._into_large:
-            if node in self._leaves:
-                grad_outputs = self._apart(node, grad_outputs)
-            found[0](node, grad_inputs, grad_outputs)
-        elif is_watched():
+        if is_watched():
             with unseen():
                 self._see(node, grad_inputs, grad_outputs, watched=True)
         else:
@@ -192,30 +184,11 @@ class Observer:
                 run = self._running[task] = own
             self._count(run)
             if not watched and _are_plain([*grad_inputs, *grad_outputs]):
-                self._quick[task] = run.note, self._ids
+                self._quick[task] = run.noting(self._ids)
         handed_over = self._handed_over(node, watched)
         if node in self._leaves and not any(handed_over):
-            grad_outputs = self._apart(node, grad_outputs)
+            grad_outputs = _apart(self._nodes[node], grad_outputs)
         run.note_carefully(node, grad_inputs, grad_outputs, handed_over)
-
-    def _apart(self, leaf: int, grad_outputs: Gradients) -> Gradients:
-        """What came in at a leaf; a copy where torch has made it ``.grad`` itself.
-
-        That is what it does with a sum, or with what a hook has made: nobody else refers to it.
-        """
-        try:
-            (came,), held = grad_outputs, self._nodes[leaf].variable.grad  # type: ignore[attr-defined]
-            if came is None or held is None:
-                return grad_outputs
-            one, other = came, held
-            if not type(came) is type(held) is torch.Tensor:  # most are
-                mine, its = own_part(came), own_part(held)
-                one, other = came if mine is None else mine, held if its is None else its
-            if one.layout is torch.strided and one.data_ptr() != other.data_ptr():
-                return grad_outputs
-            return (copied(came),)
-        except Exception:  # a class of the user's may refuse anything
-            return grad_outputs
 
     def _handed_over(self, node: int, watched: bool) -> list[bool]:
         """Which gradients at a node torch shall hand over to a leaf, rather than copy for it.
@@ -300,29 +273,36 @@ def _are_plain(grads: Gradients) -> bool:
     )
 
 
-Hook = Callable[[Gradients, Gradients], None]
-Quick = dict[int, tuple[Callable[[int, Gradients, Gradients], None], dict[Node | None, int]]]
-"""The number of a pass -> what notes a step of it, and the numbers of the nodes."""
+def _apart(leaf: Any, grad_outputs: Gradients) -> Gradients:
+    """What came in at a leaf; a copy where torch has made it ``.grad`` itself.
 
-
-def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Hook, Hook]:
-    """The hook of most nodes, and that of leaves and of those that hand a large gradient to one.
-
-    All nodes share the two, which ask the engine for the node: to make a function for each takes as
-    long as half a backward pass of small tensors.
+    That is what it does with a sum, or with what a hook has made: nobody else refers to it.
     """
+    try:
+        (came,), held = grad_outputs, leaf.variable.grad
+        if came is None or held is None:
+            return grad_outputs
+        one, other = came, held
+        if not type(came) is type(held) is torch.Tensor:  # most are
+            mine, its = own_part(came), own_part(held)
+            one, other = came if mine is None else mine, held if its is None else its
+        if one.layout is torch.strided and one.data_ptr() != other.data_ptr():
+            return grad_outputs
+        return (copied(came),)
+    except Exception:  # a class of the user's may refuse anything
+        return grad_outputs
 
-    # This runs once per node and pass, so it is all that a pass costs while nobody asks.
-    def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        found = None if is_compiling() else quick.get(current_task())
-        if found is None:
-            look(grad_inputs, grad_outputs)
-            return
-        try:
-            note, ids = found
-            note(ids[current_node()], grad_inputs, grad_outputs)
-        except Exception as error:  # the user's backward must go on
-            failed(error)
+
+Quick = dict[int, Note]
+"""The number of a pass -> what notes a step of it."""
+
+
+def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
+    """The hook of most nodes, of leaves, and of those with which a large gradient goes to a leaf.
+
+    All nodes share the three, which ask the engine for the node: to make a function for each takes
+    as long as half a backward pass of small tensors.
+    """
 
     def look(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         observer = me()
@@ -345,7 +325,36 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Hook, Hook]:
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
-    return see, look
+    return _noting(quick, look, failed), _noting_leafs(quick, look, failed), look
+
+
+# These two run once per node and pass, so they are all that a pass costs while nobody asks.
+def _noting(quick: Quick, look: Note, failed: Callable[[Exception], None]) -> Note:
+    def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        note = None if is_compiling() else quick.get(current_task())
+        if note is None:
+            look(grad_inputs, grad_outputs)
+            return
+        try:
+            note(grad_inputs, grad_outputs)
+        except Exception as error:  # the user's backward must go on
+            failed(error)
+
+    return see
+
+
+def _noting_leafs(quick: Quick, look: Note, failed: Callable[[Exception], None]) -> Note:
+    def arrive(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        note = None if is_compiling() else quick.get(current_task())
+        if note is None:
+            look(grad_inputs, grad_outputs)
+            return
+        try:
+            note(grad_inputs, _apart(current_node(), grad_outputs))
+        except Exception as error:  # the user's backward must go on
+            failed(error)
+
+    return arrive
 
 
 class _EndOfRun:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Literal, NamedTuple
 
 import torch
+from torch.autograd.graph import Node
 
+from ..graph.engine import current_node
 from ..graph.modes import unseen
 from ..graph.reading import copied
-from ..graph.tensors import version_of, versions_and_size
+from ..graph.tensors import version_of, versions_of
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
 from .operations import Operations
 
 Gradients = Sequence[torch.Tensor | None]
 
-Noted = tuple[int, Gradients, Gradients, list[int]]
+Note = Callable[[Gradients, Gradients], None]
+"""Notes what the node that runs has passed on, and what came in."""
+
+Noted = tuple[int, Gradients, Gradients, list[int] | None]
 """A node, the gradients that it passed on and that came in, and the version of each but None: of
-those that came in first."""
+those that came in first. None where all are 0."""
 
 
 class Step(NamedTuple):
@@ -115,26 +121,39 @@ class Run:
             self._numbers = {node: number for number, node in enumerate(steps, 1)}
         return self._numbers
 
-    def note(self, node: int, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        """A node has run: note the gradients, in few microseconds.
+    def noting(self, ids: dict[Node | None, int]) -> Note:
+        """What notes that a node has run, in a microsecond; called by the hook of that node.
 
         Args:
-            node: Its id.
-            grad_inputs: What it passed on.
-            grad_outputs: What came in.
+            ids: The number of each node.
         """
-        try:
-            versions, size = versions_and_size(grad_outputs, grad_inputs)
-        except Exception:  # sparse, of an inference mode, of a class that refuses to tell
-            self.note_carefully(node, grad_inputs, grad_outputs)
-            return
-        self._noted.append((node, grad_inputs, grad_outputs, versions))
-        if node in self._touched:
-            self._note_grad(node, grad_outputs)
-        # What comes in was passed on by others, or is the sum of that: at most as much again.
-        self._room -= size
-        if self._room < 0:
-            self._read()
+        append, touched = self._noted.append, self._touched
+
+        # All of it in one function, with plain loops: it runs once per node and pass.
+        def note(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+            node = ids[current_node()]
+            changes = size = 0
+            try:
+                for grad in grad_outputs:
+                    if grad is not None:
+                        changes |= grad._version
+                for grad in grad_inputs:
+                    if grad is not None:
+                        changes |= grad._version
+                        size += grad.nbytes
+            except Exception:  # sparse, of an inference mode, of a class that refuses to tell
+                self.note_carefully(node, grad_inputs, grad_outputs)
+                return
+            versions = versions_of(grad_outputs, grad_inputs) if changes else None
+            append((node, grad_inputs, grad_outputs, versions))
+            if node in touched:
+                self._note_grad(node, grad_outputs)
+            # What comes in was passed on by others, or is the sum of that: at most as much again.
+            self._room -= size
+            if self._room < 0:
+                self._read()
+
+        return note
 
     def note_carefully(
         self,
@@ -177,7 +196,7 @@ class Run:
             while noted:
                 node, grad_inputs, grad_outputs, noted_versions = noted[0]
                 self._keeper.begin_step()
-                versions = iter(noted_versions)
+                versions = repeat(0) if noted_versions is None else iter(noted_versions)
                 came = [
                     None if grad is None else keep(grad, next(versions), False)
                     for grad in grad_outputs

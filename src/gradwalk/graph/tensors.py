@@ -19,32 +19,13 @@ def version_of(tensor: torch.Tensor) -> int:
         raise
 
 
-def versions_and_size(
-    first: Sequence[torch.Tensor | None], second: Sequence[torch.Tensor | None]
-) -> tuple[list[int], int]:
-    """How often each tensor was changed in place, None left out; as quickly as can be.
-
-    Args:
-        first: Some tensors.
-        second: Others.
-
-    Returns:
-        The versions of the first and then of the second, and the bytes of the second alone.
+def versions_of(*tensors: Sequence[torch.Tensor | None]) -> list[int]:
+    """How often each tensor was changed in place, None left out.
 
     Raises:
         RuntimeError: One is an inference tensor, which does not count.
     """
-    versions: list[int] = []
-    size = 0
-    # Plain loops: up to Python 3.11 a comprehension is a call of its own.
-    for tensor in first:
-        if tensor is not None:
-            versions.append(tensor._version)  # noqa: PERF401
-    for tensor in second:
-        if tensor is not None:
-            versions.append(tensor._version)
-            size += tensor.nbytes
-    return versions, size
+    return [tensor._version for some in tensors for tensor in some if tensor is not None]
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
