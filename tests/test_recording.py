@@ -11,6 +11,7 @@ from programs import PROGRAMS, Fails, backward, outputs_of
 from test_capture import random_programs
 
 from gradwalk import record
+from gradwalk.graph.summary import summarise
 
 
 def ones(outputs):
@@ -338,6 +339,54 @@ class TestBudget:
         recording.reset()
         recording.step(9)
         assert same(x.grad, after)
+
+    @pytest.mark.parametrize("weight", [1.0, -1.0, torch.nan, torch.inf])
+    @pytest.mark.parametrize(
+        "part",
+        [
+            lambda x: x[:, 3],
+            lambda x: x[2:7],
+            lambda x: x[1][2:],
+            lambda x: x[:],
+            lambda x: x[4:4],
+            lambda x: x.unsqueeze(0)[0],
+        ],
+    )
+    def test_what_is_padded_with_zeros(self, part, weight):
+        x = torch.randn(30, 40, requires_grad=True)
+        y = x * 1.0
+        (true,) = torch.autograd.grad((part(y).exp() * weight).sum(), y)
+        recording = record((part(y).exp() * weight).sum(), max_bytes=0)
+        (mul,) = [
+            step for step in recording.steps if step.grad_outputs and step.op == "MulBackward0"
+        ][1:]
+        (source,) = recording.graph.pred[mul.node]
+        (kept,) = recording._pass.run.steps[source].grad_inputs
+        summary, expected = kept.summarise(), summarise(true)
+        assert kept.tensor is None
+        assert "exceed max_bytes" in summary["note"]
+        for key in ("min", "max", "nan", "inf", "numel", "shape"):
+            assert summary[key] == expected[key]
+        assert float(summary["norm"]) == pytest.approx(float(expected["norm"]), nan_ok=True)
+
+    @pytest.mark.parametrize("once", [False, True])
+    def test_a_hook_that_changes_what_was_padded(self, once):
+        x = torch.randn(30, 40, requires_grad=True)
+        y = x * 1.0
+        picked = y[0]
+        loss = picked.sum()
+
+        def double(grad_inputs, grad_outputs):
+            if once:
+                handle.remove()
+            return (torch.full((30, 40), 2.0),)
+
+        handle = picked.grad_fn.register_hook(double)
+        recording = record(loss, max_bytes=0)
+        (select,) = [step for step in recording.steps if step.op == "SelectBackward0"]
+        (kept,) = recording._pass.run.steps[select.node].grad_inputs
+        assert kept.summarise()["norm"] == pytest.approx(2 * 1200**0.5)
+        assert kept.summarise()["min"] == 2
 
     def test_nan_is_found_beyond_it(self):
         x = torch.zeros(200, requires_grad=True)

@@ -20,7 +20,7 @@ from ..graph.reading import PART, PLAIN, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
-from .statistics import Statistics, has_norm, norm_of, statistics_of
+from .statistics import Statistics, has_norm, norm_of, padded, statistics_of
 
 DEFAULT_BUDGET = 256 * 2**20
 """Bytes of large gradients kept alive per run; beyond that only their statistics are kept."""
@@ -136,6 +136,7 @@ class Keeper:
         # Views of one memory that one step has at hand: their numbers are the same.
         self._at_hand: dict[tuple[int, int, torch.dtype], Kept] = {}
         self._norms: dict[tuple[Any, ...], torch.Tensor | None] = {}
+        self._summaries: dict[tuple[Any, ...], TensorSummary] = {}
 
     @property
     def bytes_left(self) -> int:
@@ -214,20 +215,78 @@ class Keeper:
             self._norms[key] = norm_of(grad)
         return self._norms[key]
 
+    def has_room(self, gradients: Iterable[torch.Tensor | None]) -> bool:
+        """Count gradients that are to be kept as they are; whether there is room for all.
+
+        Args:
+            gradients: Plain ones, which live until they are kept.
+        """
+        seen: set[int] = set()
+        for grad in gradients:
+            if grad is None or id(grad) in seen or grad.numel() <= MOST_VALUES:
+                continue
+            seen.add(id(grad))
+            storage = storage_id(grad)
+            if storage is None or storage in self._storages:
+                continue
+            size = grad.untyped_storage().nbytes()
+            if self._bytes + size > self._max_bytes:
+                return False
+            self._bytes += size
+            self._storages.add(storage)
+        return True
+
+    def keep_padded(
+        self, grad: torch.Tensor | None, version: int, middle: Kept | None
+    ) -> Kept | None:
+        """Keep a gradient that is another one with zeros around it.
+
+        Args:
+            grad: What flowed, a plain one.
+            version: How often it had been changed in place by then.
+            middle: The other one.
+
+        Returns:
+            The gradient. Where its values are not kept its statistics are those of the other one,
+            so that the zeros need not be read.
+        """
+        if grad is None or middle is None:
+            return self.keep(grad, version, False)
+        there = middle.tensor
+        known = middle.statistics
+        fits = self._bytes + grad.untyped_storage().nbytes() <= self._max_bytes
+        if not fits and known is None and there is not None and there.numel() and has_norm(there):
+            known = statistics_of(there)
+        if fits or known is None or version_of(grad) != version or not has_norm(grad):
+            return self.keep(grad, version, False)
+        kept = Kept(None, summary=self._only_statistics(grad), statistics=padded(known))
+        self._spent[id(grad)] = weakref.ref(grad), version, kept
+        return kept
+
     def without_values(self, grad: torch.Tensor) -> Kept:
         """The statistics of a gradient alone."""
         if storage_id(grad) is None or why_unreadable(grad) is not None:
             return Kept(None, summary=summarise(grad))
-        summary = without_values(grad)
-        summary["note"] = (
-            "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
-            f"{self._max_bytes / 2**20:.4g} MiB."
-        )
+        summary = self._only_statistics(grad)
         if not has_norm(grad):
             return Kept(None, summary=summary)
         alike = self._at_hand.get(_memory(grad))
         found = alike.statistics if alike is not None else None
         return Kept(None, summary=summary, statistics=found or statistics_of(grad))
+
+    def _only_statistics(self, grad: torch.Tensor) -> TensorSummary:
+        """What is left of a gradient without its numbers; of those that are alike the same."""
+        key = (grad.shape, grad.dtype, grad.device) if type(grad) in PLAIN else None
+        summary = self._summaries.get(key) if key is not None else None
+        if summary is None:
+            summary = without_values(grad)
+            if key is not None:
+                self._summaries[key] = summary
+            summary["note"] = (
+                "Only statistics were kept: the gradients of this backward pass exceed max_bytes, "
+                f"{self._max_bytes / 2**20:.4g} MiB."
+            )
+        return summary
 
 
 def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 from torch.compiler import is_compiling
+from torch.utils.hooks import RemovableHandle
 
 from ..graph.collector import collector_paused
 from ..graph.engine import (
@@ -38,6 +39,7 @@ from .kept import DEFAULT_BUDGET, LARGEST_COPY
 from .run import Gradients, Note, Run
 
 _OWNER = "gradwalk: the backward pass that it runs"
+_PADDING = {"SelectBackward0", "SliceBackward0"}
 _here = threading.local()  # the same, in the thread that asked for it
 
 
@@ -97,6 +99,7 @@ class Observer:
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
             hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(into_large, look)
             self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
+            self._padding = frozenset(_padding(nodes, self._handles))
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
@@ -108,7 +111,7 @@ class Observer:
 
     def own(self, grads: Grads, seeds: list[torch.Tensor], *, once: bool = False) -> Run:
         """A run for `owning`: the next one, started by gradwalk."""
-        return Run(self._max_bytes, grads=grads, seeds=seeds, once=once)
+        return Run(self._max_bytes, grads=grads, seeds=seeds, once=once, padding=self._padding)
 
     @contextmanager
     def owning(self, run: Run, *, on_devices: bool) -> Iterator[None]:
@@ -208,7 +211,7 @@ class Observer:
             on_begin()
 
     def _begin(self, task: int) -> Run:
-        run = Run(self._max_bytes)
+        run = Run(self._max_bytes, padding=self._padding)
         run.keeps_graph = keeps_graph()
         self._running[task] = run
         end = _EndOfRun(weakref.ref(self), task)
@@ -262,6 +265,19 @@ def _is_large(leaf: Any) -> bool:
         return bool(leaf.variable.nbytes > LARGEST_COPY) or own_part(leaf.variable) is not None
     except Exception:  # sparse, nested, a class that refuses to tell
         return True
+
+
+def _padding(nodes: Sequence[Node], handles: list[RemovableHandle]) -> Iterator[int]:
+    """The nodes that pass on what came in with zeros around it, and no hook changes that before.
+
+    Args:
+        nodes: The nodes, by id.
+        handles: Of our hook on each. The hooks of a node run in the order in which they were made.
+    """
+    classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in _PADDING}
+    for i, node in enumerate(nodes if classes else ()):
+        if type(node) in classes and len(handles[i].hooks_dict_ref() or ()) == 1:
+            yield i
 
 
 def _are_plain(grads: Gradients) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import chain, islice, repeat
 from typing import Literal, NamedTuple
 
 import torch
@@ -18,6 +18,9 @@ from ..graph.tensors import version_of, versions_of
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
 from .operations import Operations
+
+_AT_HAND = 2**20
+"""Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
 
 Gradients = Sequence[torch.Tensor | None]
 
@@ -67,11 +70,13 @@ class Run:
         grads: Grads | None = None,
         seeds: list[torch.Tensor] | None = None,
         once: bool = False,
+        padding: frozenset[int] = frozenset(),
     ) -> None:
         """A pass that has not begun.
 
         Args:
             max_bytes: Bytes of large gradients to keep.
+            padding: The nodes that pass on what came in with zeros around it.
             grads: The ``.grad`` that it changes, when gradwalk starts it.
             seeds: What it then starts from.
             once: Whether it can run only once.
@@ -87,9 +92,11 @@ class Run:
         self.failed: int | None = None
         self.operations: dict[int, Operations] = {}
         self._touched = frozenset[int]() if grads is None else grads.nodes
+        self._padding = padding
         self._keeper = Keeper(max_bytes)
         self._noted: deque[Noted] = deque()  # appended to by one thread, taken by another
         self._room = max_bytes // 2
+        self._counted = 0  # how many of those that were noted are counted by the keeper
         self._steps: dict[int, Step] = {}
         self._numbers: dict[int, int] = {}
         self._reading = threading.RLock()
@@ -151,7 +158,7 @@ class Run:
             # What comes in was passed on by others, or is the sum of that: at most as much again.
             self._room -= size
             if self._room < 0:
-                self._read()
+                self._make_room()
 
         return note
 
@@ -189,6 +196,17 @@ class Run:
         assert self.grads is not None
         self.grads.note(node, self.total, grad_outputs[0] if len(grad_outputs) == 1 else None)
 
+    def _make_room(self) -> None:
+        """Count what was noted more closely; where that is not all kept, make steps of it now."""
+        with self._reading, unseen():
+            noted = list(self._noted)
+            new = islice(noted, self._counted, None)
+            grads = chain.from_iterable((*came, *went) for _, went, came, _ in new)
+            fits = self._keeper.has_room(grads)
+            self._counted, self._room = len(noted), self._keeper.bytes_left // 2
+            if not fits or self._room < _AT_HAND:
+                self._read()
+
     def _read(self) -> None:
         """Make steps of what was noted."""
         with self._reading, unseen():
@@ -201,13 +219,23 @@ class Run:
                     None if grad is None else keep(grad, next(versions), False)
                     for grad in grad_outputs
                 ]
-                went = [
-                    None if grad is None else keep(grad, next(versions), False)
-                    for grad in grad_inputs
-                ]
+                if node in self._padding and _is_padded(grad_inputs, grad_outputs):
+                    went = [self._keeper.keep_padded(grad_inputs[0], next(versions), came[0])]
+                else:
+                    went = [
+                        None if grad is None else keep(grad, next(versions), False)
+                        for grad in grad_inputs
+                    ]
                 self._steps[node] = Step(node, came, went)
                 noted.popleft()
-            self._room = self._keeper.bytes_left // 2
+            self._counted = 0
+            self._room = max(self._keeper.bytes_left // 2, _AT_HAND)
+
+
+def _is_padded(went: Gradients, came: Gradients) -> bool:
+    """Whether the gradient that a node passed on has more numbers than the one that came in."""
+    one, other = went[0], came[0]
+    return one is not None and other is not None and one.numel() > other.numel()
 
 
 def _keep(keeper: Keeper, grad: torch.Tensor | None, handed_over: bool) -> Kept | None:

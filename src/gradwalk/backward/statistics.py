@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -68,13 +68,21 @@ def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:
 
 def statistics_of(tensor: torch.Tensor) -> Statistics:
     """All the numbers of a tensor that has a norm, and whose values are in memory."""
-    once, repeats = distinct(tensor)
+    once, repeats = distinct(tensor) if 0 in tensor.stride() else (tensor, 1)
     norm = _norm(once, repeats)
     if tensor.is_complex():
         return Statistics(norm)
     low, high = once.aminmax()
-    if tensor.device.type == "cpu" and norm.isfinite():  # elsewhere looking would have to wait
+    if tensor.is_cpu and math.isfinite(norm.item()):  # elsewhere looking would have to wait
         return Statistics(norm, low, high)
     nan = torch.stack([part.isnan().sum() for part in parts(once)]).sum() * repeats
     inf = torch.stack([part.isinf().sum() for part in parts(once)]).sum() * repeats
     return Statistics(norm, low, high, nan, inf)
+
+
+def padded(statistics: Statistics) -> Statistics:
+    """The numbers of a tensor to which zeros were added."""
+    low, high = statistics.low, statistics.high
+    if low is None or high is None:
+        return statistics
+    return replace(statistics, low=low.clamp(max=0), high=high.clamp(min=0))
