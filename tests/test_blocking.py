@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -35,7 +36,8 @@ def pushed(value: Any, how: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def calls(unit: Unit, how: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[torch.Tensor]:
-    for sample in list(unit.info.sample_inputs("cpu", unit.dtype, requires_grad=True))[:6]:
+    samples = unit.info.sample_inputs("cpu", unit.dtype, requires_grad=True)
+    for sample in itertools.islice(samples, 6):
         given = (sample.input, sample.args, sample.kwargs)
         first, args, kwargs = tree_map(lambda each: pushed(each, how), given)
         try:
