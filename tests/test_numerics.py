@@ -223,7 +223,9 @@ class TestContributors:
         below = [row for row in found.rows if row.op == "AccumulateGrad" and row.grad_error > 1e-3]
         assert below
         for row in below:
-            first = found.contributors(row.nodes[0])[0]
+            first, *_, rest = found.contributors(row.nodes[0])
+            assert repr(first) == f"<ErrorShare: {first.share:.3g} at {first.row.label}>"
+            assert repr(rest).endswith(" at the rest>")
             assert first.row.nodes[1] == node
             assert first.share == pytest.approx(1, abs=1e-3)
 
