@@ -270,6 +270,15 @@ def test_contributions_say_what_comes_first():
         contributions("w")
 
 
+def test_a_recording_says_that_names_have_to_be_given():
+    with pytest.raises(ValueError, match=r"no tensor of this graph has a name.*names=\{'w': w\}"):
+        record((W * 2).sum()).run_to("W")
+    W.grad = None
+    record((W * 2).sum(), names={"W": W}).run_to("W")
+    assert W.grad.tolist() == [2.0, 2.0]
+    W.grad = None
+
+
 @pytest.mark.parametrize("move", ["step_back", "reset"])
 def test_a_closed_widget_does_not_step(move):
     for made in (GraphWidget(W * 2), compare(W * 2, W * 3)):

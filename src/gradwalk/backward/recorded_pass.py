@@ -200,7 +200,13 @@ def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
             raise ValueError(
                 f"The name {node!r} is that of {len(found)} nodes: {listed}. Give an id."
             )
-        near = nearest(node, (name for _, name in graph.nodes(data="name") if name))
+        names = [name for _, name in graph.nodes(data="name") if name]
+        if not names:
+            raise ValueError(
+                f"There is no node called {node!r}: no tensor of this graph has a name. Give an id "
+                f"from 0 to {total - 1}, or names, as in names={{'w': w}}, where the graph is read."
+            )
+        near = nearest(node, names)
         raise ValueError(
             f"There is no node called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
             f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
