@@ -187,7 +187,8 @@ export function createView(
     showSelected();
   });
   const corner = new Corner(drawing, [viewBar.key, playback.key]);
-  drawing.element.append(progress.element, corner.element, bar.notes);
+  drawing.foot.prepend(corner.element);
+  drawing.element.append(progress.element, bar.notes);
   shell.fill(
     host,
     toolbar.element,
@@ -205,11 +206,11 @@ export function createView(
       refit.widthIs(root.clientWidth);
     }),
   );
+  cleanup.add(whenResized([drawing.element], () => corner.place()));
   cleanup.add(() => refit.stop());
   shell.followFull(() => {
     arrangement.arrange();
     drawing.sight.fit(false);
-    corner.place();
   });
 
   /** Selects a node and moves to it. */

@@ -20,18 +20,23 @@ export class Corner {
     const { scene, sight } = this.drawing;
     const { classList } = this.element;
     if (!scene || sight.stage.width === 0) return;
-    const best = (isStacked: boolean) => {
-      classList.toggle("is-stacked", isStacked);
+    const stack = (levels: number) => {
+      classList.toggle("is-stacked", levels > 0);
+      classList.toggle("is-tall", levels > 1);
+    };
+    const best = (levels: number) => {
+      stack(levels);
       const { offsetWidth: width, offsetHeight: height } = this.element;
       return emptiestCorner(scene, sight.view, sight.stage, { width, height });
     };
-    let found = best(false);
-    // One below the other the keys are narrower, and may fit where they cover less.
-    if (found.covers > 0) {
-      const stacked = best(true);
-      if (stacked.covers < found.covers) found = stacked;
-      else classList.remove("is-stacked");
+    let found = best(0);
+    let levels = 0;
+    // One below the other the keys are narrower, still more so with what is in them: they may fit where they cover less.
+    for (let more = 1; more <= 2 && found.covers > 0; more++) {
+      const next = best(more);
+      if (next.covers < found.covers) [found, levels] = [next, more];
     }
+    stack(levels);
     classList.toggle("is-top", found.top);
     classList.toggle("is-right", found.right);
   }

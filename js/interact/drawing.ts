@@ -41,6 +41,8 @@ export interface Still {
 export class Drawing {
   readonly element: HTMLElement;
   readonly canvas: HTMLElement;
+  /** Over the foot of the picture: the minimap, and beside it what else is to stand there. */
+  readonly foot: HTMLElement;
   readonly sight: Sight;
   scene: Scene | null = null;
   private graph: GraphModel | null = null;
@@ -83,11 +85,12 @@ export class Drawing {
       "aria-roledescription": "graph",
       ...KEEP_KEYS,
     });
+    this.foot = element("div", "gw-foot", map?.element);
     this.element = element(
       "div",
       "gw-stage",
       this.canvas,
-      map?.element,
+      this.foot,
       this.hint.element,
       this.tooltip.element,
       this.live,

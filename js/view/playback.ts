@@ -15,7 +15,7 @@ interface PlaybackEvents {
   drawable(): Drawable | null;
   /** Selects a node and brings it into view. */
   show(node: number): void;
-  /** Another pass is stepped through, or none any more. */
+  /** Another pass is stepped through, or none any more; or its key has come or gone. */
   recorded(): void;
   /** The cursor has moved. */
   moved(): void;
@@ -70,9 +70,11 @@ export class Playback {
     this.update();
     if (progress === before) return;
     drawing.mark({ progress });
-    const steps = progress && progress.recording.steps.length > 0 && !isOver(progress);
-    this.key.replaceChildren(...(steps ? [stateKey()] : []));
-    if (progress?.recording !== before?.recording) events.recorded();
+    const isOnItsWay =
+      progress !== null && progress.recording.steps.length > 0 && !isOver(progress);
+    const hasKey = this.key.childElementCount > 0;
+    if (isOnItsWay !== hasKey) this.key.replaceChildren(...(isOnItsWay ? [stateKey()] : []));
+    if (isOnItsWay !== hasKey || progress?.recording !== before?.recording) events.recorded();
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
     if (before && progress && running !== null) drawing.sight.follow(running);
