@@ -8,6 +8,8 @@ import { FIRST_SCALE, LARGEST_FIT, MARGIN, READABLE, type Size } from "../scene/
 import type { GraphModel } from "../wire";
 
 const NARROW = 640;
+/** Of the widget, px: where it is narrower, a panel that opens by itself would take too much of the picture. */
+const ROOM_TO_FOLLOW = 800;
 const LEAST_HEIGHT = 240;
 const ROOM_TO_OPEN = 480;
 /** Of the drawing, px; of a model as much as a window of 900 px has room for. */
@@ -83,8 +85,9 @@ export class Arrangement {
     return { width: this.drawing.canvas.clientWidth || 1000, height };
   }
 
-  get isNarrow(): boolean {
-    return this.root?.classList.contains("is-narrow") ?? false;
+  /** Whether there is room for the panel to open beside the picture without being asked for. */
+  get hasRoomToFollow(): boolean {
+    return (this.root?.clientWidth || ROOM_TO_FOLLOW) >= ROOM_TO_FOLLOW;
   }
 
   get hasPanel(): boolean {

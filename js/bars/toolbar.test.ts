@@ -78,6 +78,16 @@ describe("the panel", () => {
     expect(one(".gw-state-key")).toBeNull();
   });
 
+  it("leaves a small widget to the picture until somebody asks", async () => {
+    fakeBrowser(760);
+    const { channel, one, panel } = view({ steps, run, cursor: 1 });
+    await nextFrame();
+    expect(one(".gw-state-key")).not.toBeNull();
+    expect(panel().hidden).toBe(true);
+    channel.set("selected", 0);
+    expect(panel().hidden).toBe(false);
+  });
+
   it("stays closed in this widget and the next once it was closed, until a node is selected", async () => {
     const first = view({ steps, run, cursor: 1 });
     first.one<HTMLElement>(".gw-panel-close").click();
@@ -99,6 +109,17 @@ describe("the panel", () => {
     expect(second.panel().hidden).toBe(true);
     expect(view().panel().hidden).toBe(true);
   });
+});
+
+it("the key of states stands beside the minimap, the same one from step to step", async () => {
+  const { steps, run } = fakeRun(SMALL, "fine");
+  const { one } = view({ steps, run, cursor: 1 });
+  await nextFrame();
+  const key = one(".gw-foot > .gw-corner .gw-state-key");
+  expect(one(".gw-corner + .gw-minimap")).not.toBeNull();
+  one<HTMLElement>('[aria-label="One step"]').click();
+  await nextFrame();
+  expect(one(".gw-state-key")).toBe(key);
 });
 
 it("a direction chosen in one widget holds for those that follow, unless Python said another", () => {

@@ -127,7 +127,7 @@ export function createSidePanel(
     if (!drawable) return;
     const running = events.running();
     const isAsked = isChosen() || showsHelp || whatIf.isOpen;
-    const follows = choices.follows && running !== null && !arrangement.isNarrow;
+    const follows = choices.follows && running !== null && arrangement.hasRoomToFollow;
     const node = channel.get("selected") ?? (showsHelp ? null : running);
     const shows = isAsked || follows;
     // What nobody sees is not written: to keep its place the page would be laid out.
