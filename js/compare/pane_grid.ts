@@ -24,10 +24,12 @@ interface PaneGridEvents {
 /** A pane narrower than this goes below the others. */
 const LEAST_WIDTH = 280;
 /** The same where graphs are drawn as cards. */
-const LEAST_CARDS = 420;
+const LEAST_CARDS = 340;
 const LEAST_HEIGHT = 240;
 const MOST_HEIGHT = 560;
 const MOST_HEIGHT_STACKED = 340;
+/** Of the browser's window, also where the widget is in a frame: the table of leaves below is to be seen as well. */
+const MOST_OF_WINDOW = 0.4;
 
 interface ShownPane {
   drawing: Drawing;
@@ -245,6 +247,7 @@ export class PaneGrid {
     if (!scene) return LEAST_HEIGHT;
     const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
     const readable = scale < READABLE ? FIRST_SCALE : scale;
-    return Math.max(LEAST_HEIGHT, Math.min(most, scene.height * readable + 2 * MARGIN));
+    const wanted = scene.height * readable + 2 * MARGIN;
+    return Math.max(LEAST_HEIGHT, Math.min(most, window.outerHeight * MOST_OF_WINDOW, wanted));
   }
 }

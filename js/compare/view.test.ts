@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
 import widget from "../comparison";
-import { eventually, nextFrame, testPage } from "../testing/browser";
+import { eventually, fakeBrowser, nextFrame, testPage } from "../testing/browser";
 import { compareTraits, localComparison, PANES, passOf } from "../testing/panes";
 import type { CompareTraits } from "./traits";
 import { createComparison } from "./view";
@@ -58,6 +58,37 @@ describe("static graphs beside each other", () => {
     const { one } = await view({ panes: [PANES[0], ...panes.slice(1)] });
     expect(one(".gw-bar").hidden).toBe(false);
     expect(one(".gw-leaves").hidden).toBe(false);
+  });
+});
+
+describe("the panes", () => {
+  const style = async (width: number, outerHeight: number) => {
+    fakeBrowser(width);
+    vi.stubGlobal("outerHeight", outerHeight);
+    const { one } = await view();
+    const { style } = one(".gw-panes");
+    return ["--gw-columns", "--gw-height"].map((name) =>
+      Number.parseInt(style.getPropertyValue(name), 10),
+    );
+  };
+
+  it.each([
+    [1400, 3],
+    [768, 2],
+    [400, 1],
+  ])(
+    "stand beside each other where cards can be read: of %d px in %d columns",
+    async (width, columns) => {
+      expect((await style(width, 1000))[0]).toBe(columns);
+    },
+  );
+
+  it("leave the table of leaves in sight in a low window", async () => {
+    const [, high] = await style(1400, 1000);
+    const [, low] = await style(1400, 600);
+    expect(high).toBeGreaterThan(240);
+    expect(high).toBeLessThanOrEqual(400);
+    expect(low).toBe(240);
   });
 });
 
