@@ -27,7 +27,7 @@ function* scenes(): Generator<Scene> {
   for (const [, make] of few) yield sceneOf(make());
 }
 
-it("writes no name that does not lie within its own box, at 11 px", () => {
+it("writes no name that does not lie within its own box, at 10 px", () => {
   let written = 0;
   // Not an expectation each: there are very many.
   const wrong: string[] = [];
@@ -39,7 +39,7 @@ it("writes no name that does not lie within its own box, at 11 px", () => {
         written++;
         const { texts, width, height } = node.shape;
         const isIts = texts.some(({ text }) => text.startsWith(name[0]));
-        const isWithin = (estimate(name, "title") * 11) / FONTS.title.size <= width * scale;
+        const isWithin = (estimate(name, "title") * 10) / FONTS.title.size <= width * scale;
         if (!isIts || !isWithin || height * scale <= 12)
           wrong.push(`${name} on ${node.id} at ${scale}`);
       }

@@ -1,14 +1,14 @@
 import type { SceneNode } from "../scene/scene";
-import { estimate, FONTS } from "../text/measure";
+import { browserMeasure, FONTS } from "../text/measure";
 import { shortenMiddle } from "../text/shorten";
 import { type Part, part } from "./parts";
 
 /** Names on a map are seen at this size whatever the scale; in their own style they are larger. px */
-const SIZE = 11;
+const SIZE = 10;
 export const NAME_SCALE = SIZE / FONTS.title.size;
 /** Of a name as it is seen, px: the height of a line, and what is left free around it. */
 const LINE = 12;
-const FREE = 5;
+const FREE = 4;
 /** A name that is shortened to less than this says nothing. */
 const LEAST = 6;
 
@@ -31,9 +31,11 @@ export function mapName({ shape, leaf, bar }: SceneNode, scale: number): string 
   return short.length >= LEAST ? short : "";
 }
 
+const measure = browserMeasure();
+
 /** How wide a name is seen, px. */
 function widthOf(name: string): number {
-  return estimate(name, "title") * NAME_SCALE;
+  return measure(name, "title") * NAME_SCALE;
 }
 
 /** A name in the middle of its box, at the same size at every scale. */
