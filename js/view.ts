@@ -302,6 +302,7 @@ export function createView(
     whatIf.select(selected);
     side.update();
     if (selected !== null) folder.reveal(selected);
+    corner.place();
   });
 
   const showRank = shell.guarded(() => {

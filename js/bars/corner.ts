@@ -27,7 +27,7 @@ export class Corner {
     const best = (levels: number) => {
       stack(levels);
       const { offsetWidth: width, offsetHeight: height } = this.element;
-      return emptiestCorner(scene, sight.view, sight.stage, { width, height });
+      return emptiestCorner(scene, sight.aim, sight.stage, { width, height });
     };
     let found = best(0);
     let levels = 0;

@@ -178,10 +178,11 @@ export function stateKey(): HTMLElement {
   return element(
     "div",
     { class: "gw-state-key", role: "list", "aria-label": "States of nodes" },
-    entry("done", 26, stage("is-done")),
+    // All as wide as the widest, so that their words begin alike below each other.
+    entry("done", 34, stage("is-done")),
     entry("runs now", 34, stage("is-running")),
-    entry("next", 26, stage("is-ready")),
-    entry("waits", 26, stage("is-waiting")),
+    entry("next", 34, stage("is-ready")),
+    entry("waits", 34, stage("is-waiting")),
   );
 }
 

@@ -35,6 +35,11 @@ export class Sight {
     return this.camera.view;
   }
 
+  /** What will be seen once the camera has come to rest. */
+  get aim(): View {
+    return this.camera.aim;
+  }
+
   /** Whether anything of the scene has been seen: not before there is a size. */
   get isFramed(): boolean {
     return this.framed;
