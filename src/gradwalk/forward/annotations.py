@@ -19,7 +19,7 @@ from ..graph.nodes import NextFunctions, sequence_nr
 from ..graph.saved import read_saved
 from ..wire import NoGradInput
 from . import weak_facts
-from .cuts import Constant, Cut, Origin
+from .cuts import Constant, Cut, Origin, Unseen
 from .records import Record, Taken, find_record, threads_behind
 from .source_line import SourceLine
 
@@ -238,6 +238,12 @@ def forward_name(function: Any) -> str | None:
 def was_watched(tensor: torch.Tensor) -> bool:
     """Whether `gradwalk.watch` saw a tensor being made."""
     return weak_facts.fact(tensor) is not None
+
+
+def unseen_behind(tensor: Any) -> tuple[Unseen, ...]:
+    """What a tensor that needs no grad was computed from and was not seen made; see `Origin`."""
+    found = weak_facts.fact(tensor)
+    return found.unseen if isinstance(found, Origin) else ()
 
 
 def cuts_of(tensor: Any) -> tuple[Cut, ...]:

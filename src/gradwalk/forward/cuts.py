@@ -127,6 +127,19 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """A tensor that needs no grad, was not seen made, and shares its memory with another one.
+
+    Attributes:
+        tensor: The tensor, while it lives.
+        where: The user's line that took it.
+    """
+
+    tensor: TensorRef
+    where: SourceLine | None = field(compare=False)
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where a tensor that needs no grad came from.
 
@@ -134,13 +147,16 @@ class Origin:
         where: The user's line that made it.
         cuts: Where gradient was lost on the way to it; empty when none ever could have come.
         direct: Whether it is itself what its cut left, not computed from that.
-        complete: Whether no cut was left out because there are too many.
+        complete: Whether no cut, and nothing unseen, was left out because there are too many.
+        unseen: What it was computed from that was not seen made, and may be a tensor that needs
+            grad without its graph, as ``detach()`` of it is.
     """
 
     where: SourceLine | None
     cuts: tuple[Cut, ...]
     direct: bool = False
     complete: bool = True
+    unseen: tuple[Unseen, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -175,11 +191,16 @@ class Constant:
         return self.origin.cuts if self.origin else ()
 
 
-def alias_of(leaf: torch.Tensor) -> Cut:
-    """The cut between a leaf and a detached alias of it, which nobody saw."""
+def alias_of(leaf: torch.Tensor, where: SourceLine | None = None) -> Cut:
+    """The cut between a leaf and a detached alias of it, which nobody saw made.
+
+    Args:
+        leaf: The leaf.
+        where: The line that took the alias, if that is known.
+    """
     return Cut(
         how=ALIAS,
-        where=None,
+        where=where,
         region=None,
         shape=tuple(leaf.shape),
         source=TensorRef(leaf),

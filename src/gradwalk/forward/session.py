@@ -12,10 +12,10 @@ import torch
 from ..graph.checkpoints import frame_here
 from ..graph.engine import next_sequence_nr
 from ..graph.nodes import sequence_nr
-from ..graph.reading import storage_id, why_unreadable
+from ..graph.reading import shares_memory, storage_id, why_unreadable
 from ..graph.tensors import base_of, version_of
 from . import records, weak_facts
-from .cuts import Change, Constant, Cut, Origin, combined
+from .cuts import Change, Constant, Cut, Origin, Unseen, combined
 from .double_backward import Call, differentiates, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
@@ -37,6 +37,7 @@ from .read_out import ReadOut
 from .records import Record, Taken, leaves_below
 from .source_line import SourceLine, SourceLines, function_frame
 
+_MOST_UNSEEN = 32  # tensors behind one
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # what is left is what went in
 
 
@@ -198,6 +199,7 @@ class Session:
         """
         where = self._lines.here()
         cuts: list[Cut] = []
+        unseen_before: dict[Unseen, None] = {}
         direct, complete = False, True
         for _, value in going_in:
             is_tensor = isinstance(value, torch.Tensor)
@@ -210,14 +212,22 @@ class Session:
             if isinstance(noted, Origin):  # also of a leaf that was made while we watched
                 cuts += noted.cuts
                 complete = complete and noted.complete
+                unseen_before.update(dict.fromkeys(noted.unseen))
             if is_tensor and (value.requires_grad or (made_by is not None and whole)):
                 cuts += [self._cut(how, where, value, made_by)] if how else []
                 direct = how in _WHOLE
             elif made_by is None and not isinstance(noted, Origin):
                 read = self._read_out.origin(value)
                 cuts += read.cuts if read else ()
+                if is_tensor and read is None and shares_memory(value):
+                    # One that functional_call() puts in a parameter's place does not stay there.
+                    is_kept = isinstance(value, torch.nn.Parameter)
+                    known = self.modules.reference(value) if is_kept else TensorRef(value)
+                    unseen_before[Unseen(known, where)] = None
         few, are_all = combined(cuts)
-        return Origin(where, few, direct and len(cuts) == 1, complete and are_all)
+        unseen = tuple(unseen_before)
+        are_all = complete and are_all and len(unseen) <= _MOST_UNSEEN
+        return Origin(where, few, direct and len(cuts) == 1, are_all, unseen[:_MOST_UNSEEN])
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
         """The record of the call that made a tensor.

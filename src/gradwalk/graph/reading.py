@@ -134,6 +134,30 @@ def storage_of(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def shares_memory(tensor: torch.Tensor) -> bool:
+    """Whether another tensor may have the same memory, by how many hold it."""
+    storage = storage_of(tensor)
+    return storage is not None and storage_uses(storage) > 1
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors share their memory, and the stretches that they take of it overlap.
+
+    Those of a module may all lie in one memory, one after the other, as an RNN's do.
+    """
+    memory = storage_of(one)
+    if memory is None or memory != storage_of(other):
+        return False
+    (first, end), (start, last) = _stretch(one), _stretch(other)
+    return first < last and start < end
+
+
+def _stretch(tensor: torch.Tensor) -> tuple[int, int]:
+    """From which byte of its memory to which a tensor reaches."""
+    # What its shape, strides and offset need is counted from the start of the memory.
+    return int(tensor.storage_offset()) * tensor.itemsize, _memory(tensor)[1]
+
+
 def storage_uses(storage: int) -> int:
     """How many tensors, and whoever else torch counts, hold a storage."""
     return int(torch._C._storage_Use_Count(storage))

@@ -95,8 +95,8 @@ def lost_by(cut: Cut, source: str) -> str:
         "if gradients should flow",
         "copy": f"torch.tensor(){at} made a new tensor from the values of {source}, without its "
         "graph; use the tensor itself, or its clone()",
-        "no_grad": f"what was computed from {source}{at} was not recorded, because of "
-        f"torch.no_grad(){region}; move that line out of the no_grad block",
+        "no_grad": f"what was computed from {source}{at} was not recorded, because grad mode was "
+        f"off, as under torch.no_grad(){region}; compute that where it is on",
         "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
         "torch.inference_mode(); move that line out of the inference_mode block",
         "derivative": f"torch.autograd.grad(){at} gave a derivative of {source} without its graph; "
@@ -109,10 +109,10 @@ def lost_by(cut: Cut, source: str) -> str:
         f"was cast to them{at}; stay with floating point numbers",
         "integer result": "the only way leads through integers, which have no gradients: an "
         f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
-        ALIAS: f"an operation was given a tensor that shares the memory of {source} but needs no "
-        "grad, as detach() or .data makes it, or as it was before requires_grad_() (inferred from "
-        "what the operation saved); use the tensor itself, after requires_grad_(), if gradients "
-        "should flow",
+        ALIAS: f"an operation{at} was given a tensor that shares the memory of {source} but needs "
+        "no grad, as detach() or .data makes it, or as it was before requires_grad_() (inferred "
+        "from that memory: nobody saw it made); use the tensor itself, after requires_grad_(), if "
+        "gradients should flow",
     }[cut.how]
 
 

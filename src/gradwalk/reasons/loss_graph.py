@@ -19,11 +19,9 @@ from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
 from ..graph.outputs import read_outputs, values_in
-from ..graph.reading import everywhere, is_plain, storage_of
 from ..graph.saved import is_freed
 
-_MOST_COMPARED = 2**24  # numbers of a leaf
-_MOST_TWINS = 16  # leaves of one shape
+_MOST_ALIKE = 16  # leaves of one shape
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,8 @@ class LossGraph:
         """Whether `watch` saw the forward pass, or a part of it."""
         if self.captured is not None and (self.captured.annotations or self.cuts):
             return True
-        return any(was_watched(tensor) for tensor in self.without_grad)
+        leaves = map(leaf_tensor, self.captured.nodes) if self.captured is not None else ()
+        return any(was_watched(t) for t in (*self.without_grad, *leaves) if t is not None)
 
     def node_of(self, tensor: torch.Tensor) -> int | None:
         """The id of the node that made a tensor, or accumulates into it; None for no such node."""
@@ -90,32 +89,29 @@ class LossGraph:
         """The operation that took a tensor itself while it needed no grad; None for no such one."""
         return self._constants.get(id(tensor))
 
-    def took_alias_of(self, tensor: torch.Tensor) -> bool:
-        """Whether an operation took what shares the memory of a tensor and was not seen made."""
-        storage = storage_of(tensor)
-        return storage is not None and storage in self._unseen_memory
-
-    def twin_of(self, tensor: torch.Tensor) -> int | None:
-        """A leaf of the graph that is another tensor with the same numbers, as a copy has."""
-        if self.captured is None or not 1 < tensor.numel() <= _MOST_COMPARED:
-            return None
+    def leaves_like(self, tensor: torch.Tensor) -> list[tuple[int, torch.Tensor]]:
+        """The first other leaves of a tensor's shape, dtype and device, with their nodes."""
+        if self.captured is None:
+            return []
         alike = self._by_shape.get((tuple(tensor.shape), tensor.dtype, tensor.device), ())
-        for node in alike[:_MOST_TWINS]:
-            leaf = leaf_tensor(self.captured.nodes[node])
-            if leaf is not None and leaf is not tensor and _hold_the_same(leaf, tensor):
-                return node
-        return None
+        leaves = ((node, leaf_tensor(self.captured.nodes[node])) for node in alike[:_MOST_ALIKE])
+        return [(node, leaf) for node, leaf in leaves if leaf is not None and leaf is not tensor]
 
     @functools.cached_property
     def unseen_leaf(self) -> int | None:
-        """A leaf that has no name and was not seen being made; None where there is none."""
+        """A leaf that has no name and was not seen being made; None where there is none.
+
+        A Parameter that a module takes is mostly one of its own.
+        """
         for node in self._leaves.values():
             assert self.captured is not None
-            leaf = leaf_tensor(self.captured.nodes[node])
+            leaf, annotations = leaf_tensor(self.captured.nodes[node]), self.captured.annotations
             named = self.captured.graph.nodes[node]["name"]
-            if leaf is None or named is not None or isinstance(leaf, torch.nn.Parameter):
+            if leaf is None or named is not None or was_watched(leaf):
                 continue
-            if not was_watched(leaf):
+            takers = (annotations.get(each) for each in self.captured.predecessors[node])
+            modules = [each.module for each in takers if each is not None]
+            if not isinstance(leaf, torch.nn.Parameter) or None in modules:
                 return node
         return None
 
@@ -176,20 +172,6 @@ class LossGraph:
         }
 
     @functools.cached_property
-    def _unseen_memory(self) -> set[int]:
-        """The memory of the constants of which it was not seen where they were made."""
-        if self.captured is None:
-            return set()
-        tensors = [
-            constant.tensor()
-            for annotation in self.captured.annotations.values()
-            for constant in annotation.constants
-            if constant.tensor is not None and constant.origin is None
-        ]
-        found = (storage_of(tensor) for tensor in tensors if tensor is not None)
-        return {storage for storage in found if storage is not None}
-
-    @functools.cached_property
     def _by_shape(self) -> dict[tuple[Any, ...], list[int]]:
         assert self.captured is not None
         found: dict[tuple[Any, ...], list[int]] = {}
@@ -223,17 +205,6 @@ class LossGraph:
     @functools.cached_property
     def _behind(self) -> list[_Behind]:
         return list(_behind(self.cuts))
-
-
-def _hold_the_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape hold the same numbers, which are not all one number."""
-    try:
-        if not (is_plain(one) and is_plain(other)) or not torch.equal(one, other):
-            return False
-        first = one.detach().flatten()[0]
-        return everywhere(one, lambda part: part == first) is False
-    except Exception:  # a tensor of any class may refuse
-        return False
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 
 from ..forward.cuts import Cut, Reading, alias_of
 from ..graph.words import described
+from .copies import about_copy, taken_alias
 from .extra_words import at_line, lost_by
 from .loss_graph import LossGraph
 from .reason import Asked, Reason, operation
+
+_USE_IT = (
+    "; use it in the forward pass (after requires_grad_()), or start backward from what was "
+    "computed from it (what was made of it before watch() began is not seen)"
+)
 
 
 def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
@@ -25,8 +31,9 @@ def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
     cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
     if cuts:
         return Reason("cut", _cut_off(asked, graph, cuts))
-    if graph.took_alias_of(asked.tensor):
-        lost = lost_by(alias_of(asked.tensor), asked.within)
+    alias = taken_alias(graph, asked.tensor)
+    if alias is not None:
+        lost = lost_by(alias_of(asked.tensor, alias.where), asked.within)
         return Reason("cut", f"No gradient reaches {asked.within} from {graph.name}: {lost}.")
     inner = graph.inner_node_of(asked.tensor)
     if inner is not None and graph.captured is not None:
@@ -42,14 +49,7 @@ def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
         return Reason("unknown", _read_out(asked, graph, readings))
     if graph.captured is None:
         return Reason("unused", _without_graph(asked, graph))
-    twin = graph.twin_of(asked.tensor)
-    copied = ""
-    if twin is not None:
-        copied = (
-            f" {described(graph.captured.graph, twin)} of this graph holds the same numbers: if it "
-            f"is a copy of {asked.within} (as by deepcopy(), clone() or functional_call), the copy "
-            "gets the gradient."
-        )
+    copied = about_copy(graph, asked.tensor, asked.within)
     if not graph.is_watched:
         return Reason(
             "unused",
@@ -64,9 +64,7 @@ def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
             "unused",
             f"{asked.start} is not part of the graph of {graph.name}: "
             f"as far as watch() saw, {graph.name} was not computed from it while it required grad, "
-            "and no gradient flows to it; use it in the forward pass (after requires_grad_()), or "
-            "start backward from what was computed from it."
-            f"{copied}",
+            f"and no gradient flows to it{'' if copied else _USE_IT}.{copied}",
         )
     return Reason(
         "unknown",
