@@ -101,6 +101,21 @@ class Evidence:
             for parameter in group["params"]
         }
 
+    @functools.cached_property
+    def held_by(self) -> list[set[int]]:
+        """``id`` of what each optimizer holds, as leaves."""
+        leaf_of = self.called.leaves_of_parameters()
+        return [
+            {leaf_of.get(id(p), id(p)) for group in each.param_groups for p in group["params"]}
+            for each in self.optimizers
+        ]
+
+    @functools.cached_property
+    def waiting(self) -> set[int]:
+        """``id`` of what optimizers hold that hold nothing of the graph, where another one does."""
+        used = [keys for keys in self.held_by if any(self.is_used(key) for key in keys)]
+        return set().union(*self.held_by).difference(*used) if used else set()
+
     def is_used(self, key: int) -> bool:
         """Whether a leaf, by its ``id``, is one of the graph, or of a Function within it."""
         return key in self.leaves or self.loss.reaches_inside(key)

@@ -28,6 +28,7 @@ from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings
 from .terms import term_findings
+from .unregistered import unregistered_findings
 from .updates import update_findings
 from .zero import zero_findings
 
@@ -92,6 +93,7 @@ def judge(evidence: Evidence, limits: Limits) -> list[Finding]:
         lambda: [] if run is None else _depth(evidence, run, limits),
         lambda: _dead(evidence, limits.dead),
         lambda: parameter_findings(evidence),
+        lambda: unregistered_findings(evidence),
         lambda: zero_findings(evidence),
         lambda: cuts_inside(evidence),
         lambda: cuts_before_leaves(evidence),

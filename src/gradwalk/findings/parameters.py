@@ -19,6 +19,10 @@ from .evidence import Evidence, counted, listed
 from .finding import Finding
 
 _MOST_NODES = 100
+_WAITS = (
+    "The optimizer that holds them holds nothing of this graph, and another one does: if it is the "
+    "other's turn, as a critic's beside its actor, this is as it should be."
+)
 
 
 def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -30,10 +34,8 @@ def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from _outside(evidence)
     yield from _frozen(evidence)
     yield from _left_out(evidence)
-    yield from _unregistered(evidence)
-    yield from _plain_attributes(evidence)
+    yield from _plain_flags(evidence)
     yield from _untied(evidence)
-    yield from _no_leaf(evidence)
 
 
 def _outside(evidence: Evidence) -> Iterator[Finding]:
@@ -41,16 +43,17 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
     groups: dict[tuple[str, object], list[tuple[str, Reason]]] = defaultdict(list)
     spare = _spare(evidence)
     cut_off: dict[tuple[str, object], Cut] = {}
-    keys: dict[tuple[str, object], int] = {}
+    keys: dict[tuple[str, object], list[int]] = defaultdict(list)
     for key, name in evidence.expected.items():
         tensor = evidence.tensor(key)
         if evidence.is_used(key) or tensor is None or not tensor.requires_grad:
             continue
         cuts = evidence.loss.cuts_from(tensor)
-        cause: tuple[str, object] = ("cut", cuts[0].cause) if cuts else ("", None)
+        waits = key in evidence.waiting
+        cause: tuple[str, object] = ("cut", (cuts[0].cause, waits)) if cuts else ("", None)
         if cuts:
             cut_off.setdefault(cause, cuts[0])
-            keys.setdefault(cause, key)
+            keys[cause].append(key)
             groups[cause].append((name, Reason("cut", "")))
         else:
             reason = reason_outside(Asked(tensor, name), evidence.loss)
@@ -61,17 +64,21 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
         numbers: dict[str, float] = {"parameters": len(names)}
         if cause in cut_off:
             cut = cut_off[cause]
-            own = one and cut.source() is evidence.tensor(keys[cause])
-            source = (
-                names[0] if own else f"a tensor that was computed from {'it' if one else 'them'}"
-            )
+            began_at = cut.source()
+            known = None if began_at is None else evidence.expected.get(id(began_at))
+            they = "it" if one else "them"
+            computed = f"a tensor that was computed from {they}"
+            source = next((each for each in names if each == known), computed)
+            place = within(evidence, cut).removeprefix(", ")
+            waits = all(key in evidence.waiting for key in keys[cause])
             yield Finding(
                 "cut",
-                "warning",
+                "info" if waits else "warning",
                 taken_by(evidence, cut)[:_MOST_NODES],
-                f"No gradient reaches {listed(names)}: {lost_by(cut, source)}"
-                f"{within(evidence, cut)}. "
-                f"{counted(len(names), 'parameter')} of {len(evidence.expected)}.",
+                f"No gradient reaches {listed(names)}: {f'{place}, ' if place else ''}"
+                f"{lost_by(cut, source)}. "
+                f"{counted(len(names), 'parameter')} of {len(evidence.expected)}."
+                f"{f' {_WAITS}' if waits else ''}",
                 numbers,
             )
             continue
@@ -90,6 +97,8 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_no_matter(evidence: Evidence, tensor: torch.Tensor, spare: set[int]) -> str | None:
     """Why a parameter may well have no part in a graph where nothing is wrong; None for no why."""
+    if id(tensor) in evidence.waiting:
+        return _WAITS
     if id(tensor) in spare:
         return (
             "Others like it in the same list take part: where the input decides which of them run, "
@@ -138,6 +147,13 @@ def _frozen(evidence: Evidence) -> Iterator[Finding]:
         for key in parameters
         if (tensor := evidence.tensor(key)) is not None and not tensor.requires_grad
     ]
+    if not any(evidence.is_used(key) for key in evidence.held):  # then it was meant to be used
+        known = {key for key, _ in frozen}
+        frozen += [
+            (key, evidence.called.known[key][0])
+            for key, tensor in evidence.held.items()
+            if key not in known and key in evidence.called.known and not tensor.requires_grad
+        ]
     if not frozen:
         return
     held = [name for key, name in frozen if key in evidence.held]
@@ -154,6 +170,29 @@ def _frozen(evidence: Evidence) -> Iterator[Finding]:
         "unfreezes.",
         {"parameters": len(names)},
     )
+
+
+def _plain_flags(evidence: Evidence) -> Iterator[Finding]:
+    """Modules of which `requires_grad` was set, which is no attribute that torch reads."""
+    for reference, variable, path in evidence.called.places.values():
+        module = reference()
+        if module is None or variable not in evidence.models:
+            continue
+        flag = vars(module).get("requires_grad")
+        parameters = list(module.parameters())
+        others = sum(parameter.requires_grad is not flag for parameter in parameters)
+        if isinstance(flag, bool) and others:
+            name = path or "the module"
+            yield Finding(
+                "frozen",
+                "info",
+                [],
+                f"{name}.requires_grad was set to {flag}, which torch does not read of a module: "
+                f"requires_grad is {not flag} of {others} of its "
+                f"{counted(len(parameters), 'parameter')}. If they are to be "
+                f"{'learned' if flag else 'frozen'}, call {name}.requires_grad_({flag}).",
+                {"parameters": others},
+            )
 
 
 def _left_out(evidence: Evidence) -> Iterator[Finding]:
@@ -204,97 +243,6 @@ def _who_passed_none(evidence: Evidence, empty: list[int]) -> str:
     )
 
 
-def _unregistered(evidence: Evidence) -> Iterator[Finding]:
-    """Parameters that a module uses and does not have: made in forward, or in a Python list."""
-    graph, annotations = evidence.captured.graph, evidence.captured.annotations
-    known = {key for parameters in evidence.called.parameters.values() for key in parameters}
-    owned: dict[int, set[int]] = {}
-    lost: list[int] = []
-    root = None
-    for key, node in evidence.leaves.items():
-        leaf = leaf_tensor(evidence.captured.nodes[node])
-        if not isinstance(leaf, torch.nn.Parameter) or key in known or key in evidence.called.known:
-            continue
-        if node in evidence.reduced:
-            continue  # FSDP2 gathered it from a parameter that is registered
-        for user in graph.pred[node]:
-            seen = annotations.get(user)
-            module = seen.outermost() if seen is not None and seen.outermost is not None else None
-            if module is None:
-                continue
-            if id(module) not in owned:
-                owned[id(module)] = {id(parameter) for parameter in module.parameters()}
-            if key not in owned[id(module)]:
-                lost.append(node)
-                root = module
-                break
-        else:
-            if not annotations and evidence.models and not evidence.is_explicit:
-                lost.append(node)
-    if not lost:
-        return
-    shapes = [str(tuple(graph.nodes[node]["shape"] or ())) for node in lost]
-    users = [next(iter(graph.pred[node])) for node in lost if graph.pred[node]]
-    first = f" The first goes into {evidence.words(users[0])}{evidence.at(users[0])}."
-    whose = type(root).__name__ if root is not None else "any module that a variable holds"
-    yield Finding(
-        "unregistered",
-        "warning",
-        lost[:_MOST_NODES],
-        f"{counted(len(lost), 'Parameter')} of shape {listed(shapes)} "
-        f"{'takes' if len(lost) == 1 else 'take'} part in this graph, but "
-        f"{'is' if len(lost) == 1 else 'are'} not among the parameters of {whose}: made anew in "
-        "forward(), or kept in a Python list or dict. parameters() leaves "
-        f"{'it' if len(lost) == 1 else 'them'} out, and so does an optimizer made from it; use "
-        f"nn.ModuleList, or make Parameters in __init__.{first if users else ''}",
-        {"parameters": len(lost)},
-    )
-
-
-def _plain_attributes(evidence: Evidence) -> Iterator[Finding]:
-    """Leaves that a module holds as plain tensors, and does not know as parameters."""
-    for reference, _, path in evidence.called.places.values():
-        module = reference()
-        for name, value in list(vars(module).items()) if module is not None else ():
-            if not isinstance(value, torch.Tensor) or isinstance(value, torch.nn.Parameter):
-                continue
-            if value.requires_grad and not value.is_leaf:
-                yield from _computed_attribute(evidence, f"{path}.{name}" if path else name, value)
-                continue
-            node = evidence.leaves.get(id(value))
-            if node is None or id(value) in evidence.held or evidence.called.name_of(value):
-                continue
-            whole = f"{path}.{name}" if path else name
-            yield Finding(
-                "unregistered",
-                "info",
-                [node],
-                f"{whole} is a tensor that requires grad, and no Parameter: parameters() leaves it "
-                "out, so an optimizer made from that does not update it, and state_dict() and to() "
-                f"do not know it. If it is to be learned, write self.{name} = "
-                "nn.Parameter(...).",
-            )
-
-
-def _computed_attribute(evidence: Evidence, name: str, value: torch.Tensor) -> Iterator[Finding]:
-    """An attribute of a module that was computed from a leaf which is none of its parameters."""
-    node = evidence.loss.node_of(value)
-    behind = [] if node is None else list(evidence.captured.graph.succ[node])
-    leaf = leaf_tensor(evidence.captured.nodes[behind[0]]) if len(behind) == 1 else None
-    if node is None or leaf is None or id(leaf) in evidence.held:
-        return
-    if evidence.called.name_of(leaf) is None and leaf.shape == value.shape:
-        yield Finding(
-            "not a leaf",
-            "info",
-            [node, behind[0]],
-            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
-            "that no variable and no module here holds, and that leaf gets the gradient. "
-            f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
-            "convert the numbers first, and make the Parameter last.",
-        )
-
-
 def _untied(evidence: Evidence) -> Iterator[Finding]:
     """Two parameters that look as if they were meant to be one."""
     by_memory: dict[int, list[int]] = defaultdict(list)
@@ -339,33 +287,3 @@ def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     if one is None or other is None or one.device != other.device or one.dtype != other.dtype:
         return False
     return torch.equal(one, other) and everywhere(one, lambda part: part == 0) is False
-
-
-def _no_leaf(evidence: Evidence) -> Iterator[Finding]:
-    """Variables that were made to be learned, and computed from a leaf that has no name."""
-    captured = evidence.captured
-    roots = set(captured.roots)
-    for place, reference in captured.tensors.items():
-        tensor, (node, nr) = reference(), place
-        outputs = captured.graph.nodes[node]["outputs"]
-        name = outputs[nr]["name"] if nr < len(outputs) else None
-        behind = list(captured.graph.succ[node])
-        if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
-            continue
-        leaf = leaf_tensor(captured.nodes[behind[0]]) if behind else None
-        if leaf is None or leaf.shape != tensor.shape:
-            continue
-        seen = captured.annotations.get(node)
-        if isinstance(leaf, torch.nn.Parameter) and seen is not None and seen.module is not None:
-            continue  # one of a module that no variable holds
-        if evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held:
-            continue
-        yield Finding(
-            "not a leaf",
-            "info",
-            [node, behind[0]],
-            f"{name} is not a leaf: {evidence.words(node)}{evidence.at(node)} made it from a leaf "
-            f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
-            f"gradient. If {name} is to be learned, make it whole first and call "
-            "requires_grad_() last.",
-        )

@@ -29,6 +29,8 @@ def update_findings(evidence: Evidence) -> Iterator[Finding]:
     """
     if evidence.optimizers:
         yield from _held_otherwise(evidence)
+        yield from _of_several(evidence)
+        yield from _standing_still(evidence)
     yield from _changed_grads(evidence)
     yield from _cleared(evidence)
     yield from _large(evidence)
@@ -78,6 +80,12 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
             f"{'its step leaves' if one else 'their steps leave'} "
             f"{'it as it is' if len(names) == 1 else 'them as they are'}."
         )
+        if not is_grave:
+            parts.append(
+                f"Backward fills {'its' if len(names) == 1 else 'their'} .grad all the same, to be "
+                "cleared before a pass for an optimizer that does hold "
+                f"{'it' if len(names) == 1 else 'them'}."
+            )
     if strays:
         parts.append(
             f"{counted(len(strays), 'tensor')} that it holds, of shape {listed(strays)}, "
@@ -93,6 +101,52 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
         + "the optimizer after the last change of layers, or call add_param_group().",
         {"missing": len(missing), "held in vain": len(strays)},
     )
+
+
+def _of_several(evidence: Evidence) -> Iterator[Finding]:
+    """One graph with parameters of several optimizers, all of which backward fills."""
+    used: list[list[str]] = []
+    for keys in evidence.held_by:
+        names = [evidence.name(node) for key, node in evidence.leaves.items() if key in keys]
+        if names:
+            used.append(names)
+    if len(used) < 2:
+        return
+    each = "; ".join(map(listed, used))
+    yield Finding(
+        "optimizer",
+        "info",
+        [],
+        f"{len(used)} optimizers hold parameters of this graph ({each}), and backward fills the "
+        ".grad of all. Where one of them alone steps now, as an actor's beside its critic's, the "
+        ".grad of what the others hold is to be cleared before a pass for them.",
+        {"optimizers": len(used)},
+    )
+
+
+def _standing_still(evidence: Evidence) -> Iterator[Finding]:
+    """Parameters of the graph whose learning rate is 0."""
+    names: list[str] = []
+    nodes: list[int] = []
+    for optimizer in evidence.optimizers:
+        for group in optimizer.param_groups:
+            rate = group.get("lr")
+            if rate is None or float(rate) != 0:
+                continue
+            keys = {id(each) for each in group["params"]}
+            here = [node for key, node in evidence.leaves.items() if key in keys]
+            nodes += here
+            names += [evidence.name(node) for node in here]
+    if names:
+        yield Finding(
+            "optimizer",
+            "info",
+            nodes[:_MOST_NODES],
+            f"The learning rate of {listed(names)} is 0 now, {counted(len(names), 'parameter')} of "
+            f"this graph, so a step leaves {'it' if len(names) == 1 else 'them'} as "
+            f"{'it is' if len(names) == 1 else 'they are'}. A warm-up may begin so.",
+            {"parameters": len(names)},
+        )
 
 
 def _changed_grads(evidence: Evidence) -> Iterator[Finding]:
