@@ -9,8 +9,13 @@ from typing import Any
 
 import broken_losses  # noqa: F401  its scripts stand in BROKEN, too
 import broken_steps  # noqa: F401  its scripts stand in BROKEN, too
-import forum_scripts  # noqa: F401  its scripts stand in BROKEN, too
+import forum_agents  # noqa: F401
+import forum_copies  # noqa: F401
+import forum_machinery  # noqa: F401
+import forum_scripts  # noqa: F401
+import forum_values  # noqa: F401
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
+import healthy_methods  # noqa: F401
 import healthy_pairs  # noqa: F401  its scripts stand in HEALTHY, too
 import pytest
 from broken_scripts import BROKEN, Broken
