@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import torch
@@ -77,6 +77,10 @@ class Grads:
                     self.inner.append(Timeline(i, called, _always(leaf)))
                     known[id(leaf)] = self.inner[-1]
                 self._run_within.setdefault(i, []).append(known[id(leaf)])
+
+    def of(self, node: int) -> Sequence[Timeline]:
+        """The timelines of the tensors that a node accumulates into, or makes."""
+        return self._by_node.get(node, ())
 
     def touched(self) -> list[Timeline]:
         """Those of which something else has changed the ``.grad`` since we left it."""

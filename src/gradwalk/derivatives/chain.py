@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -37,8 +36,7 @@ LONGEST_PATH = 60
 """Edges of a path that is still worth reading."""
 
 
-@dataclass(frozen=True)
-class Hop:
+class Hop(NamedTuple):
     """One edge of a path.
 
     Attributes:
@@ -82,7 +80,7 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
     total = known.paths[end]
     within = _distances_to(graph, end, known)
     roots = [root for root in dict.fromkeys(graph.graph["roots"]) if root[0] in within]
-    found_paths = ((root, path) for root in roots for path in _walk(graph, root, end, within))
+    found_paths = ((root, path) for root in roots for path in _walk(along, root, end, within))
     hops = list(islice(found_paths, MOST_PATHS))
     found = [_path(along, root, path) for root, path in hops]
     paths = [model for model, _ in found]
@@ -118,11 +116,15 @@ def _distances_to(graph: nx.MultiDiGraph, end: int, known: Reach) -> dict[int, i
 
 
 def _walk(
-    graph: nx.MultiDiGraph, root: tuple[int, int], end: int, distances: dict[int, int]
+    along: Along, root: tuple[int, int], end: int, distances: dict[int, int]
 ) -> Iterator[list[Hop]]:
     """The first paths from an output to a node, depth-first, the short enough ones."""
+
+    def edges(node: int, arrived: int) -> Iterator[Hop]:
+        return iter([hop for hop in along.hops(node, arrived) if hop.target in distances])
+
     path: list[Hop] = []
-    open_edges = [_hops(graph, *root, distances)]
+    open_edges = [edges(*root)]
     found = 0
     while open_edges and found < MOST_PATHS:
         hop = next(open_edges[-1], None)
@@ -134,24 +136,20 @@ def _walk(
             yield [*path, hop]
         elif len(path) + 1 + distances[hop.target] <= LONGEST_PATH:
             path.append(hop)
-            open_edges.append(_hops(graph, hop.target, hop.output_nr, distances))
-
-
-def _hops(graph: nx.MultiDiGraph, node: int, arrived: int, within: dict[int, int]) -> Iterator[Hop]:
-    edges = [
-        (edge["input_nr"], target, edge["output_nr"])
-        for _, target, edge in graph.out_edges(node, data=True)
-        if target in within
-    ]
-    return iter([Hop(node, target, nr, out, arrived) for nr, target, out in sorted(edges)])
+            open_edges.append(edges(hop.target, hop.output_nr))
 
 
 def _path(
     along: Along, root: tuple[int, int], path: list[Hop]
 ) -> tuple[PathModel, torch.Tensor | None]:
     factors = [along.factor(hop) for hop in path]
-    parts = [part for hop in path if (part := along.derivative(hop)) is not None]
     seed = along.seed(root)
+    parts: list[torch.Tensor] = []
+    for hop in path if seed is not None else ():
+        part = along.derivative(hop)
+        if part is None:
+            break
+        parts.append(part)
     if seed is None or len(parts) < len(path):
         return {"factors": factors, "written": None, "product": None}, None
     with torch.no_grad():
@@ -180,8 +178,27 @@ class Along:
     def __init__(self, captured: Capture, run: Run | None) -> None:
         self.captured = captured
         self.run = run
+        self._hops: dict[tuple[int, int], list[Hop]] = {}
         self._factors: dict[Hop, FactorModel] = {}
         self._derivatives: dict[Hop, torch.Tensor | None] = {}
+
+    def hops(self, node: int, arrived: int) -> list[Hop]:
+        """The edges that lead on from a node, in the order of its inputs.
+
+        Args:
+            node: Its id.
+            arrived: Which of its outputs a path came in by.
+        """
+        found = self._hops.get((node, arrived))
+        if found is None:
+            edges = [
+                (edge["input_nr"], target, edge["output_nr"])
+                for target, between in self.captured.successors[node].items()
+                for edge in between.values()
+            ]
+            found = [Hop(node, target, nr, out, arrived) for nr, target, out in sorted(edges)]
+            self._hops[node, arrived] = found
+        return found
 
     def factor(self, hop: Hop) -> FactorModel:
         """What the panel says of an edge."""

@@ -294,8 +294,8 @@ class _Part:
         self.norm = torch.linalg.vector_norm(numbers)
         self.total = numbers.sum()
         zeros = numbers.numel() - numbers.count_nonzero()
-        if numbers.device.type == "cpu" and self.norm.isfinite():  # elsewhere it would have to wait
-            self.counts = torch.stack([torch.zeros_like(zeros), torch.zeros_like(zeros), zeros])
+        if numbers.is_cpu and math.isfinite(self.norm.item()):  # elsewhere it would have to wait
+            self.counts = torch.tensor([0, 0, zeros.item()])
         else:
             self.counts = torch.stack([numbers.isnan().sum(), numbers.isinf().sum(), zeros])
 

@@ -110,9 +110,9 @@ def _put_grad(looking: Looking, node: int, recording: RecordedPass, found: Detai
     """Put in what ``.grad`` is at the cursor of a pass that moves it."""
     run = recording.run
     assert run.grads is not None
-    for timeline in run.grads.timelines:
+    for timeline in run.grads.of(node):
         tensor = timeline.tensor()
-        if timeline.node != node or tensor is None:
+        if tensor is None:
             continue
         moment = timeline.moments[timeline.at(recording.cursor)]
         missing = moment.grad is None
@@ -145,7 +145,6 @@ def cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: i
         found |= {own, own + 1}
     takers = opening.captured.predecessors[node]
     found |= {run.numbers[source] for source in takers if source in run.numbers}
-    for timeline in run.grads.timelines if run.grads is not None else ():
-        if timeline.node == node:
-            found |= {moment.step for moment in timeline.moments}
+    for timeline in run.grads.of(node) if run.grads is not None else ():
+        found |= {moment.step for moment in timeline.moments}
     return sorted(cursor for cursor in found if cursor <= run.total)
