@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import operator
+import shutil
 
 import pytest
 import torch
@@ -152,10 +153,17 @@ def test_looking_changes_nothing(name, backend):
         assert (leaf is None and grad is None) or torch.equal(leaf.grad, grad)
 
 
+@pytest.fixture(scope="module")
+def of_this_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def own_cache(monkeypatch, tmp_path):
-    """Torch's compile cache, empty."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+def own_cache(monkeypatch, of_this_file):
+    """Torch's compile cache, empty but for what the C++ compiler gave, which takes long."""
+    for graphs in ("fxgraph", "aotautograd"):
+        shutil.rmtree(of_this_file / graphs, ignore_errors=True)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(of_this_file))
 
 
 @pytest.mark.full

@@ -105,12 +105,18 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(params=PROGRAMS)
-def case(request):
+@pytest.fixture(params=PROGRAMS, scope="module")  # to write one down takes longer than a test
+def written(request):
     torch.manual_seed(0)
     make, inputs, write_down = PROGRAMS[request.param]
     module, x = make(), inputs()
-    program = write_down(module, x)
+    return module, x, write_down(module, x)
+
+
+@pytest.fixture
+def case(written):
+    module, x, program = written
+    module.zero_grad()
     widget = compare({"dynamic": module(x), "static": program}, names=module)
     yield module, x, program, widget
     widget.close()

@@ -50,7 +50,7 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=PROGRAMS, scope="module")  # to write one down takes longer than a test
 def program(request):
     torch.manual_seed(0)
     return PROGRAMS[request.param]()
