@@ -35,9 +35,10 @@ def pushed(value: Any, how: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return how(value.detach()).requires_grad_(value.requires_grad)
 
 
-def calls(unit: Unit, how: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[torch.Tensor]:
-    samples = unit.info.sample_inputs("cpu", unit.dtype, requires_grad=True)
-    for sample in itertools.islice(samples, 6):
+def calls(
+    unit: Unit, samples: list[Any], how: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[torch.Tensor]:
+    for sample in samples:
         given = (sample.input, sample.args, sample.kwargs)
         first, args, kwargs = tree_map(lambda each: pushed(each, how), given)
         try:
@@ -79,6 +80,9 @@ SHARE = [name for i, name in enumerate(UNITS) if i % 29 == 0]
 def test_operators_at_their_ends(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        unit = UNITS[name]
+        drawn = unit.info.sample_inputs("cpu", unit.dtype, requires_grad=True)
+        samples = list(itertools.islice(drawn, 6))
         for how in EXTREMES.values():
-            for out in calls(UNITS[name], how):
+            for out in calls(unit, samples, how):
                 claims(out)

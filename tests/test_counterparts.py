@@ -145,7 +145,7 @@ def test_another_program_has_no_counterparts():
     assert not any(each.calls or each.is_dropped for each in found.of.values())
 
 
-@pytest.mark.parametrize("length", [1, 100, pytest.param(1_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("length", [1, 100, pytest.param(400, marks=pytest.mark.full)])
 def test_of_long_programs(length):
     def step(x):
         for _ in range(length):

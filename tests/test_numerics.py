@@ -389,7 +389,7 @@ class TestWidget:
         widget.close()
 
 
-@pytest.mark.parametrize("length", [1, 1_000, pytest.param(100_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("length", [1, 1_000, pytest.param(30_000, marks=pytest.mark.full)])
 def test_long_graphs(length):
     def chain(factor):
         x = torch.tensor([0.5, 0.25], requires_grad=True)

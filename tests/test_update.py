@@ -227,7 +227,7 @@ def test_nothing_of_graphs_before_is_kept():
     widget.close()
 
 
-@pytest.mark.parametrize("times", [500, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("times", [500, pytest.param(3_000, marks=pytest.mark.full)])
 def test_many_updates_leave_nothing_behind(times):
     w = leaf()
     widget = GraphWidget(program(w), names={"w": w})
