@@ -18,6 +18,8 @@ from gradwalk.graph.nodes import leaf_tensor
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.reasons.blocking import blocked_leaves, blocks_before
 
+pytestmark = pytest.mark.numbers
+
 # What is done to every input: most rules speak of inputs that lie all on one side, or are zero.
 EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "as it is": lambda t: t,

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from examples import EXAMPLES, Example
 
+pytestmark = pytest.mark.numbers
+
 JS = Path(__file__).resolve().parents[1] / "js"
 WIDTHS = [1366, 766]
 """Of the pages that pictures are made for, px."""

@@ -25,6 +25,8 @@ from gradwalk.derivatives.table import DERIVATIVES
 from gradwalk.graph.nodes import op_name
 from gradwalk.graph.signatures import signature
 
+pytestmark = pytest.mark.numbers
+
 
 def random_grads(node):
     """A random gradient for every output."""

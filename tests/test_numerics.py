@@ -17,6 +17,8 @@ from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.modules.plumbing import is_plumbing
 
+pytestmark = pytest.mark.numbers
+
 DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
 
 

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from gradwalk import compare_numerics, record, save, watch
 
+pytestmark = pytest.mark.numbers
+
 DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
 
 

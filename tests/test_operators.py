@@ -15,6 +15,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 
+pytestmark = pytest.mark.numbers
+
 DTYPES = (torch.float64, torch.complex128)
 EACH = 29  # of so many operators the default run takes one; `-m full` takes all
 SMALL = 400  # numbers

@@ -14,6 +14,8 @@ from torch import nn
 import gradwalk
 from gradwalk import GraphWidget, load, save
 
+pytestmark = pytest.mark.numbers
+
 PIPELINE = """
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, schedules
 

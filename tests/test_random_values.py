@@ -14,6 +14,8 @@ from torch import Tensor
 
 from gradwalk import GraphWidget, watch
 
+pytestmark = pytest.mark.numbers
+
 Made = Tensor | list[Tensor] | None
 
 

@@ -89,6 +89,7 @@ def grown(seed: int, size: int) -> torch.Tensor:
     return sum(one.sum() for one in known)
 
 
+@pytest.mark.numbers
 @given(
     seed=st.integers(0, 2**16),
     size=st.integers(1, 9),

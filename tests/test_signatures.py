@@ -11,6 +11,8 @@ from torchgen.packaged.autograd.load_derivatives import load_derivatives
 from gradwalk.graph import signatures
 from gradwalk.graph.signatures import argument_names, parse_derivatives, signature
 
+pytestmark = pytest.mark.numbers
+
 PACKAGED = Path(torchgen.__file__).parent / "packaged"
 
 

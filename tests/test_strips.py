@@ -11,6 +11,8 @@ from torch import nn
 
 from gradwalk import GraphWidget, watch
 
+pytestmark = pytest.mark.numbers
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from processes import COMPARED, together
 
+pytestmark = pytest.mark.numbers
+
 TENSOR_PARALLEL = (
     COMPARED
     + """

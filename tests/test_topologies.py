@@ -8,6 +8,8 @@ import pytest
 from fresh import fresh
 from processes import COMPARED, WORLDS, together
 
+pytestmark = pytest.mark.numbers
+
 
 @WORLDS
 def test_ddp(world):

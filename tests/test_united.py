@@ -11,6 +11,8 @@ from torch import nn
 from gradwalk import GraphWidget, load, save, watch
 from gradwalk.matching.match import match
 
+pytestmark = pytest.mark.numbers
+
 
 class Blocks(nn.Module):
     """Which of its blocks run, how often and with what beside them, is given by a word."""

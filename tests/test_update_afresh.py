@@ -238,6 +238,7 @@ def test_each_move_of_a_slider_shows_and_sends_what_a_new_picture_would(make):
     box.close()
 
 
+@pytest.mark.numbers
 @pytest.mark.parametrize("is_watched", [False, True])
 @pytest.mark.parametrize("make", PROGRAMS)
 @in_a_thread
