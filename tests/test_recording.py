@@ -145,7 +145,9 @@ def test_running_to_a_name_that_several_nodes_have():
 class TestGradient:
     def test_a_matrix_needs_one(self):
         y = torch.ones(2, 2, requires_grad=True) * 3
-        with pytest.raises(ValueError, match=r"y has shape \(2, 2\).*gradient=torch.ones_like\(y\)"):
+        with pytest.raises(
+            ValueError, match=r"y has shape \(2, 2\).*gradient=torch.ones_like\(y\)"
+        ):
             record(y, names={"y": y})
         record(y.sum())
 

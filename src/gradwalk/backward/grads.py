@@ -143,7 +143,10 @@ class Grads:
 
     def changed_by(self, node: int) -> Timeline | None:
         """The timeline that a node's step added a moment to."""
-        return next((t for t in self._by_node.get(node, ()) if len(t.moments) > 1), None)
+        for timeline in self._by_node.get(node, ()):
+            if len(timeline.moments) > 1:
+                return timeline
+        return None
 
     def go(self, step: int) -> bool:
         """Make every ``.grad`` what it was after ``step`` steps.

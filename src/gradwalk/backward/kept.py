@@ -183,6 +183,8 @@ class Keeper:
         return kept
 
     def _keep(self, grad: torch.Tensor, version: int, is_large_leafs: bool) -> Kept:
+        if version_of(grad) == version and type(grad) in PLAIN and _is_small(grad):
+            return Kept(grad, version)
         storage = storage_id(grad)
         if storage is None:  # sparse, nested; or hidden by torch.func, with no values to look at
             hidden = grad.layout is torch.strided and not grad.is_nested
@@ -287,6 +289,19 @@ class Keeper:
                 f"{self._max_bytes / 2**20:.4g} MiB."
             )
         return summary
+
+
+def _is_small(grad: torch.Tensor) -> bool:
+    """Whether a gradient of a common kind has few numbers, and its memory hardly more."""
+    try:
+        return (
+            grad.numel() <= MOST_VALUES
+            and grad.untyped_storage().nbytes() <= MOST_VALUES * 64
+            and grad.layout is torch.strided
+            and not grad.is_nested
+        )
+    except (NotImplementedError, RuntimeError):  # it has no one memory: to be looked at closely
+        return False
 
 
 def _memory(grad: torch.Tensor) -> tuple[int, int, torch.dtype]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -98,16 +98,15 @@ def step_models(graph: nx.MultiDiGraph, run: Run) -> list[StepModel]:
             "node": node,
             "op": nodes[node]["op"],
             "name": nodes[node]["name"],
-            "accumulated": _accumulated(graph, run, node),
-            "ready": max((numbers.get(source, 0) for source in takers[node]), default=0),
+            "accumulated": _accumulated(nodes[node], run, node),
+            "ready": max([numbers.get(source, 0) for source in takers[node]], default=0),
         }
         for node, number in numbers.items()
     ]
 
 
-def _accumulated(graph: nx.MultiDiGraph, run: Run, node: int) -> str | None:
+def _accumulated(data: dict[str, Any], run: Run, node: int) -> str | None:
     """What grew by a node's step."""
-    data = attributes(graph)[node]
     timeline = run.grads.changed_by(node) if run.grads is not None else None
     grew = timeline is not None or (
         data["kind"] == "leaf" and run.steps[node].grad_outputs != [None]

@@ -311,6 +311,10 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
         The record; None when there is none, or when several threads have one that fits.
     """
     number = sequence_nr(node)
+    if len(among) == 1:  # as where one thread was watched
+        (thread,) = among
+        record = thread.find(number)
+        return record if record is not None and _fits(record, node) else None
     for threads in [among] if among else [[of_this_thread()], list(_threads)]:
         fitting = [
             record

@@ -57,6 +57,7 @@ class Session:
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._read_out = ReadOut()
         self._last_was_used = True
+        self._taken_last: dict[int, Taken] = {}  # by the id of a leaf that operations took
 
     def saw(
         self,
@@ -170,7 +171,7 @@ class Session:
             needed.append(made_by is not None or value.requires_grad)
             if made_by is not None:
                 parents.append(made_by)
-            elif not value.requires_grad:
+            elif not needed[-1]:
                 origin = weak_facts.fact(value) or self._read_out.origin(value)
                 constants.append(self._constant(position, value, origin))
             elif value.is_leaf:
@@ -343,7 +344,17 @@ class Session:
 
     def _taken(self, leaf: torch.Tensor) -> Taken:
         value = _copied(leaf) if leaf.is_cpu else None
-        return Taken(self.modules.reference(leaf), version_of(leaf), value)
+        last, version = self._taken_last.get(id(leaf)), version_of(leaf)
+        # None, or one number; 0 is not told from -0 so.
+        if (
+            last is not None
+            and last.version == version
+            and (last.value is value or (type(value) is float and value and last.value == value))
+            and last.tensor() is leaf
+        ):
+            return last
+        found = self._taken_last[id(leaf)] = Taken(self.modules.reference(leaf), version, value)
+        return found
 
     def _constant(
         self, position: int | str, tensor: torch.Tensor, origin: Origin | None

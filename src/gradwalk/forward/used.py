@@ -125,8 +125,9 @@ def used_leaves(
         for one in each:
             tensor = one.tensor()
             node = None if tensor is None else ids.get(id(tensor))
-            if node is not None:
-                taken[node].append(one)
+            if node is None or (taken[node] and taken[node][-1] is one):
+                continue  # as the operation before took it
+            taken[node].append(one)
     return {
         node: used_leaf(captured, node, had_run, found, are_read, takers=takers)
         for node, found in taken.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 from collections.abc import Mapping, Sequence
@@ -103,12 +102,11 @@ def _describe_all(  # noqa: C901
     for (node, i), children in zip(ids.items(), following, strict=True):
         cls: Any = type(node)
         key: Any = None
-        with contextlib.suppress(Exception):  # it has several outputs, none, or a nested one
+        try:
             (only,) = node._input_metadata
             key = cls, tuple(only.shape), only.dtype, only.device
-        try:
             found = alike.get(key)
-        except Exception:  # sizes that are symbols are never alike
+        except Exception:  # several outputs, none, a nested one; sizes that are symbols
             key = found = None
         if found is None:
             found = _describe(node, key), node_class(cls).arguments

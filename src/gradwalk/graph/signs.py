@@ -186,7 +186,7 @@ def board_signs(
             signs.append(None)
             continue
         own = behind[node] if node < len(behind) else None
-        sign, constant = _sign_at(graph, node, own)
+        sign, constant = _sign_at(graph, node, data, own)
         signs.append(sign)
         if constant is not None:
             said[constant] = node
@@ -203,9 +203,10 @@ def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
     return f"compiled: {count} call{'s' * (count != 1)}" if count else "compiled"
 
 
-def _sign_at(graph: nx.MultiDiGraph, node: int, behind: Node | None) -> tuple[str, int | None]:
+def _sign_at(
+    graph: nx.MultiDiGraph, node: int, data: dict[str, Any], behind: Node | None
+) -> tuple[str, int | None]:
     """The sign of an operation, and the constant that it says."""
-    data = attributes(graph)[node]
     if data["kind"] != "op" or data["op"] == COMPILED or _is_somebodys_own(behind):
         return _sign_of_code(data, behind), None
     sign = sign_of(data["op"])
@@ -241,19 +242,21 @@ def _is_somebodys_own(behind: Node | None) -> bool:
 
 def _is_plain(behind: Node | None) -> bool:
     """Whether an operation is what its sign says: nothing multiplied or rounded besides."""
-    if behind is None or not _may_multiply(type(behind)):
-        return True
-    return all(_factor(behind, name) == 1 for name in _FACTORS) and (
-        plain_value(behind, "rounding_mode") is None
-    )
+    for name in () if behind is None else _may_multiply(type(behind)):
+        if name == "rounding_mode" and plain_value(behind, name) is not None:
+            return False
+        if name != "rounding_mode" and _factor(behind, name) != 1:
+            return False
+    return True
 
 
 @functools.cache
-def _may_multiply(cls: type) -> bool:
-    """Whether nodes of a class may keep what makes an operation another than its sign says."""
+def _may_multiply(cls: type) -> tuple[str, ...]:
+    """What nodes of a class may keep that makes an operation another than its sign says."""
+    names = *_FACTORS, "rounding_mode"
     if node_class(cls).is_function:  # of which each keeps what it likes
-        return True
-    return any(hasattr(cls, f"_saved_{name}") for name in (*_FACTORS, "rounding_mode"))
+        return names
+    return tuple(name for name in names if hasattr(cls, f"_saved_{name}"))
 
 
 def _factor(behind: Node | None, name: str) -> Any:

@@ -260,12 +260,12 @@ def _added_up(graph: nx.MultiDiGraph, run: Run) -> Iterator[tuple[int, Kept]]:
     """What arrived at the nodes with one output, where that is not one edge's gradient alone."""
     takers, steps = predecessors(graph), run.steps
     for node, step in steps.items():
-        edges = [(source, key) for source, between in takers[node].items() for key in between]
         came = step.grad_outputs[0] if len(step.grad_outputs) == 1 else None
-        if came is None or not edges:
+        if came is None or not takers[node]:
             continue
-        if len(edges) == 1:
-            source, key = edges[0]
+        source, between = next(iter(takers[node].items()))
+        if len(takers[node]) == len(between) == 1:
+            (key,) = between
             passed = steps[source].grad_inputs[key] if source in steps else None
             # Without its values, a gradient kept twice is the same only if it is the same record.
             if passed is None or passed is came or _is_same(passed, came):

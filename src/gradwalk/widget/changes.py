@@ -101,7 +101,12 @@ def is_same_structure(was: GraphModel, now: GraphModel) -> bool:
     rest = ("static", "modules", "edges", "roots")
     if any(was[part] != now[part] for part in rest):  # type: ignore[literal-required]
         return False
-    return all(map(_is_same_node, was["nodes"], now["nodes"]))
+    return all(
+        # Whether a number is known at a node at all: its card has another form without.
+        (one["value"] is None) == (other["value"] is None)
+        and {**one, "value": other["value"]} == other
+        for one, other in zip(was["nodes"], now["nodes"], strict=True)
+    )
 
 
 def _is_laid_alike(was: GraphModel, now: GraphModel) -> bool:
@@ -134,15 +139,6 @@ def _of_rank(was: GraphModel, now: GraphModel) -> str:
         if nodes
     ]
     return "; ".join(said) or f"the same graph as on rank {rank}"
-
-
-def _is_same_node(was: NodeModel, now: NodeModel) -> bool:
-    return {**was, "value": now["value"]} == now and _form(was) == _form(now)
-
-
-def _form(node: NodeModel) -> bool:
-    """Whether a number is known at a node at all: its card has another form without."""
-    return node["value"] is None
 
 
 def _partners(was: Pictured, now: Pictured) -> dict[int, int]:
