@@ -240,18 +240,31 @@ def test_large_leaves_are_told_to_be_changed_in_the_panel(numbers: int) -> None:
                 assert ("changed in place" in told) == (is_changed and name == "w")
 
 
-def test_operations_that_took_different_numbers_of_a_leaf() -> None:
-    w = leaf(2.0)
+@pytest.mark.parametrize(
+    ("numbers", "are_different"),
+    [
+        ((2.0, 7.0), True),
+        ((2.0, 7.0, 2.0), True),
+        ((0.0, -0.0), True),
+        ((1.0, math.nan), True),
+        ((3.0, 3.0, 3.0), False),
+        ((math.nan, math.nan), False),
+    ],
+)
+def test_operations_that_took_different_numbers_of_a_leaf(
+    numbers: tuple[float, ...], are_different: bool
+) -> None:
+    w = leaf(numbers[0])
     with watch():
-        y = w + 1
-        w.data.add_(5)
-        z = y + w
-    assert z.item() == 10
-    with closing(GraphWidget(z)) as widget:
+        total = torch.zeros(())
+        for number in numbers:
+            w.data.fill_(number)
+            total = total + w
+    with closing(GraphWidget(total)) as widget:
         drawn = leaf_of(widget)
-        assert (drawn["value"], drawn["changed"]) == (None, True)
+        assert (drawn["value"] is None, drawn["changed"]) == (are_different, are_different)
         widget.selected = drawn["id"]
-        assert "different numbers" in widget.details["value_note"]
+        assert ("different numbers" in (widget.details["value_note"] or "")) == are_different
 
 
 def test_parameters_that_were_only_made_in_place_have_their_values() -> None:
