@@ -377,3 +377,13 @@ method(
         return loss
 """,
 )
+method(
+    "a critic's step beside both optimizers",
+    """
+    G, D = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    optimizer = [torch.optim.Adam(net.parameters()) for net in (G, D)]
+    def step():
+        fake = G(torch.randn(16, 2)).detach()
+        return F.softplus(D(fake)).mean() + F.softplus(-D(x)).mean()
+""",
+)
