@@ -311,18 +311,17 @@ def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | N
         The record; None when there is none, or when several threads have one that fits.
     """
     number = sequence_nr(node)
-    if len(among) == 1:  # as where one thread was watched
-        (thread,) = among
-        record = thread.find(number)
-        return record if record is not None and _fits(record, node) else None
     for threads in [among] if among else [[of_this_thread()], list(_threads)]:
-        fitting = [
-            record
-            for thread in threads
-            if (record := thread.find(number)) is not None and _fits(record, node)
-        ]
-        if len(fitting) == 1:
-            return fitting[0]
+        fitting = None
+        for thread in threads:
+            record = thread.find(number)
+            if record is not None and _fits(record, node):
+                if fitting is not None:
+                    break  # of several none is known to be it
+                fitting = record
+        else:
+            if fitting is not None:
+                return fitting
     return None
 
 
