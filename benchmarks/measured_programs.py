@@ -123,3 +123,66 @@ def unrolled(steps: int) -> Tensor:
     for _ in range(steps):
         h = cell(torch.randn(1, 8), h)
     return h.sum()
+
+
+class _Scan(nn.Module):
+    """A selective state space, as in Mamba, one step after the other."""
+
+    def __init__(self, width: int, inside: int, states: int = 16) -> None:
+        super().__init__()
+        self.within = nn.Linear(width, inside, bias=False)
+        self.steps = nn.Linear(inside, inside)
+        self.ways = nn.Linear(inside, 2 * states, bias=False)
+        self.rates = nn.Parameter(torch.arange(1.0, states + 1).log().repeat(inside, 1))
+        self.out = nn.Linear(inside, width, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = nn.functional.silu(self.within(tokens))
+        step = nn.functional.softplus(self.steps(x))
+        way_in, way_out = self.ways(x).chunk(2, -1)
+        decay = torch.exp(-step.unsqueeze(-1) * self.rates.exp())
+        given = (step * x).unsqueeze(-1) * way_in.unsqueeze(2)
+        state, found = torch.zeros_like(given[:, 0]), []
+        for i in range(tokens.shape[1]):
+            state = decay[:, i] * state + given[:, i]
+            found.append((state @ way_out[:, i].unsqueeze(-1)).squeeze(-1))
+        mixed: Tensor = tokens + self.out(torch.stack(found, 1))
+        return mixed
+
+
+def made_scans(
+    layers: int, width: int = 64, tokens: tuple[int, int] = (2, 128)
+) -> tuple[nn.Module, Tensor]:
+    """Layers of a selective state space, as in Mamba, beside their loss.
+
+    The gradients of what each step picks are as large as what it picks from: they spend any budget.
+    """
+    model = nn.Sequential(*(_Scan(width, 2 * width) for _ in range(layers)))
+    return model, model(torch.randn(*tokens, width)).square().mean()
+
+
+class _Mixed(nn.Module):
+    """A block of MLP-Mixer: one perceptron over the places, one over the channels."""
+
+    def __init__(self, places: int, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.over_places = _perceptron(places, 2 * places)
+        self.over_channels = _perceptron(width, 4 * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.over_places(self.first(x).transpose(1, 2)).transpose(1, 2)
+        mixed: Tensor = x + self.over_channels(self.second(x))
+        return mixed
+
+
+def _perceptron(width: int, inside: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(width, inside), nn.GELU(), nn.Linear(inside, width))
+
+
+def mixer() -> Tensor:
+    """An MLP-Mixer of 12 blocks of 256, on two small images."""
+    patches = nn.Conv2d(3, 256, 16, 16)(torch.randn(2, 3, 64, 64)).flatten(2).transpose(1, 2)
+    model = nn.Sequential(*(_Mixed(16, 256) for _ in range(12)), nn.LayerNorm(256))
+    loss: Tensor = nn.Linear(256, 10)(model(patches).mean(1)).square().mean()
+    return loss

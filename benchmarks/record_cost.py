@@ -26,7 +26,7 @@ from contextlib import closing
 from typing import Any
 
 import torch
-from measured_programs import made_resnet, made_transformer
+from measured_programs import made_resnet, made_scans, made_transformer
 from torch import Tensor, nn
 
 from gradwalk import GraphWidget, capture, record
@@ -53,6 +53,8 @@ PROGRAMS: dict[str, Program] = {
     "transformer, 12 layers of 16, 2 x 5 tokens": lambda: made_transformer(12),
     "transformer, 12 layers of 256, 2 x 128 tokens": lambda: made_transformer(12, 256, (2, 128)),
     "transformer, 12 layers of 512, 32 x 10 tokens": lambda: made_transformer(12, 512, (32, 10)),
+    "scan as in Mamba, 2 layers of 64, 2 x 128 tokens": lambda: made_scans(2),
+    "scan as in Mamba, 1 layer of 128, 4 x 128 tokens": lambda: made_scans(1, 128, (4, 128)),
     "ResNet of 16 blocks of 8 to 64, 2 x 8 x 8": made_resnet,
     "ResNet of 16 blocks of 64 to 512, 8 x 32 x 32": lambda: made_resnet(8, (8, 3, 32, 32)),
 }

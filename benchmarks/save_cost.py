@@ -20,7 +20,7 @@ from contextlib import closing
 from pathlib import Path
 
 import torch
-from measured_programs import resnet, resnet18, transformer
+from measured_programs import mixer, resnet, resnet18, transformer
 from torch import Tensor
 
 from gradwalk import GraphWidget, save
@@ -28,6 +28,7 @@ from gradwalk import GraphWidget, save
 PROGRAMS: dict[str, Callable[[], Tensor]] = {
     "ResNet-18, 2 x 64 x 64": resnet18,
     "ResNet of 16 blocks of 8 to 64, 2 x 8 x 8": resnet,
+    "MLP-Mixer, 12 blocks of 256, 2 x 64 x 64": mixer,
     "transformer, 4 layers of 16, 2 x 5 tokens": lambda: transformer(4),
 }
 
