@@ -10,7 +10,7 @@ broken(
     "holds nearly the same numbers|likely",
     """
     import copy
-    model = nn.Linear(4, 1)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
     optimizer = torch.optim.Adam(model.parameters())
     def step():
         inner = copy.deepcopy(model)

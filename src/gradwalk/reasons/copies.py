@@ -16,6 +16,8 @@ from .loss_graph import LossGraph
 
 _MOST_COMPARED = 2**24  # numbers of a leaf
 _CLOSE = 0.5  # tensors that have nothing to do with each other are about 1.4 apart
+_CLOSE_OF_FEW = 0.05  # a handful of numbers may be closer than that by chance
+_FEW = 16
 _ALIKE = 1e-9  # of the squares: rounding
 
 
@@ -72,8 +74,9 @@ def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
                 f"in a .grad of its own; use {within} itself."
             )
     near = [(apart, node) for node, leaf in alike if (apart := _apart(leaf, tensor)) is not None]
-    apart, node = min(near, default=(_CLOSE, 0))
-    if apart >= _CLOSE:
+    close = _CLOSE if tensor.numel() >= _FEW else _CLOSE_OF_FEW
+    apart, node = min(near, default=(close, 0))
+    if apart >= close:
         return ""
     if apart == 0:
         return (
