@@ -51,7 +51,7 @@ class _Watcher(TorchFunctionMode):
         result = func(*args, **kwargs)
         numbers = before, next_sequence_nr()
         # Any tensor subclass may refuse any question, and neither the user's program nor another
-        # mode of the user's must notice one. `contextlib.suppress` takes as long as noting a call.
+        # mode of the user's must notice one.
         try:
             with without_overrides(), unseen():
                 self.session.saw(func, args, kwargs, result, numbers)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _Reference(weakref.ref[Any]):
-    """Knows where its fact stands; a `weakref.KeyedRef`, which does too, takes thrice as long."""
+    """Knows where its fact stands; `weakref.KeyedRef` does too, and takes longer to make."""
 
     __slots__ = ("key",)
 
