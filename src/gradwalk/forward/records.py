@@ -23,6 +23,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import Edge, gradient_edge, leaf_tensor, outputs_metadata, sequence_nr
+from ..graph.reading import why_unreadable
 from ..graph.release import empty
 from . import weak_facts
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, combined
@@ -31,6 +32,8 @@ from .source_line import SourceLine
 
 MOST_COPIED = 16
 """Numbers of a tensor that is copied when an operation takes it or gives it."""
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 _SPARE = 256  # nodes a thread may have marked at any time
 _PER_NODE = 100  # and one more for so many nodes made, so that marked chains stay shallow
@@ -297,6 +300,19 @@ def records_in(captured: Capture) -> dict[int, Record]:
         for i, node in enumerate(captured.nodes)
         if leaf_tensor(node) is None and (record := find_record(node, threads)) is not None
     }
+
+
+def copied_numbers(tensor: torch.Tensor) -> Any:
+    """A copy of the numbers of a small tensor: plain ones, or on its device, not to wait for it."""
+    if type(tensor) not in _PLAIN or tensor.numel() > MOST_COPIED:
+        return None
+    # This runs for every operand and every output, so it is as quick as can be.
+    try:
+        if why_unreadable(tensor) is None:
+            return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
+    except RuntimeError:  # some layouts cannot be listed
+        pass
+    return None
 
 
 def find_record(node: Node, among: Collection[ThreadRecords] = ()) -> Record | None:

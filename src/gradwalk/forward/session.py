@@ -12,7 +12,7 @@ import torch
 from ..graph.checkpoints import frame_here
 from ..graph.engine import next_sequence_nr
 from ..graph.nodes import sequence_nr
-from ..graph.reading import shares_memory, storage_id, why_unreadable
+from ..graph.reading import shares_memory, storage_id
 from ..graph.tensors import base_of, version_of
 from . import records, weak_facts
 from .cuts import Change, Constant, Cut, Origin, Unseen, combined
@@ -34,7 +34,7 @@ from .operands import (
     tensors_of,
 )
 from .read_out import ReadOut
-from .records import Record, Taken, leaves_below
+from .records import Record, Taken, copied_numbers, leaves_below
 from .source_line import SourceLine, SourceLines, function_frame
 
 _MOST_UNSEEN = 32  # tensors behind one
@@ -343,7 +343,7 @@ class Session:
                     weak_facts.note(base, noted)
 
     def _taken(self, leaf: torch.Tensor) -> Taken:
-        value = _copied(leaf) if leaf.is_cpu else None
+        value = copied_numbers(leaf) if leaf.is_cpu else None
         last, version = self._taken_last.get(id(leaf)), version_of(leaf)
         # None, or one number; 0 is not told from -0 so.
         if (
@@ -363,7 +363,7 @@ class Session:
             position,
             _shape(tensor),
             _text(tensor.dtype),
-            _copied(tensor) if tensor.is_cpu else None,
+            copied_numbers(tensor) if tensor.is_cpu else None,
             self.modules.reference(tensor),
             origin,
         )
@@ -387,25 +387,11 @@ def _note_output(record: Record, output: torch.Tensor) -> None:
     record.output = _shape(output), output.dtype
     # Writing into a view makes more nodes, and which of them is last is torch's affair.
     if not (record.inplace and base_of(output) is not None):
-        record.value = _copied(output)
-
-
-def _copied(tensor: torch.Tensor) -> Any:
-    """A copy of the numbers of a small tensor: plain ones, or on its device, not to wait for it."""
-    if type(tensor) not in _PLAIN or tensor.numel() > records.MOST_COPIED:
-        return None
-    # This runs for every operand and every output, so it is as quick as can be.
-    try:
-        if why_unreadable(tensor) is None:
-            return tensor.tolist() if tensor.is_cpu else tensor.detach().clone()
-    except RuntimeError:  # some layouts cannot be listed
-        pass
-    return None
+        record.value = copied_numbers(output)
 
 
 def _shape(tensor: torch.Tensor) -> tuple[int, ...]:
     return () if tensor.is_nested else tuple(tensor.shape)
 
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _text = functools.cache(str)  # slow on a dtype, and there are few of them
