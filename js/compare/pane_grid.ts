@@ -30,6 +30,8 @@ const MOST_HEIGHT = 560;
 const MOST_HEIGHT_STACKED = 340;
 /** Of the browser's window, also where the widget is in a frame: the table of leaves below is to be seen as well. */
 const MOST_OF_WINDOW = 0.4;
+/** The same where less would make the picture's numbers too small to read. */
+const MOST_TO_READ = 0.5;
 
 interface ShownPane {
   drawing: Drawing;
@@ -247,7 +249,13 @@ export class PaneGrid {
     if (!scene) return LEAST_HEIGHT;
     const scale = Math.min(LARGEST_FIT, (width - 2 * MARGIN) / Math.max(1, scene.width));
     const readable = scale < READABLE ? FIRST_SCALE : scale;
-    const wanted = scene.height * readable + 2 * MARGIN;
-    return Math.max(LEAST_HEIGHT, Math.min(most, window.outerHeight * MOST_OF_WINDOW, wanted));
+    const high = (scale: number) => scene.height * scale + 2 * MARGIN;
+    const legible = high(Math.min(readable, FIRST_SCALE));
+    const { outerHeight } = window;
+    const low = Math.max(
+      outerHeight * MOST_OF_WINDOW,
+      Math.min(outerHeight * MOST_TO_READ, legible),
+    );
+    return Math.max(LEAST_HEIGHT, Math.min(most, low, high(readable)));
   }
 }
