@@ -341,36 +341,25 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
-    return _noting(quick, look, failed), _noting_leafs(quick, look, failed), look
+    return _noting(quick, look, failed), _noting(quick, look, failed, of_leaf=True), look
 
 
-# These two run once per node and pass, so they are all that a pass costs while nobody asks.
-def _noting(quick: Quick, look: Note, failed: Callable[[Exception], None]) -> Note:
+# It runs once per node and pass, so it is all that a pass costs while nobody asks.
+def _noting(
+    quick: Quick, look: Note, failed: Callable[[Exception], None], *, of_leaf: bool = False
+) -> Note:
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         note = None if is_compiling() else quick.get(current_task())
         if note is None:
             look(grad_inputs, grad_outputs)
             return
         try:
-            note(grad_inputs, grad_outputs)
+            came = _apart(current_node(), grad_outputs) if of_leaf else grad_outputs
+            note(grad_inputs, came)
         except Exception as error:  # the user's backward must go on
             failed(error)
 
     return see
-
-
-def _noting_leafs(quick: Quick, look: Note, failed: Callable[[Exception], None]) -> Note:
-    def arrive(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        note = None if is_compiling() else quick.get(current_task())
-        if note is None:
-            look(grad_inputs, grad_outputs)
-            return
-        try:
-            note(grad_inputs, _apart(current_node(), grad_outputs))
-        except Exception as error:  # the user's backward must go on
-            failed(error)
-
-    return arrive
 
 
 class _EndOfRun:

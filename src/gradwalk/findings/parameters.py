@@ -179,9 +179,11 @@ def _plain_flags(evidence: Evidence) -> Iterator[Finding]:
         if module is None or variable not in evidence.models:
             continue
         flag = vars(module).get("requires_grad")
+        if not isinstance(flag, bool):
+            continue
         parameters = list(module.parameters())
         others = sum(parameter.requires_grad is not flag for parameter in parameters)
-        if isinstance(flag, bool) and others:
+        if others:
             name = path or "the module"
             yield Finding(
                 "frozen",

@@ -143,8 +143,8 @@ def _standing_still(evidence: Evidence) -> Iterator[Finding]:
             "info",
             nodes[:_MOST_NODES],
             f"The learning rate of {listed(names)} is 0 now, {counted(len(names), 'parameter')} of "
-            f"this graph, so a step leaves {'it' if len(names) == 1 else 'them'} as "
-            f"{'it is' if len(names) == 1 else 'they are'}. A warm-up may begin so.",
+            f"this graph, so a step of most optimizers leaves "
+            f"{'it as it is' if len(names) == 1 else 'them as they are'}. A warm-up may begin so.",
             {"parameters": len(names)},
         )
 
