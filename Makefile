@@ -20,7 +20,7 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format check check-python check-js test test-all test-js test-python test-browser \
-  test-pytest test-full test-pythons test-colab has-browser browser bench screenshots gallery release-check clean
+  test-pytest test-full test-others test-pythons test-colab has-browser browser bench screenshots gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -90,11 +90,17 @@ test-python: setup
 test-browser: setup has-browser
 	$(PYTEST) tests/e2e
 
-test-all: test test-full test-pythons test-colab  ## All of that, and other hosts, the largest graphs, public models, other Pythons
+# What waits for a browser and what is installed leave a core to the other half.
+test-all: test   ## All of that, and other hosts, the largest graphs, public models, other Pythons
+	$(MAKE) --no-print-directory -j2 --output-sync=target JOBS=2 test-full test-others
 
 test-full: setup has-browser
 	$(BIN)/python $(PIP) --group models
 	$(PYTEST) -m full tests
+
+test-others: setup
+	$(MAKE) --no-print-directory test-pythons
+	$(MAKE) --no-print-directory test-colab
 
 test-pythons: setup
 	tests/other_pythons.sh

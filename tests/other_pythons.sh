@@ -50,7 +50,7 @@ for ((at = 0; at < ${#versions[@]}; at++)); do
     continue
   fi
   echo "== Python $version, tests that are $marks"
-  OMP_NUM_THREADS=1 ".venvs/$version/bin/python" -m pytest -n "${JOBS:-3}" --dist loadfile \
+  OMP_NUM_THREADS=1 ".venvs/$version/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile \
     --no-loadscope-reorder -m "$marks" --ignore tests/e2e tests src || failed+=("$version")
 done
 [ ${#missing[@]} -eq 0 ] || echo "Not found, so not tried: Python ${missing[*]}"

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import gradwalk
+
+pytestmark = pytest.mark.numbers
 
 ROOT = Path(gradwalk.__file__).parent
 

@@ -15,6 +15,12 @@ from nbformat import NotebookNode
 
 SIMULATED = "torch.distributed._local_tensor"
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+# Many ranks on one processor take as long as half of the others together, alike on every Python.
+LONG = "09_many_ranks"
+TO_RUN = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.numbers] if path.stem == LONG else [])
+    for path in NOTEBOOKS
+]
 
 # What the kernel is made to forget between notebooks: importing torch takes longer than most do.
 FORGET = """\
@@ -68,7 +74,7 @@ def run() -> Iterator[Callable[[NotebookNode], None]]:
         asyncio._set_running_loop(running)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", TO_RUN)
 @pytest.mark.filterwarnings(
     "ignore::DeprecationWarning:zmq", "ignore::DeprecationWarning:jupyter_client"
 )
