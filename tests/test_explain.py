@@ -101,7 +101,10 @@ def test_a_module_lists_what_has_no_gradient():
     text = explain_grad(net, loss)
     head, *rows = text.splitlines()
     good = [n for n, p in net.named_parameters() if p.grad is not None and p.grad.any()]
-    assert head == f"{len(good)} of the 8 parameters of Net have a gradient that is not zero."
+    assert head == (
+        f"{len(good)} of the 8 parameters of Net have a finite gradient that is not zero; whether "
+        "loss has a part in it is not known of 1."
+    )
     found = {row[2:].partition(" (")[0]: row for row in rows}
     assert "frozen.weight, frozen.bias" in found["requires_grad is False"]
     assert "unused.weight, unused.bias" in found["Not part of the graph of the loss"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from .. import notebook
 from ..graph.modes import grad_mode_kept
-from ..graph.names import Names, names_among
+from ..graph.names import Names, names_among, read_names
 from .loss_graph import LossGraph, read_loss
 from .reason import KINDS, Reason
 from .reasons import reason_of
@@ -48,8 +49,10 @@ def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
             told, too.
 
     Returns:
-        One sentence with the remedy; where something is inferred it says so. For a module, the
-        parameters without a gradient by reason, each reason with the sentence about the first.
+        One sentence with the remedy; where something is inferred it says so. Which loss a gradient
+        is of is nowhere written down: of one that is there it is said what is known of that, and,
+        where the tensor is not part of the graph, why. For a module, the parameters without a
+        gradient of this loss by reason, each reason with the sentence about the first.
 
     Raises:
         TypeError: ``tensor`` is neither a tensor nor a module, or an output is of a kind that has
@@ -81,7 +84,11 @@ x.requires_grad_() before the forward pass.
             f"explain_grad() was given a {type(tensor).__name__}, which has no .grad. Pass a "
             "tensor, or a module to learn about all its parameters."
         )
-    return _explained(tensor, read_loss(outputs, names) if outputs else None, names)
+    graph = read_loss(outputs, names) if outputs else None
+    if graph is not None and isinstance(tensor, nn.Module):  # it may stand in no variable
+        gathered = read_names(tensor, "explain_grad").leaves_of_parameters()
+        graph = replace(graph, gathered={**graph.gathered, **gathered})
+    return _explained(tensor, graph, names)
 
 
 @grad_mode_kept
@@ -103,10 +110,19 @@ def _account(module: nn.Module, graph: LossGraph | None) -> str:
         groups.setdefault(reason.kind, []).append((name, reason))
     if count == 0:
         return f"{kind} has no parameters, so there is no .grad to explain."
-    good = groups.pop("gradient", [])
+    unsure = groups.pop("unsure", [])
+    good = [*groups.pop("gradient", []), *unsure, *groups.get("elsewhere", [])]
+    read = all(reason.is_read for _, reason in good)
+    open_ = ""
+    if unsure and graph is not None:
+        open_ = f"; whether {graph.name} has a part in it is not known of {len(unsure)}"
     if not groups:
-        return f"Every parameter of {kind} has a gradient ({count} of {count})."
-    lines = [f"{len(good)} of the {count} parameters of {kind} have a gradient that is not zero."]
+        return f"Every parameter of {kind} has a gradient ({count} of {count}){open_}."
+    lines = [
+        f"{len(good)} of the {count} parameters of {kind} have a "
+        f"{'finite gradient that is not zero' if read else 'gradient, not all of them read'}"
+        f"{open_}."
+    ]
     for of_kind in sorted(groups, key=list(KINDS).index):
         group = groups[of_kind]
         shown = ", ".join(name for name, _ in group[:_MOST_NAMED])

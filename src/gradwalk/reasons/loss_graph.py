@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -32,16 +32,24 @@ class LossGraph:
         captured: The graph with its annotations; None when no part of the loss requires grad.
         without_grad: The parts of the loss that do not require grad.
         name: What to call the loss in a sentence.
+        gathered: ``id`` of a parameter that FSDP2 keeps in parts -> that of the leaf that it
+            gathered.
     """
 
     captured: Annotated | None
     without_grad: tuple[torch.Tensor, ...]
     name: str
+    gathered: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def start(self) -> str:
         """Its name for the start of a sentence."""
         return "The loss" if self.name == "the loss" else self.name
+
+    @property
+    def code(self) -> str:
+        """Its name in a line of code."""
+        return "loss" if self.name == "the loss" else self.name
 
     @property
     def is_watched(self) -> bool:
@@ -56,7 +64,7 @@ class LossGraph:
         if self.captured is None:
             return None
         if tensor.is_leaf:  # also one that needs no grad now, but did when the graph was recorded
-            return self._leaves.get(id(tensor))
+            return self._leaves.get(self.gathered.get(id(tensor), id(tensor)))
         return self._ids.get(gradient_edge(tensor)[0])
 
     def cuts_from(self, tensor: torch.Tensor) -> list[Cut]:
@@ -125,22 +133,40 @@ class LossGraph:
         Those that save nothing give no evidence; what passes gradients to them may.
         """
         assert self.captured is not None
-        nodes, before = self.captured.nodes, self.captured.predecessors
+        nodes, before, known = self.captured.nodes, self.captured.predecessors, self._ran
         waiting = list(before[node])
-        seen = set(waiting)
+        towards = dict.fromkeys(waiting, node)  # the next on the way to the node
+        empty = []
         for source in waiting:  # grows while we walk
-            consumer: Node = nodes[source]
-            if is_freed(consumer):
+            if keeps_tensors(type(nodes[source])):
+                ran = is_freed(nodes[source])
+            elif source in known:
+                ran = known[source]
+            else:
+                ran = False
+                empty.append(source)
+                further = [each for each in before[source] if each not in towards]
+                towards.update(dict.fromkeys(further, source))
+                waiting += further
+            if ran:
+                step = towards[source]
+                while step != node:
+                    known[step], step = True, towards[step]
                 return True
-            if not keeps_tensors(type(consumer)):
-                waiting += [each for each in before[source] if each not in seen]
-                seen.update(before[source])
+        known.update(dict.fromkeys(empty, False))
         return False
+
+    @functools.cached_property
+    def _ran(self) -> dict[int, bool]:
+        """What `backward_ran` found of nodes that save nothing, so that no way is walked twice."""
+        return {}
 
     def custom_functions_before(self, node: int) -> list[str]:
         """The custom Functions by which gradients come to a node, the nearest first."""
         assert self.captured is not None
         nodes, before = self.captured.nodes, self.captured.predecessors
+        if not self.has_functions:
+            return []
         waiting, seen, found = list(before[node]), set(before[node]), []
         for source in waiting:  # grows while we walk
             if node_class(type(nodes[source])).is_function:
@@ -148,6 +174,12 @@ class LossGraph:
             waiting += [each for each in before[source] if each not in seen]
             seen.update(before[source])
         return found
+
+    @functools.cached_property
+    def has_functions(self) -> bool:
+        """Whether custom Functions are among its nodes."""
+        nodes = self.captured.nodes if self.captured is not None else []
+        return any(node_class(kind).is_function for kind in set(map(type, nodes)))
 
     @functools.cached_property
     def _ids(self) -> dict[Node, int]:
@@ -300,7 +332,7 @@ def read_loss(loss: Any, names: Names) -> LossGraph:
         return LossGraph(None, without, name)
     outputs = read_outputs((rest,), "explain_grad")
     captured = annotate(capture_nodes(outputs, names), names, infer=True)
-    return LossGraph(captured, without, name)
+    return LossGraph(captured, without, name, names.leaves_of_parameters())
 
 
 def graph_of(captured: Annotated) -> LossGraph:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..forward.cuts import Cut, Reading, alias_of
+from ..graph.reading import own_part
+from ..graph.tensors import version_of
 from ..graph.words import described
 from .copies import about_copy, taken_alias
 from .extra_words import at_line, lost_by
@@ -35,6 +37,13 @@ def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
     if alias is not None:
         lost = lost_by(alias_of(asked.tensor, alias.where), asked.within)
         return Reason("cut", f"No gradient reaches {asked.within} from {graph.name}: {lost}.")
+    if asked.tensor.is_leaf and own_part(asked.tensor) is not None:
+        return Reason(
+            "unknown",
+            f"{asked.start} is shared out over the ranks and is no leaf of the graph of "
+            f"{graph.name}: where FSDP2 gathers it, what was gathered is the leaf; ask with its "
+            "module, as in explain_grad(model, loss).",
+        )
     inner = graph.inner_node_of(asked.tensor)
     if inner is not None and graph.captured is not None:
         op = graph.captured.graph.nodes[inner]["op"]
@@ -49,6 +58,18 @@ def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
         return Reason("unknown", _read_out(asked, graph, readings))
     if graph.captured is None:
         return Reason("unused", _without_graph(asked, graph))
+    return _unused(asked, graph)
+
+
+def _unused(asked: Asked, graph: LossGraph) -> Reason:
+    """Why a tensor that nothing is seen of has no part in a graph."""
+    if not asked.tensor.is_leaf and version_of(asked.tensor):
+        return Reason(
+            "unused",
+            f"{asked.start} is not part of the graph of {graph.name} as it is since it was changed "
+            f"in place: {graph.name} was computed from what it was before, or not from it; make a "
+            "new tensor instead (relu() for relu_()), or compute from it afterwards.",
+        )
     copied = about_copy(graph, asked.tensor, asked.within)
     if not graph.is_watched:
         return Reason(

@@ -11,6 +11,8 @@ from .extra_words import at_line
 
 KINDS = {
     "gradient": "Has a gradient",
+    "unsure": "Has a gradient, of the loss or of another",
+    "elsewhere": "Has a gradient, and no part of the graph of the loss",
     "frozen": "requires_grad is False",
     "cut": "Cut off from the loss",
     "unused": "Not part of the graph of the loss",
@@ -31,10 +33,12 @@ class Reason:
     Attributes:
         kind: One of `KINDS`.
         sentence: The reason with its remedy.
+        is_read: Whether the numbers of the gradient were read, where there is one.
     """
 
     kind: str
     sentence: str
+    is_read: bool = True
 
 
 @dataclass(frozen=True)

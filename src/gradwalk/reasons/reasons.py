@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -48,47 +49,114 @@ def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -
 
 
 def _there(asked: Asked, grad: torch.Tensor, graph: LossGraph | None) -> Reason:
-    if not _is_zero(grad):
+    is_zero = _holds(grad, lambda part: part == 0)
+    if not is_zero:
         odd = _not_finite(grad)
-        if odd:
-            return Reason(
-                "nan",
-                f"{asked.its_grad} has {odd} in it, and an optimizer's step would write that into "
-                "the values: GraphWidget(loss).diagnose() names the operation that made the first "
-                "after a backward pass.",
-            )
-        return Reason(
-            "gradient",
-            f"{asked.its_grad} holds a gradient: the sum of what backward passes have added since "
-            "it was last cleared.",
-        )
+        found = _not_a_number(asked, odd, graph) if odd else _held(asked, graph)
+        return found if is_zero is False else replace(found, is_read=False)
+    other = "" if graph is None else _other_ways(asked, graph)
     zero = f"{asked.its_grad} is zero everywhere"
     if graph is None:
         return Reason(
             "zero",
-            f"{zero}: either that is the gradient, or zero_grad(set_to_none=False) has overwritten "
-            f"it; pass the loss as well to learn more, as in explain_grad({asked.within}, loss).",
+            f"{zero}: either backward passes have added nothing but zeros, or it was overwritten, "
+            "as zero_grad(set_to_none=False) does; pass the loss as well to learn more, as in "
+            f"explain_grad({asked.within}, loss).",
         )
     node = graph.node_of(asked.tensor)
     inner = graph.inner_node_of(asked.tensor)
     if node is None and inner is not None and graph.captured is not None:
         return Reason(
             "zero",
-            f"{zero}: it came by a backward that {graph.captured.graph.nodes[inner]['op']} (node "
-            f"{inner}) runs of its own, and what lets nothing through there is not seen.",
+            f"{zero}: zero_grad(set_to_none=False) or another pass left such zeros, or they came "
+            f"by a backward that {graph.captured.graph.nodes[inner]['op']} (node {inner}) runs of "
+            "its own, and what lets nothing through there is not seen.",
         )
     if node is None or graph.captured is None:
         return Reason(
             "zero",
-            f"{zero}, and {asked.within} is not part of the graph of {graph.name}, so it is not "
-            f"from there: zero_grad(set_to_none=False) leaves such zeros, and so does an earlier "
-            "backward pass from elsewhere.",
+            f"{zero}, and {asked.within} is not part of the graph of {graph.name}: "
+            f"zero_grad(set_to_none=False) leaves such zeros, and so does {other}.",
         )
     blocks = blocks_before(graph.captured, node)
     if blocks.found:
-        return Reason("zero", f"{zero} because {_blocked(graph.captured, blocks.found)}")
+        adds = f"{zero}, and {graph.name} adds nothing to it"
+        return Reason("zero", f"{adds}: {_blocked(graph.captured, blocks.found)}")
     custom = graph.custom_functions_before(node)
     return Reason("zero", _zero_without_block(zero, grad, blocks, custom))
+
+
+def _held(asked: Asked, graph: LossGraph | None) -> Reason:
+    """Of a gradient of numbers; which loss it is of is nowhere written down."""
+    start = f"{asked.its_grad} holds a gradient"
+    if graph is None:
+        return Reason("gradient", f"{start}: {_ADDED}.")
+    node, inner = graph.node_of(asked.tensor), graph.inner_node_of(asked.tensor)
+    if node is None and inner is not None and graph.captured is not None:
+        op = graph.captured.graph.nodes[inner]["op"]
+        return Reason(
+            "unsure",
+            f"{start}, but whether {graph.name} has a part in it is not known: only {op} (node "
+            f"{inner}) can reach {asked.within}, by a backward that it runs of its own; it is "
+            f"{_ADDED}.",
+        )
+    if node is None:
+        came = f"that came by {_other_ways(asked, graph)}"
+        if asked.tensor.requires_grad:
+            return Reason("elsewhere", f"{start} {came}. {reason_outside(asked, graph).sentence}")
+        return Reason(
+            "elsewhere",
+            f"{start} {came}: {asked.within} does not require grad and is not part of the graph of "
+            f"{graph.name}.",
+        )
+    if asked.tensor.requires_grad:
+        none = f"{asked.attribute('grad')} = None"
+        end = f"{none} before {graph.code}.backward() leaves that of {graph.name} alone"
+    else:
+        end = f"a pass adds nothing to it now, because {asked.attribute('requires_grad')} is False"
+    if graph.backward_ran(node):
+        return Reason(
+            "gradient",
+            f"{start}, and a backward pass has run through the graph of {graph.name}, or a part of "
+            f"it: it is {_ADDED}; {end}.",
+        )
+    return Reason(
+        "unsure",
+        f"{start}, but whether {graph.name} has a part in it is not known, because nothing on the "
+        "way from there has been freed, as a pass without retain_graph=True does: it is "
+        f"{_ADDED}; {end}.",
+    )
+
+
+_ADDED = (
+    "what backward passes of any loss have added since it was last cleared, as hooks, clipping and "
+    "the program have left it"
+)
+
+
+def _other_ways(asked: Asked, graph: LossGraph) -> str:
+    """How a gradient gets to a tensor that is not part of the graph of a loss."""
+    tensor = asked.tensor
+    own = ", a custom Function that runs a backward of its own" if graph.has_functions else ""
+    plain = tensor.is_leaf and tensor.requires_grad
+    changed = "" if plain else f", or a pass before {asked.within} was changed in place"
+    return f"a pass of another graph, a hook{own} or the program itself{changed}"
+
+
+def _not_a_number(asked: Asked, odd: str, graph: LossGraph | None) -> Reason:
+    start = f"{asked.its_grad} has {odd} in it, and an optimizer's step would write that into the "
+    if graph is not None and graph.node_of(asked.tensor) is None:
+        return Reason(
+            "nan",
+            f"{start}values: {asked.within} is not part of the graph of {graph.name}, so it came "
+            f"by {_other_ways(asked, graph)}.",
+        )
+    loss = "loss" if graph is None else graph.code
+    return Reason(
+        "nan",
+        f"{start}values: if it is of a backward pass of {loss}, GraphWidget({loss}).diagnose() "
+        "names the operation that made the first after such a pass.",
+    )
 
 
 def _zero_without_block(
@@ -105,8 +173,8 @@ def _zero_without_block(
         )
     passed = f", the backward of {custom[0]} may have passed zeros" if custom else ""
     causes = (
-        f"its parts may have cancelled out{passed}, or an operation, a hook or a number too small "
-        "for its dtype has made it zero"
+        f"its parts may have cancelled out{passed}, or an operation, a hook, a number too small "
+        "for its dtype or the program itself (.grad = ...) has made it zero"
     )
     if overwritten:
         return (
@@ -199,20 +267,20 @@ def _inside(asked: Asked, graph: LossGraph, node: int) -> Reason:
     custom = graph.custom_functions_before(node)
     if graph.backward_ran(node):
         passed = f", or the backward of {custom[0]} passed None" if custom else ""
+        late = "" if asked.tensor.is_leaf else ", or came before retain_grad()"
         return Reason(
             "cleared",
-            f"A backward pass has run through the graph of {graph.name}, but {its_grad} is None: "
-            "it has been cleared since (zero_grad(), or setting .grad to None), or that pass was "
-            f"told not to fill it (torch.autograd.grad, inputs=){passed}; read it right after "
-            "backward().",
+            f"A backward pass has run through the graph of {graph.name}, or a part of it, but "
+            f"{its_grad} is None: it has been cleared since (zero_grad(), or setting .grad to "
+            "None), or that pass was told not to fill it (torch.autograd.grad, inputs=) or failed "
+            f"on the way{late}{passed}; read it right after backward().",
         )
     passed = f"; the backward of {custom[0]} may also have passed None" if custom else ""
     return Reason(
         "waiting",
         f"{asked.start} is part of the graph of {graph.name}, but no backward pass has added to "
-        f"{its_grad} since it was last cleared, if it was: call "
-        f"{graph.name if graph.name != 'the loss' else 'loss'}.backward(), or, if that has run, "
-        f"look before zero_grad(){passed}.",
+        f"{its_grad} since it was last cleared, if it was: call {graph.code}.backward(), or, if "
+        f"that has run, look before zero_grad(){passed}.",
     )
 
 
@@ -223,10 +291,6 @@ def _not_finite(grad: torch.Tensor) -> str:
     has_nan = _holds(grad, lambda part: ~part.isnan()) is False
     has_inf = _holds(grad, lambda part: ~part.isinf()) is False
     return " and ".join(word for word, has in (("NaN", has_nan), ("Inf", has_inf)) if has)
-
-
-def _is_zero(grad: torch.Tensor) -> bool:
-    return _holds(grad, lambda part: part == 0) is True
 
 
 def _holds(grad: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool | None:
