@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import torch
 from engine import EngineLog, all_same, check_is_the_engines, nodes_behind, operations_behind, same
@@ -9,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS, Fails, backward, outputs_of
 from test_capture import random_programs
+from torch import nn
 
-from gradwalk import record
+from gradwalk import GraphWidget, record
 from gradwalk.graph.summary import summarise
 
 
@@ -162,6 +165,8 @@ class TestGradient:
         with pytest.raises(TypeError, match="of type float"):
             record(y, gradient=1.0)
         with pytest.raises(TypeError, match="for the output, of type float"):
+            record(y, gradient=[2.0], names={})
+        with pytest.raises(TypeError, match="for y, of type float"):
             record(y, gradient=[2.0])
 
     def test_as_many_as_outputs(self):
@@ -399,3 +404,22 @@ class TestBudget:
     def test_of_the_wrong_kind(self, max_bytes, error):
         with pytest.raises(error, match="max_bytes was given"):
             record(torch.ones((), requires_grad=True) * 2, max_bytes=max_bytes)
+
+
+@pytest.mark.parametrize("names", [None, {}, "model", "mapping"])
+def test_names_are_those_of_a_widget(names):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    x = torch.ones(1, 2, requires_grad=True)
+    held = [torch.ones(1, 2, requires_grad=True)]
+    h = model(x) * held[0]
+    given = {"model": model, "mapping": {"net": model, "given": x}}.get(str(names), names)
+    with closing(GraphWidget(h.sum(), names=given)) as widget:
+        wanted = [node["name"] for node in widget.graph["nodes"] if node["kind"] != "constant"]
+    recording = record(h.sum(), names=given)
+    assert [name for _, name in recording.graph.nodes(data="name")] == wanted
+    if names is None:
+        assert {"x", "held[0]", "h", "model.0.weight"} <= set(wanted)
+        recording.reset()
+        assert held[0].grad is None
+        recording.run_to("held[0]")
+        assert held[0].grad is not None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import notebook
 from ..forward.annotate import watched
 from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
-from ..graph.names import read_names
+from ..graph.names import Names, names_among, read_names
 from ..graph.outputs import read_outputs
 from ..graph.whole_number import whole_number
 from .kept import DEFAULT_BUDGET
@@ -48,7 +50,7 @@ class Recording:
     Example::
 
         >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> recording = record(x**2, names={"x": x})
+        >>> recording = record(x**2)
         >>> recording.cursor, x.grad
         (2, tensor(6.))
         >>> recording.cursor = 1
@@ -117,7 +119,6 @@ class Recording:
         return f"<Recording: step {self.cursor} of {self._pass.run.total}>"
 
 
-@grad_mode_kept
 def record(
     *outputs: Any,
     gradient: Any = None,
@@ -137,14 +138,16 @@ def record(
             None keeps them, unless a compiled part of the graph can run only once.
         create_graph: Whether the gradients get a graph of their own.
         inputs: The tensors to accumulate into; None for every leaf.
-        names: What to call tensors, as for `gradwalk.capture`.
+        names: What to call tensors, as for `gradwalk.GraphWidget`: by default names are looked up
+            among the caller's variables.
         max_bytes: Bytes of gradients to keep; beyond that only their statistics are kept.
 
     Returns:
         The recording, its cursor at the end: every ``.grad`` is as after ``backward()``.
 
     Raises:
-        TypeError: An argument is of the wrong kind.
+        TypeError: An output carries no autograd graph, ``names`` is neither a mapping nor a
+            module, or another argument is of the wrong kind.
         ValueError: ``gradient`` is missing or does not fit, or there is no output.
         Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
             then as it was before.
@@ -152,7 +155,7 @@ def record(
     Example::
 
         >>> x = torch.tensor(3.0, requires_grad=True)
-        >>> recording = record((x + 1 - 2 * x) ** 2, names={"x": x})
+        >>> recording = record((x + 1 - 2 * x) ** 2)
         >>> [step.op for step in recording.steps]
         ['PowBackward0', 'SubBackward0', 'MulBackward0', 'AddBackward0', 'AccumulateGrad']
         >>> [share.grad.item() for share in recording.steps[-1].contributions]
@@ -163,6 +166,11 @@ def record(
         >>> x.grad is None
         True
     """
+    called = (
+        names_among(notebook.caller_variables(sys._getframe(1)))
+        if names is None
+        else read_names(names, "record")
+    )
     asked = {
         "gradient": gradient,
         "retain_graph": retain_graph,
@@ -170,8 +178,14 @@ def record(
         "inputs": inputs,
     }
     max_bytes = read_max_bytes(max_bytes)
-    captured = capture_nodes(read_outputs(outputs, "record"), read_names(names, "record"))
-    return record_captured(captured, max_bytes, **asked)
+    return _recorded(outputs, called, max_bytes, **asked)
+
+
+@grad_mode_kept
+def _recorded(outputs: Any, called: Names, max_bytes: int, **asked: Any) -> Recording:
+    return record_captured(
+        capture_nodes(read_outputs(outputs, "record"), called), max_bytes, **asked
+    )
 
 
 def record_captured(captured: Capture, max_bytes: int = DEFAULT_BUDGET, **asked: Any) -> Recording:

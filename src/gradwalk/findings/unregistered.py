@@ -120,9 +120,9 @@ def _computed_attribute(evidence: Evidence, name: str, value: torch.Tensor) -> I
     node = evidence.loss.node_of(value)
     behind = [] if node is None else list(evidence.captured.graph.succ[node])
     leaf = leaf_tensor(evidence.captured.nodes[behind[0]]) if len(behind) == 1 else None
-    if node is None or leaf is None or id(leaf) in evidence.held:
+    if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
         return
-    if evidence.called.name_of(leaf) is None and leaf.shape == value.shape:
+    if leaf.shape == value.shape:
         yield Finding(
             "not a leaf",
             "info",
@@ -132,6 +132,12 @@ def _computed_attribute(evidence: Evidence, name: str, value: torch.Tensor) -> I
             f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
             "convert the numbers first, and make the Parameter last.",
         )
+
+
+def _is_held(evidence: Evidence, node: int, leaf: torch.Tensor) -> bool:
+    """Whether a variable, a module or an optimizer is known to hold a leaf, by now or before."""
+    named = evidence.captured.graph.nodes[node]["name"] is not None
+    return named or evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held
 
 
 def _no_leaf(evidence: Evidence) -> Iterator[Finding]:
@@ -151,7 +157,7 @@ def _no_leaf(evidence: Evidence) -> Iterator[Finding]:
         seen = captured.annotations.get(node)
         if isinstance(leaf, torch.nn.Parameter) and seen is not None and seen.module is not None:
             continue  # one of a module that no variable holds
-        if evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held:
+        if _is_held(evidence, behind[0], leaf):
             continue
         yield Finding(
             "not a leaf",
