@@ -66,25 +66,25 @@ class TestEveryOutput:
         widget.close()
 
     def test_pictures(self, widget, name, tmp_path):
-        ET.fromstring(widget.to_svg(tmp_path / "svg").replace("\0", ""))
-        assert widget.to_png(tmp_path / "png")
-        assert widget.to_pdf(tmp_path / "pdf")
+        ET.fromstring(widget.to_svg(tmp_path / "svg").read_text("utf-8").replace("\0", ""))
+        assert widget.to_png(tmp_path / "png").read_bytes()
+        assert widget.to_pdf(tmp_path / "pdf").read_bytes()
 
     def test_pages_and_texts(self, widget, name, tmp_path):
-        widget.to_html(tmp_path / "html", title=name).encode()
+        assert widget.to_html(tmp_path / "html", title=name).read_text("utf-8")
         str(widget).encode()
         for each in widget._repr_mimebundle_()[0].values():
             json.dumps(each, ensure_ascii=False).encode()
 
     def test_dot(self, widget, name, tmp_path):
-        as_dot(widget.to_dot(tmp_path / "dot"))
+        as_dot(widget.to_dot(tmp_path / "dot").read_text("utf-8"))
         x, loss = made(name)
         as_dot(make_dot(loss, params={name: x}).source)
         as_dot(make_dot(loss, params={name: x}, show_attrs=True, show_saved=True).source)
 
     def test_json_gives_the_name_back(self, widget, name, tmp_path):
-        widget.to_json(tmp_path / "json").encode()
-        read = nx.node_link_graph(json.loads((tmp_path / "json").read_bytes()), edges="edges")
+        text = widget.to_json(tmp_path / "json").read_bytes()
+        read = nx.node_link_graph(json.loads(text), edges="edges")
         assert name in {data["name"] for _, data in read.nodes(data=True)}
 
     def test_a_saved_file_gives_the_name_back(self, widget, name, tmp_path):

@@ -107,7 +107,8 @@ def test_of_a_large_graph_it_holds_the_details_of_the_first_nodes():
 
 def test_a_file_is_written(tmp_path):
     widget = GraphWidget(torch.ones(1, requires_grad=True) * 2)
-    text = widget.to_html(tmp_path / "graph.html")
+    text = widget.to_html()
+    assert widget.to_html(tmp_path / "graph.html") == tmp_path / "graph.html"
     assert (tmp_path / "graph.html").read_text(encoding="utf-8") == text
     assert "<title>Autograd graph of 2 nodes, 1 edge</title>" in text
     with pytest.raises(OSError, match="there is no folder"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
 
 from ..subject.shown import Showing, Shown
 from ..wire import GraphModel
@@ -24,17 +26,42 @@ _PLAIN_FONTS = {"sans": "Arial", "mono": "monospace"}
 """For cairo, which tries the first of a list only."""
 
 _Content = TypeVar("_Content", str, bytes)
+_Written = str | os.PathLike[str]
+
+
+@overload
+def to_svg(
+    widget: Showing,
+    path: None = None,
+    *,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> str: ...
+
+
+@overload
+def to_svg(
+    widget: Showing,
+    path: _Written,
+    *,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> Path: ...
 
 
 def to_svg(
     widget: Showing,
-    path: Any = None,
+    path: _Written | None = None,
     *,
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
     derivatives: bool = False,
-) -> str:
+) -> str | Path:
     """Draw what the widget draws, as SVG.
 
     Args:
@@ -49,7 +76,7 @@ def to_svg(
             in a picture of cards.
 
     Returns:
-        The text of the file.
+        The text of the file; with a path, the path.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
@@ -63,16 +90,42 @@ def to_svg(
     )
 
 
+@overload
 def to_png(
     widget: Showing,
-    path: Any = None,
+    path: None = None,
+    *,
+    scale: float = ...,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> bytes: ...
+
+
+@overload
+def to_png(
+    widget: Showing,
+    path: _Written,
+    *,
+    scale: float = ...,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> Path: ...
+
+
+def to_png(
+    widget: Showing,
+    path: _Written | None = None,
     *,
     scale: float = 2,
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
     derivatives: bool = False,
-) -> bytes:
+) -> bytes | Path:
     """Draw what the widget draws, as PNG.
 
     Args:
@@ -85,7 +138,7 @@ def to_png(
         derivatives: As for `to_svg`.
 
     Returns:
-        The contents of the file.
+        The contents of the file; with a path, the path.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed.
@@ -115,15 +168,39 @@ def to_png(
     return _deliver(bytes(resvg.svg_to_bytes(svg_string=text, zoom=scale)), path, "to_png")
 
 
+@overload
 def to_pdf(
     widget: Showing,
-    path: Any = None,
+    path: None = None,
+    *,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> bytes: ...
+
+
+@overload
+def to_pdf(
+    widget: Showing,
+    path: _Written,
+    *,
+    theme: Theme = ...,
+    whole: bool = ...,
+    width: float | None = ...,
+    derivatives: bool = ...,
+) -> Path: ...
+
+
+def to_pdf(
+    widget: Showing,
+    path: _Written | None = None,
     *,
     theme: Theme = "light",
     whole: bool = False,
     width: float | None = None,
     derivatives: bool = False,
-) -> bytes:
+) -> bytes | Path:
     """Draw what the widget draws, as a PDF of one page, in vectors and with text to search.
 
     Args:
@@ -135,7 +212,7 @@ def to_pdf(
         derivatives: As for `to_svg`.
 
     Returns:
-        The contents of the file.
+        The contents of the file; with a path, the path.
 
     Raises:
         ImportError: The extra ``gradwalk[export]`` is not installed, or the cairo library that it
@@ -153,7 +230,15 @@ def to_pdf(
     return _deliver(bytes(cairo.svg2pdf(bytestring=text.encode("utf-8"))), path, "to_pdf")
 
 
-def to_json(widget: Showing, path: Any = None, *, source: bool = True) -> str:
+@overload
+def to_json(widget: Showing, path: None = None, *, source: bool = ...) -> str: ...
+
+
+@overload
+def to_json(widget: Showing, path: _Written, *, source: bool = ...) -> Path: ...
+
+
+def to_json(widget: Showing, path: _Written | None = None, *, source: bool = True) -> str | Path:
     """The graph as JSON that networkx reads.
 
     Args:
@@ -162,8 +247,8 @@ def to_json(widget: Showing, path: Any = None, *, source: bool = True) -> str:
         source: Whether each node says which line of the program made it, as far as is known.
 
     Returns:
-        The text of the file. ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the
-        graph again.
+        The text of the file; with a path, the path.
+        ``networkx.node_link_graph(json.loads(text), edges="edges")`` is the graph again.
 
     Raises:
         ValueError: The widget is closed.
@@ -178,7 +263,15 @@ def to_json(widget: Showing, path: Any = None, *, source: bool = True) -> str:
     return _deliver(text, path, "to_json")
 
 
-def to_dot(widget: Showing, path: Any = None) -> str:
+@overload
+def to_dot(widget: Showing, path: None = None) -> str: ...
+
+
+@overload
+def to_dot(widget: Showing, path: _Written) -> Path: ...
+
+
+def to_dot(widget: Showing, path: _Written | None = None) -> str | Path:
     """The graph that is drawn, in Graphviz' DOT language; needs no package.
 
     Args:
@@ -186,7 +279,8 @@ def to_dot(widget: Showing, path: Any = None) -> str:
         path: Where to write it; None not to write it.
 
     Returns:
-        The text of the file. `gradwalk.make_dot` draws as torchviz does instead.
+        The text of the file; with a path, the path. `gradwalk.make_dot` draws as torchviz does
+        instead.
 
     Raises:
         ValueError: The widget is closed.
@@ -266,7 +360,5 @@ def _size(svg: str) -> tuple[float, float]:
     return float(found[1]), float(found[2])
 
 
-def _deliver(content: _Content, path: Any, caller: str) -> _Content:
-    if path is not None:
-        write_file(path, content, caller, between=2)
-    return content
+def _deliver(content: _Content, path: Any, caller: str) -> _Content | Path:
+    return content if path is None else write_file(path, content, caller, between=2)

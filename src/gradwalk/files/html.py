@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from typing import Any
+import os
+from pathlib import Path
+from typing import overload
 
 from ..bundle import bundle
 from ..subject.shown import Showing
@@ -47,9 +49,25 @@ _PAGE = """<!doctype html>
 """
 
 
+@overload
 def to_html(
-    widget: Showing, path: Any = None, *, title: str | None = None, source: bool = True
-) -> str:
+    widget: Showing, path: None = None, *, title: str | None = ..., source: bool = ...
+) -> str: ...
+
+
+@overload
+def to_html(
+    widget: Showing, path: str | os.PathLike[str], *, title: str | None = ..., source: bool = ...
+) -> Path: ...
+
+
+def to_html(
+    widget: Showing,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    source: bool = True,
+) -> str | Path:
     """The widget as one HTML file that works offline: it zooms, selects, shows details and steps.
 
     Args:
@@ -60,7 +78,8 @@ def to_html(
         source: Whether lines of the program go along, as for `gradwalk.save`.
 
     Returns:
-        The text of the file. It asks nothing of any server, and its own policy forbids it to.
+        The text of the file; with a path, the path. The page asks nothing of any server, and its
+        own policy forbids it to.
 
     Raises:
         ValueError: The widget is closed.
@@ -84,9 +103,7 @@ def to_html(
         model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
         script=script,
     )
-    if path is not None:
-        write_file(path, text, "to_html")
-    return text
+    return text if path is None else write_file(path, text, "to_html")
 
 
 def _digest(script: str) -> str:
