@@ -12,11 +12,23 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 _GZIP = 31  # zlib's word for a gzip header and trailer; there is no time in it
 _NESTED = {list, dict}
+_quoted = json.encoder.encode_basestring_ascii
+_dumps = json.JSONEncoder(allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _RECORD = 4  # so many values take the memory of a record of their own
+
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    str: _quoted,
+    int: int.__repr__,
+    float: lambda number: float.__repr__(number) if math.isfinite(number) else _dumps(number),
+    bool: lambda flag: "true" if flag else "false",
+    NoneType: lambda _: "null",
+}
 
 
 class TooLargeError(ValueError):
@@ -40,9 +52,8 @@ def encode(value: Any) -> bytes:
         >>> decode(encode([{"id": 0, "op": "a"}, {"id": 1, "op": "b"}]))
         [{'id': 0, 'op': 'a'}, {'id': 1, 'op': 'b'}]
     """
-    text = json.dumps(_columns(value), allow_nan=False, check_circular=False, separators=(",", ":"))
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    return packer.compress(text.encode("ascii")) + packer.flush()
+    return packer.compress(_Writer().of(value).encode("ascii")) + packer.flush()
 
 
 def decode(
@@ -80,23 +91,95 @@ def decode(
         raise ValueError(f"its text cannot be read ({str(error)[:80]})") from None
 
 
-def _columns(value: Any) -> Any:
-    """The records in a value turned into columns, at every depth."""
-    if isinstance(value, dict):
-        return {
-            name: _columns(inner) if type(inner) in _NESTED else inner
-            for name, inner in value.items()
-        }
-    if not isinstance(value, list):
-        return value
-    kinds = {*map(type, value)}
-    if kinds == {dict} and len(value) > 1 and len({*map(tuple, value)}) == 1 and value[0]:
-        columns = {name: [row[name] for row in value] for name in value[0]}
-        first, *others = columns.values()
-        counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(value))]
-        place = first[0] if others and counted else _columns(first)
-        return {"": dict(zip(columns, [place, *map(_columns, others)], strict=True))}
-    return [_columns(each) for each in value] if kinds & _NESTED else value
+class _Names(dict[str, str]):
+    """The names of fields, each put into words once."""
+
+    def __missing__(self, name: str) -> str:
+        text = self[name] = f"{_quoted(name)}:"
+        return text
+
+
+class _Writer:
+    """Writes values as JSON, the records in them as columns, at every depth.
+
+    The details of nodes have much in common, as the numbers of a tensor that flows from one to the
+    other: what is one object is put into words once.
+    """
+
+    def __init__(self) -> None:
+        self._names = _Names()
+        self._lists: dict[int, str] = {}  # by id, of lists in which there is no record
+        self._rows: dict[int, list[str]] = {}  # by id, of records in which there is none
+        self._seen: set[int] = set()
+
+    def of(self, value: Any) -> str:
+        """The text of a value, which lives for as long as this does."""
+        kind = type(value)
+        if kind in _SCALARS:
+            return _SCALARS[kind](value)
+        if kind is dict:
+            names, scalars = self._names, _SCALARS
+            fields = [
+                names[name] + (scalars[kind](inner) if kind in scalars else self.of(inner))
+                for name, inner in value.items()
+                for kind in (type(inner),)
+            ]
+            return f"{{{','.join(fields)}}}"
+        if kind is not list:
+            return _dumps(value)
+        known = self._lists.get(id(value))
+        if known is not None:
+            return known
+        if not _leads_to_record(value):
+            text = _dumps(value)
+            if "{" not in text:
+                self._lists[id(value)] = text
+                return text
+        return self._list(value)
+
+    def _list(self, value: list[Any]) -> str:
+        """The text of a list, which may be a column that lives no longer than this call."""
+        kinds = {*map(type, value)}
+        if not kinds & _NESTED:
+            return _dumps(value)
+        if kinds == {dict} and len(value) > 1 and len({*map(tuple, value)}) == 1 and value[0]:
+            return self._table(value)
+        return f"[{','.join([*map(self.of, value)])}]"
+
+    def _table(self, rows: list[dict[str, Any]]) -> str:
+        """The text of records with the same fields."""
+        start, *others = rows[0]
+        first = [row[start] for row in rows]
+        counted = type(first[0]) is int and first == [*range(first[0], first[0] + len(rows))]
+        ids = [*map(id, rows)]
+        texts = None if self._seen.isdisjoint(ids) else self._known(rows, ids)
+        self._seen.update(ids)
+        if texts is None:
+            columns = [self._list(first)]
+            columns += [self._list([row[name] for row in rows]) for name in others]
+        else:
+            columns = [f"[{','.join(column)}]" for column in zip(*texts, strict=True)]
+        if others and counted:
+            columns[0] = str(first[0])
+        named = [self._names[name] + text for name, text in zip(rows[0], columns, strict=True)]
+        return f'{{"":{{{",".join(named)}}}}}'
+
+    def _known(self, rows: list[dict[str, Any]], ids: list[int]) -> list[list[str]] | None:
+        """The texts of the fields of records; None where one has another record in it."""
+        known = self._rows
+        for row, key in zip(rows, ids, strict=True):
+            if key not in known:
+                if dict in map(type, row.values()):
+                    return None
+                known[key] = [*map(self.of, row.values())]
+        return [known[key] for key in ids]
+
+
+def _leads_to_record(value: Any) -> bool:
+    """Whether the first of the values in a list, and in what is first there, is a record."""
+    while type(value) is list and value:
+        value = value[0]
+    return type(value) is dict
 
 
 class _Rows:
