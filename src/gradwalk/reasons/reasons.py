@@ -109,22 +109,20 @@ def _held(asked: Asked, graph: LossGraph | None) -> Reason:
             f"{start} {came}: {asked.within} does not require grad and is not part of the graph of "
             f"{graph.name}.",
         )
-    if asked.tensor.requires_grad:
-        none = f"{asked.attribute('grad')} = None"
-        end = f"{none} before {graph.code}.backward() leaves that of {graph.name} alone"
-    else:
-        end = f"a pass adds nothing to it now, because {asked.attribute('requires_grad')} is False"
+    none = f"{asked.attribute('requires_grad')} is False, so that a pass adds nothing to it now"
     if graph.backward_ran(node):
         return Reason(
             "gradient",
-            f"{start}, and a backward pass has run through the graph of {graph.name}, or a part of "
-            f"it: it is {_ADDED}; {end}.",
+            f"{start}: a backward pass that may have added to it has run through the graph of "
+            f"{graph.name}, or a part of it; so may passes of other losses, hooks and the program, "
+            f"since it was last cleared{'' if asked.tensor.requires_grad else f'; {none}'}.",
         )
+    alone = f"{asked.attribute('grad')} = None before {graph.code}.backward() leaves that of it"
     return Reason(
         "unsure",
         f"{start}, but whether {graph.name} has a part in it is not known, because nothing on the "
         "way from there has been freed, as a pass without retain_graph=True does: it is "
-        f"{_ADDED}; {end}.",
+        f"{_ADDED}; {f'{alone} alone' if asked.tensor.requires_grad else none}.",
     )
 
 
