@@ -24,6 +24,8 @@ export class Pointer {
   private pressed = false;
   /** What the last single click was on: a panel that it opened may have moved the picture under the pointer. */
   private first: (Hit & { at: [number, number] }) | null = null;
+  /** What the button went down on: a picture that moves may have taken it away before the button comes up. */
+  private aimed: (Hit & { at: [number, number] }) | null = null;
 
   constructor(
     svg: SVGSVGElement,
@@ -34,11 +36,15 @@ export class Pointer {
       if (event.buttons === 0) actions.hover(actions.hitAt(event));
     });
     cleanup.listen(svg, "pointerleave", () => actions.hover(null));
-    cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => actions.down(event));
+    cleanup.listen<PointerEvent>(svg, "pointerdown", (event) => {
+      this.aimed = event.button === 0 ? actions.hitAt(event) : null;
+      actions.down(event);
+    });
     cleanup.listen<MouseEvent>(svg, "click", (event) => {
       actions.tapped();
       // d3-zoom keeps the click that ends a drag from getting here.
       if (!this.press(event)) actions.choose(this.first);
+      this.aimed = null;
     });
     cleanup.listen<MouseEvent>(svg, "dblclick", (event) => this.press(event));
   }
@@ -46,7 +52,8 @@ export class Pointer {
   private press(event: MouseEvent): boolean {
     // What moves under the pointer at a first click must not take the second one.
     if (event.detail > 1 && this.pressed) return true;
-    const hit = event.detail > 1 && this.first ? this.first : this.actions.hitAt(event);
+    const isAgain = event.detail > 1 && this.first !== null;
+    const hit = isAgain ? this.first : (this.aimed ?? this.actions.hitAt(event));
     if (!hit) return false;
     this.first = hit;
     this.pressed = this.actions.pressed({ ...hit, isDouble: event.type === "dblclick" });

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from lab import wait_until_at_rest
 from playwright.sync_api import Browser, Page, expect
 
 from gradwalk import GraphWidget
@@ -173,3 +174,34 @@ def test_a_still_picture_looks_as_the_widget_does(
 def _without_places(looks: list[str]) -> list[str]:
     """Fonts are measured differently, so lines run elsewhere: their colours are compared."""
     return [re.sub(r"^path M\S*( [^a-z]\S*)*", "path", look) for look in looks]
+
+
+SEEN_FARTHEST_OUT = """() => {
+  const stage = document.querySelector('.gw-canvas').getBoundingClientRect();
+  const seen = [...document.querySelectorAll('.gw-node[data-node]')].flatMap((node) => {
+    const box = node.getBoundingClientRect();
+    const [left, right] = [Math.max(box.left, stage.left), Math.min(box.right, stage.right)];
+    const [top, bottom] = [Math.max(box.top, stage.top), Math.min(box.bottom, stage.bottom)];
+    const at = [(left + right) / 2, (top + bottom) / 2];
+    const out = Math.abs(at[0] - (stage.left + stage.right) / 2);
+    return right - left > 8 && bottom - top > 8 ? [{ id: node.dataset.node, at, out }] : [];
+  });
+  return seen.sort((a, b) => b.out - a.out)[0];
+}"""
+
+THERE = "([x, y]) => document.elementFromPoint(x, y).closest('.gw-node')?.dataset.node"
+
+
+def test_a_click_is_for_what_it_went_down_on_while_the_picture_moves(page: Page) -> None:
+    for _ in range(2):
+        page.get_by_label("Zoom in").click()
+    wait_until_at_rest(page)
+    found = page.evaluate(SEEN_FARTHEST_OUT)
+    page.mouse.move(*found["at"])
+    assert page.evaluate(THERE, found["at"]) == found["id"]
+    page.mouse.down()
+    page.get_by_label("Fit the graph", exact=True).dispatch_event("click")
+    wait_until_at_rest(page)
+    assert page.evaluate(THERE, found["at"]) != found["id"]
+    page.mouse.up()
+    expect(page.locator(".gw-node.is-selected")).to_have_attribute("data-node", found["id"])
