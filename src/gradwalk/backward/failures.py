@@ -11,7 +11,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor, sequence_nr
-from ..graph.reading import everywhere
+from ..graph.reading import everywhere, finite
 from ..graph.saved import read_saved
 from ..graph.summary import summarise
 from ..graph.tensors import has_hooks
@@ -117,9 +117,9 @@ def is_finite(kept: Kept) -> bool:
     if kept.tensor is None:
         summary = kept.summarise()
         return not summary["nan"] and not summary["inf"]
-    finite = everywhere(kept.tensor, torch.isfinite)
-    if finite is not None:
-        return finite
+    is_so = everywhere(kept.tensor, finite)
+    if is_so is not None:
+        return is_so
     summary = kept.summarise()
     return not summary["nan"] and not summary["inf"]
 

@@ -11,7 +11,7 @@ import torch
 from ..backward.failures import is_finite, nan_birth
 from ..graph.adjacency import successors
 from ..graph.nodes import keeps_tensors, leaf_tensor
-from ..graph.reading import everywhere, why_unreadable
+from ..graph.reading import everywhere, finite, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.words import described
 from .evidence import Evidence, at_line
@@ -192,7 +192,7 @@ def _word_of(value: Any) -> str | None:
     """NaN or Inf, whichever a tensor has; None for neither, and where it cannot be read."""
     if not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS:
         return None
-    if why_unreadable(value) is not None or everywhere(value, torch.isfinite) is not False:
+    if why_unreadable(value) is not None or everywhere(value, finite) is not False:
         return None
     return "Inf" if everywhere(value, lambda part: ~part.isnan()) else "NaN"
 

@@ -273,8 +273,14 @@ def _before(evidence: Evidence) -> dict[int, bool]:
     for timeline in run.grads.timelines if run is not None and run.grads is not None else ():
         first = timeline.moments[0]
         held = first.values if first.values is not None else first.norm
-        found[timeline.node] = held is not None and bool(held.any())
+        found[timeline.node] = held is not None and _has_some(held)
     return found
+
+
+def _has_some(held: torch.Tensor) -> bool:
+    """Whether a number is not zero."""
+    is_zero = everywhere(held, lambda part: part == 0)
+    return bool(held.any()) if is_zero is None else not is_zero
 
 
 def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | None:

@@ -70,12 +70,19 @@ def evenly_spread(tensor: torch.Tensor, most: int) -> tuple[torch.Tensor, list[l
     if tensor.numel() <= most:
         return tensor, None
     indices = _spread(tuple(tensor.shape), most)
-    after = range(tensor.dim() - 1, -1, -1)
-    at = [
-        torch.tensor(picked, device=tensor.device).view(-1, *[1] * dims)
-        for picked, dims in zip(indices, after, strict=True)
-    ]
-    return tensor[tuple(at)], [list(picked) for picked in indices]
+    at = _at(indices) if tensor.is_cpu else tuple(each.to(tensor.device) for each in _at(indices))
+    return tensor[at], [list(picked) for picked in indices]
+
+
+@functools.lru_cache(256)
+def _at(indices: tuple[tuple[int, ...], ...]) -> tuple[torch.Tensor, ...]:
+    """Positions as torch takes them, of which each dimension of a tensor has its own."""
+    after = range(len(indices) - 1, -1, -1)
+    with torch.inference_mode(False):
+        return tuple(
+            torch.tensor(picked, device="cpu").view(-1, *[1] * dims)
+            for picked, dims in zip(indices, after, strict=True)
+        )
 
 
 @functools.lru_cache(1024)

@@ -9,7 +9,7 @@ import torch
 
 from ..forward.annotate import Annotated
 from ..forward.annotations import cuts_of
-from ..graph.reading import everywhere, why_unreadable
+from ..graph.reading import everywhere, finite, why_unreadable
 from ..graph.tensors import version_of
 from .blocking import Block, Blocks, blocks_before, is_margin
 from .extra_words import at_line, lost_by
@@ -284,7 +284,7 @@ def _inside(asked: Asked, graph: LossGraph, node: int) -> Reason:
 
 def _not_finite(grad: torch.Tensor) -> str:
     """Which of "NaN" and "Inf" a gradient has; empty where it has none."""
-    if _holds(grad, torch.isfinite) is not False:
+    if _holds(grad, finite) is not False:
         return ""
     has_nan = _holds(grad, lambda part: ~part.isnan()) is False
     has_inf = _holds(grad, lambda part: ~part.isinf()) is False
