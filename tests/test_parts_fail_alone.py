@@ -175,7 +175,7 @@ def test_a_variable_whose_key_cannot_be_written():
         assert "x" in [node["name"] for node in widget.graph["nodes"]]
 
 
-@pytest.mark.parametrize("part", ["chain_model", "formulas", "saved_models", "reason_of"])
+@pytest.mark.parametrize("part", ["chain_model", "_formulas", "saved_models", "reason_of"])
 def test_whatever_fails_takes_nothing_with_it(part, monkeypatch, tmp_path):
     def fails(*args, **kwargs):
         raise KeyError(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,13 @@ class RecordedPass:
         """How far a node is at the cursor: "waiting", "ready", "running", "done", "not reached"."""
         number = self.run.numbers.get(node)
         return state_at(None if number is None else self.models[number - 1], self.cursor)
+
+    def seen_from(self, cursor: int) -> RecordedPass:
+        """The same pass with its cursor elsewhere, which moves no ``.grad``."""
+        _ = self.models  # worked out once, not for every cursor that is asked about
+        other = copy.copy(self)
+        other.cursor = cursor
+        return other
 
     def travel(self, cursor: int) -> None:
         """Move the cursor, and every ``.grad`` that the pass owns.

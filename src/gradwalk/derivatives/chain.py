@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,7 @@ from ..graph.nodes import node_class, outputs_metadata
 from ..graph.reading import one_number, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.signatures import signature
-from ..wire import ChainModel, FactorModel, PathModel
+from ..wire import ChainModel, FactorModel, FormulaModel, PathModel
 from .formulas import formulas
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ MOST_ON_BOARD = 60
 
 LONGEST_PATH = 60
 """Edges of a path that is still worth reading."""
+
+
+_FEW = 16  # inputs of a node whose formulas are worked out together
 
 
 class Hop(NamedTuple):
@@ -142,7 +145,8 @@ def _walk(
 def _path(
     along: Along, root: tuple[int, int], path: list[Hop]
 ) -> tuple[PathModel, torch.Tensor | None]:
-    factors = [along.factor(hop) for hop in path]
+    known = along.factors
+    factors = [known[hop] if hop in known else along.factor(hop) for hop in path]
     seed = along.seed(root)
     parts: list[torch.Tensor] = []
     for hop in path if seed is not None else ():
@@ -173,13 +177,15 @@ class Along:
         captured: The graph.
         run: The backward pass that is shown, for what it started from; None before the first,
             when outputs count as started from 1.
+        factors: What the panel says of the edges that it was asked about.
     """
 
     def __init__(self, captured: Capture, run: Run | None) -> None:
         self.captured = captured
         self.run = run
         self._hops: dict[tuple[int, int], list[Hop]] = {}
-        self._factors: dict[Hop, FactorModel] = {}
+        self.factors: dict[Hop, FactorModel] = {}
+        self._formulas: dict[int, dict[int, FormulaModel]] = {}
         self._derivatives: dict[Hop, torch.Tensor | None] = {}
 
     def hops(self, node: int, arrived: int) -> list[Hop]:
@@ -200,12 +206,26 @@ class Along:
             self._hops[node, arrived] = found
         return found
 
+    def formulas(self, node: int, inputs: Collection[int]) -> list[FormulaModel]:
+        """The formulas of a node, each worked out once, without numbers.
+
+        Args:
+            node: Its id.
+            inputs: For which of its inputs, by number.
+        """
+        known = self._formulas.setdefault(node, {})
+        missing = [nr for nr in inputs if nr not in known]
+        if missing:
+            found = formulas(self.captured.nodes[node], missing)
+            known.update({each["input_nr"]: each for each in found})
+        return [known[nr] for nr in sorted(inputs) if nr in known]
+
     def factor(self, hop: Hop) -> FactorModel:
         """What the panel says of an edge."""
-        if hop not in self._factors:
+        if hop not in self.factors:
             graph, value = self.captured.graph, self.derivative(hop)
             place = reach(graph, LONGEST_PATH).place
-            self._factors[hop] = {
+            self.factors[hop] = {
                 "edge": place(graph, hop.source, hop.target, hop.input_nr),
                 "node": hop.source,
                 "target": hop.target,
@@ -213,7 +233,7 @@ class Along:
                 "value": None if value is None else plain_values(value),
                 "note": None if value is not None else self._why_not(hop),
             }
-        return self._factors[hop]
+        return self.factors[hop]
 
     def derivative(self, hop: Hop) -> torch.Tensor | None:
         """The derivative along an edge, a 0-dim tensor; None when it is not one number."""
@@ -222,8 +242,9 @@ class Along:
         return self._derivatives[hop]
 
     def _code(self, hop: Hop) -> str:
-        found = formulas(self.captured.nodes[hop.source], [hop.input_nr])
-        return found[0]["code"] if found else ""
+        beside = {each.input_nr for each in self.hops(hop.source, hop.arrived)}
+        found = self.formulas(hop.source, beside if len(beside) <= _FEW else [hop.input_nr])
+        return next((each["code"] for each in found if each["input_nr"] == hop.input_nr), "")
 
     def seed(self, root: tuple[int, int]) -> torch.Tensor | None:
         """What backward starts from at an output; None when that is not one number."""

@@ -89,6 +89,19 @@ def fill_in(
     return found
 
 
+def take_many(found: list[FormulaModel], grads: Sequence[torch.Tensor | None]) -> bool:
+    """Whether each formula takes a gradient of several numbers, so that `fill_in` fills in none.
+
+    Args:
+        found: What ``formulas(node)`` gave.
+        grads: The gradient of each of the node's outputs.
+    """
+    if not grads or grads[0] is None or _is_number(grads[0]):
+        return False
+    ours = [each["code"] for each in found if each["source"] == "gradwalk" and each["code"]]
+    return all(not compiled(code).names.isdisjoint({"grad", "grads"}) for code in ours)
+
+
 def _in_words(formula: FormulaModel, node: Node, arrival: _Arrival | None) -> str | None:
     done = _run(formula, node, arrival, only_numbers=True)
     if done is None:

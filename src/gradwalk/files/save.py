@@ -13,6 +13,7 @@ from .. import notebook
 from ..findings.finding import finding_models
 from ..graph.collector import collector_paused
 from ..graph.names import Names, names_among, read_names
+from ..graph.saved import saved_read_once
 from ..subject.model import dtypes_model
 from ..subject.opened import undetailed
 from ..subject.read import read_subject
@@ -196,10 +197,11 @@ def _details(subject: Subject, nodes: int, every: bool) -> list[list[StageModel]
         For each node the details at the start, then what changes and where.
     """
     details = subject.looking()
-    if every:
-        return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
-    now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
-    return [[{"from_step": 0, "fields": fields}] for fields in now]
+    with saved_read_once():
+        if every:
+            return [_stages(details, node, subject.changes(node)) for node in range(nodes)]
+        now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
+        return [[{"from_step": 0, "fields": fields}] for fields in now]
 
 
 def _stages(

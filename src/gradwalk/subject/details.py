@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -11,8 +12,7 @@ from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
 from ..backward.run import Step
 from ..derivatives.chain import chain_model, has_chain
-from ..derivatives.evaluation import fill_in
-from ..derivatives.formulas import formulas
+from ..derivatives.evaluation import fill_in, take_many
 from ..forward.annotate import Annotated
 from ..forward.values import Drawn
 from ..graph.compiled import is_compiled
@@ -33,12 +33,25 @@ from ..wire import (
     TensorSummary,
     ValueModel,
 )
+from .blank import blank_details
 from .extra_details import MOST_LISTED, extra_details, undrawn_inputs, watched_details
 from .flow_details import arrived, count_by_now, passed_on, shares, shares_by_now
 from .function import function_model, operations_of
-from .looking import Looking
+from .looking import Looking, Parts
 from .neighbours import consumers_of, inputs_of, outputs_of
 from .value import value_model
+
+
+class Still(NamedTuple):
+    """What does not depend on where the cursor stands.
+
+    Attributes:
+        fields: The details, in which the rest is empty.
+        tensor: The leaf, or the first output of an operation that is known and lives.
+    """
+
+    fields: DetailsModel
+    tensor: torch.Tensor | None
 
 
 def details(
@@ -46,6 +59,8 @@ def details(
     node_id: int,
     recording: RecordedPass | None,
     drawn: Drawn,
+    *,
+    is_told: bool = False,
 ) -> DetailsModel:
     """Describe one node.
 
@@ -54,6 +69,7 @@ def details(
         node_id: Which node of the graph.
         recording: That pass, and where its cursor stands; None before the first.
         drawn: The values that the picture shows.
+        is_told: Whether somebody else tells what ``.grad`` held at the cursor.
 
     Returns:
         The contents of the panel. ``grad`` is what the tensor's ``.grad`` holds now; the others
@@ -63,50 +79,88 @@ def details(
     captured, summarised = looking.captured, looking.summaries.of
     if node_id >= len(captured.nodes):
         return extra_details(captured, node_id, drawn.values.get(node_id), summarised)
-    graph, node = captured.graph, captured.nodes[node_id]
+    graph = captured.graph
     data = graph.nodes[node_id]
-    leaf = leaf_tensor(node)
-    tensor = leaf if leaf is not None else _intermediate(captured, node_id)
     run = recording.run if recording is not None else None
     state, step = _at_cursor(recording, node_id)
-    inputs, input_count = inputs_of(graph, node_id)
-    outputs, output_count = outputs_of(graph, node_id)
-    consumers, consumer_count = consumers_of(graph, node_id)
     parts = looking.parts_of(node_id)
-    unknown: tuple[ValueModel | None, str | None] = None, None
-    value, note = parts.build(
-        "value", lambda: value_model(captured, node_id, drawn, summarised), unknown
-    )
-    stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
+    still = parts.once(lambda: _still(looking, parts, node_id, drawn))
+    tensor, inputs = still.tensor, still.fields["inputs"]
+    stored = None
+    if not is_told:
+        stored = parts.build("grad", lambda: _stored(tensor, summarised), None)
     grad_output, grad_input = None, None
     if run is not None and step is not None:
         grad_output = parts.build(
             "grad_output", lambda: arrived(graph, run, step, summarised), None
         )
         grad_input = parts.build("grad_input", lambda: passed_on(step, inputs, summarised), None)
-    nothing: tuple[list[SavedModel], int] = ([], 0)
-    saved, saved_count = parts.build(
-        "saved", lambda: _saved(captured, node_id, summarised), nothing
-    )
     operations, operation_count = operations_of(None if step is None else run, node_id, summarised)
     contributions = None
     if run is not None:
         contributions = parts.build(
             "contributions", lambda: shares(graph, run, node_id, summarised), None
         )
+    about = parts.build(
+        "about",
+        lambda: why.what_is(data, captured.nodes[node_id], _first_arrived(step)),
+        None,
+    )
+    return {
+        **still.fields,
+        "about": about or str(parts.why("about")),
+        "grad": stored,
+        "grad_output": grad_output,
+        "grad_input": grad_input,
+        "grad_note": {
+            "grad": parts.why("grad")
+            or (
+                None
+                if is_told or stored is not None
+                else why.no_grad(graph, node_id, tensor, run, state)
+            ),
+            "grad_output": parts.why("grad_output")
+            or (None if grad_output else why.no_flow(run, state)),
+            "grad_input": parts.why("grad_input")
+            or (None if grad_input else why.nothing_passed_on(data, run, state)),
+        },
+        "state": state,
+        "contributions": shares_by_now(contributions, recording),
+        "contribution_count": count_by_now(graph, recording, node_id),
+        "formula": parts.build(
+            "formula",
+            lambda: _formulas(looking, node_id, step, inputs),
+            [],
+            filled=step is not None,
+        ),
+        "operations": operations,
+        "operation_count": operation_count,
+        "failed": list(parts.failed),
+    }
+
+
+def _still(looking: Looking, parts: Parts, node_id: int, drawn: Drawn) -> Still:
+    """What is said of a node wherever the cursor stands."""
+    captured, summarised = looking.captured, looking.summaries.of
+    graph, node = captured.graph, captured.nodes[node_id]
+    data = graph.nodes[node_id]
+    leaf = leaf_tensor(node)
+    inputs, input_count = inputs_of(graph, node_id)
+    outputs, output_count = outputs_of(graph, node_id)
+    consumers, consumer_count = consumers_of(graph, node_id)
+    unknown: tuple[ValueModel | None, str | None] = None, None
+    value, note = parts.build(
+        "value", lambda: value_model(captured, node_id, drawn, summarised), unknown
+    )
+    nothing: tuple[list[SavedModel], int] = ([], 0)
+    saved, saved_count = parts.build(
+        "saved", lambda: _saved(captured, node_id, summarised), nothing
+    )
     undrawn = undrawn_inputs(captured, node_id)
     watched = watched_details(captured, node_id)
-    return {
-        "id": node_id,
-        "kind": data["kind"],
-        "op": data["op"],
-        "name": data["name"],
-        "about": parts.build("about", lambda: why.what_is(data, node, _first_arrived(step)), None)
-        or str(parts.why("about")),
+    fields: DetailsModel = {
+        **blank_details(graph, node_id, "", ""),
         "forward": parts.build("forward", lambda: _forward(node, data["op"]), None),
-        "shape": None if data["shape"] is None else list(data["shape"]),
-        "dtype": data["dtype"],
-        "device": data["device"],
         "requires_grad": leaf.requires_grad if leaf is not None else True,
         "is_leaf": leaf is not None,
         "outputs": outputs,
@@ -120,23 +174,6 @@ def details(
         "consumer_count": consumer_count,
         "value": value,
         "value_note": parts.why("value") or note,
-        "grad": stored,
-        "grad_output": grad_output,
-        "grad_input": grad_input,
-        "grad_note": {
-            "grad": parts.why("grad")
-            or (why.no_grad(graph, node_id, tensor, run, state) if stored is None else None),
-            "grad_output": parts.why("grad_output")
-            or (None if grad_output else why.no_flow(run, state)),
-            "grad_input": parts.why("grad_input")
-            or (None if grad_input else why.nothing_passed_on(data, run, state)),
-        },
-        "state": state,
-        "contributions": shares_by_now(contributions, recording),
-        "contribution_count": count_by_now(graph, recording, node_id),
-        "formula": parts.build(
-            "formula", lambda: _formulas(node, step, inputs), [], filled=step is not None
-        ),
         "chain": parts.build(
             "chain",
             lambda: chain_model(looking.along, node_id) if has_chain(graph, node_id) else None,
@@ -145,17 +182,13 @@ def details(
         **watched,
         "constants": watched["constants"][:MOST_LISTED],
         "function": parts.build("function", lambda: function_model(node), None),
-        "operations": operations,
-        "operation_count": operation_count,
         "explained": parts.build(
             "explained",
             lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
             None,
         ),
-        "checkpoint": None,
-        "ranks": [],
-        "failed": list(parts.failed),
     }
+    return Still(fields, leaf if leaf is not None else _intermediate(captured, node_id))
 
 
 def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary | None:
@@ -177,11 +210,14 @@ def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, St
     return state, recording.run.steps[node] if state in {"running", "done"} else None
 
 
-def _formulas(node: Node, step: Step | None, inputs: list[InputModel]) -> list[FormulaModel]:
-    found = formulas(node, {edge["input_nr"] for edge in inputs})
-    if step is None:
+def _formulas(
+    looking: Looking, node_id: int, step: Step | None, inputs: list[InputModel]
+) -> list[FormulaModel]:
+    found = looking.along.formulas(node_id, {edge["input_nr"] for edge in inputs})
+    came = [] if step is None else [_tensor(kept) for kept in step.grad_outputs]
+    if not came or take_many(found, came):
         return found
-    return fill_in(found, node, [_tensor(kept) for kept in step.grad_outputs])
+    return fill_in([{**each} for each in found], looking.captured.nodes[node_id], came)
 
 
 def _tensor(kept: Kept | None) -> torch.Tensor | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable
 
 import torch
 
 from ..backward.recorded_pass import RecordedPass
+from ..backward.timeline import Moment
 from ..forward.values import Drawn
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
@@ -92,38 +92,46 @@ def _details_at(
         cursor: After how many steps of the pass; None for where it stands.
         values: The small values, as they are drawn.
     """
+    told: _Told | None = None
     if shown is not None and cursor is not None:
-        _ = shown.models  # worked out once, not for every cursor that is asked about
-        shown = copy.copy(shown)
-        shown.cursor = cursor  # not by travelling, which would move every `.grad`
+        shown = shown.seen_from(cursor)
+        told = _told_at(shown, node) if shown.owned else None
     place = opening.places.get(node)
     if place is not None:
         return inside_details(opening, node, place, shown, looking.summaries.of)
-    found = details(looking, node, shown, values)
+    found = details(looking, node, shown, values, is_told=told is not None)
     found["about"] += opening.about(node)
-    if shown is not None and cursor is not None and shown.owned:
-        _put_grad(looking, node, shown, found)
+    if shown is not None and told is not None:
+        _put_grad(looking, node, shown, found, told)
     return found
 
 
-def _put_grad(looking: Looking, node: int, recording: RecordedPass, found: DetailsModel) -> None:
-    """Put in what ``.grad`` is at the cursor of a pass that moves it."""
-    run = recording.run
-    assert run.grads is not None
-    for timeline in run.grads.of(node):
+_Told = tuple[torch.Tensor, Moment]
+
+
+def _told_at(recording: RecordedPass, node: int) -> _Told | None:
+    """A tensor of a node, and what its ``.grad`` is at the cursor of a pass that moves it."""
+    assert recording.run.grads is not None
+    for timeline in recording.run.grads.of(node):
         tensor = timeline.tensor()
-        if tensor is None:
-            continue
-        moment = timeline.moments[timeline.at(recording.cursor)]
-        missing = moment.grad is None
-        if missing != (tensor.grad is None):
-            found["explained"] = None  # it is about the `.grad` that is there now
-        found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
-        state = recording.state(node)
-        found["grad_note"]["grad"] = (
-            why.no_grad(looking.captured.graph, node, tensor, run, state) if missing else None
-        )
-        return
+        if tensor is not None:
+            return tensor, timeline.moments[timeline.at(recording.cursor)]
+    return None
+
+
+def _put_grad(
+    looking: Looking, node: int, recording: RecordedPass, found: DetailsModel, told: _Told
+) -> None:
+    """Put in what ``.grad`` is at the cursor."""
+    tensor, moment = told
+    missing = moment.grad is None
+    if missing != (tensor.grad is None):
+        found["explained"] = None  # it is about the `.grad` that is there now
+    found["grad"] = None if missing else as_kept(moment).summarise(looking.summaries.of)
+    graph, run = looking.captured.graph, recording.run
+    found["grad_note"]["grad"] = (
+        why.no_grad(graph, node, tensor, run, recording.state(node)) if missing else None
+    )
 
 
 def cursors_of_changes(recording: RecordedPass | None, opening: Opening, node: int) -> list[int]:

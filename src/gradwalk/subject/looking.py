@@ -48,6 +48,7 @@ class Parts(Guarded):
     def __init__(self) -> None:
         super().__init__()
         self._built: dict[tuple[str, bool], Any] = {}
+        self._once: Any = None
 
     def build(
         self, part: str, made_by: Callable[[], Part], instead: Part, *, filled: bool = False
@@ -63,4 +64,15 @@ class Parts(Guarded):
         if (part, filled) not in self._built:
             self._built[part, filled] = super().build(part, made_by, instead)
         found: Part = self._built[part, filled]
+        return found
+
+    def once(self, made_by: Callable[[], Part]) -> Part:
+        """What several parts make together, made when it is first asked for.
+
+        Args:
+            made_by: Makes it, always the same.
+        """
+        if self._once is None:
+            self._once = made_by()
+        found: Part = self._once
         return found
