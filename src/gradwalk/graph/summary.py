@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -30,6 +30,9 @@ from .reading import (
 from .transforms import unwrapped, without_transforms
 
 MOST_VALUES = 64
+
+_STATISTICS: tuple[Literal["min", "max", "mean", "norm", "nan", "inf", "zeros", "note"], ...]
+_STATISTICS = ("min", "max", "mean", "norm", "nan", "inf", "zeros", "note")
 
 _MOST_HELD = 2**28  # bytes of the tensors whose summaries are remembered
 
@@ -116,6 +119,7 @@ class Summaries:
 
     def __init__(self) -> None:
         self._known: dict[Any, TensorSummary] = {}
+        self._told: dict[Any, TensorSummary] = {}  # whose statistics are those of other views, too
         # By id, each with its version then: the tensors that it holds.
         self._held: dict[int, tuple[torch.Tensor, int, TensorSummary]] = {}
         self._bytes_left = _MOST_HELD
@@ -128,16 +132,30 @@ class Summaries:
         key = same_numbers(tensor)
         found = self._known.get(key)
         if found is None:
-            found = summarise(tensor)
+            memory = _same_memory(tensor, key)
+            told = self._told.get(memory)
+            found = summarise(tensor) if told is None else _with_statistics(tensor, told)
             if key is None:
                 return found
-            size = tensor.untyped_storage().nbytes()
+            size = tensor.untyped_storage().nbytes() if told is None else 0  # it is held already
             if size > self._bytes_left:
                 return found
             self._bytes_left -= size
             self._known[key] = found
+            if memory is not None:
+                self._told[memory] = found
         self._held[id(tensor)] = tensor, tensor._version, found
         return found.copy()
+
+
+def _with_statistics(tensor: torch.Tensor, told: TensorSummary) -> TensorSummary:
+    """The summary of a plain tensor whose memory can be read, and of which one view is known."""
+    with torch.no_grad():
+        summary = without_values(tensor)
+        _fill_values(summary, torch.Tensor.detach(tensor))
+    for name in _STATISTICS:
+        summary[name] = told[name]
+    return summary
 
 
 def without_values(tensor: torch.Tensor) -> TensorSummary:
@@ -264,7 +282,7 @@ def _fill_statistics(summary: TensorSummary, tensor: torch.Tensor) -> None:
             "too many for statistics."
         )
         return
-    _fill_numbers(summary, parts(once), repeats)
+    _fill_numbers(summary, parts(_in_memory_order(once)), repeats)
 
 
 def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repeats: int) -> None:
@@ -342,3 +360,37 @@ class _Part:
 def _one(join: Callable[[torch.Tensor], torch.Tensor], values: list[torch.Tensor]) -> torch.Tensor:
     """One value from those of all parts; that of a single part as it is."""
     return values[0] if len(values) == 1 else join(torch.stack(values))
+
+
+def _same_memory(tensor: torch.Tensor, numbers: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """What tells that two tensors show the same numbers in any order, as a transposed matrix does.
+
+    Args:
+        tensor: The tensor.
+        numbers: Its `same_numbers`.
+    """
+    if numbers is None or not _fills_memory(tensor):
+        return None
+    *place, _, _, is_conj, is_neg = numbers
+    return *place, tensor.numel(), is_conj, is_neg
+
+
+def _in_memory_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The numbers of a dense tensor in a row, as they lie in memory; itself where there are gaps.
+
+    Of a transposed matrix, torch makes a copy to find the least and the largest.
+    """
+    if tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg() or not _fills_memory(tensor):
+        return tensor
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _fills_memory(tensor: torch.Tensor) -> bool:
+    """Whether a dense tensor has each number of a stretch of memory once."""
+    following = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != following:
+                return False
+            following *= size
+    return True
