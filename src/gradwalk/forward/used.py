@@ -21,7 +21,7 @@ from ..graph.capture import is_replaced
 from ..graph.json_values import plain_values
 from ..graph.nodes import keeps_tensors, leaf_tensor, saved_tensors
 from ..graph.reading import storage_of
-from ..graph.saved import Saved, read_saved
+from ..graph.saved import Saved, changed_operands, read_saved
 from ..graph.tensors import version_of
 from .annotate import Annotated
 from .records import Taken
@@ -128,6 +128,8 @@ def used_leaves(
             if node is None or (taken[node] and taken[node][-1] is one):
                 continue  # as the operation before took it
             taken[node].append(one)
+    if taken and are_read and not had_run and not any(map(takers.changed, takers.keeping)):
+        are_read = False  # what was saved tells of no change
     return {
         node: used_leaf(captured, node, had_run, found, are_read, takers=takers)
         for node, found in taken.items()
@@ -160,13 +162,13 @@ def _is_as_saved(takers: Takers, node: int, leaf: torch.Tensor) -> bool | None:
         return None
     known: bool | None = None
     for taker in takers.near(node):
-        for storage, saved in takers.saved(taker):
-            if saved.value is None and saved.changed and saved.version == version_of(leaf):
+        for saved in takers.changed(taker):
+            if saved.value is None and saved.version == version_of(leaf):
                 return False  # torch before 2.13 does not give it out
-            if storage == memory:
-                if saved.changed:
-                    return False
-                known = True
+            if isinstance(saved.value, torch.Tensor) and storage_of(saved.value) == memory:
+                return False
+        if memory in takers.memories(taker):
+            known = True
     return known
 
 
@@ -184,21 +186,34 @@ class Takers:
         """
         self._nodes = captured.nodes
         self._find = before
-        self._saved: dict[int, list[tuple[int | None, Saved]]] = {}
+        self._changed: dict[int, list[Saved]] = {}
+        self._memories: dict[int, set[int | None]] = {}
 
     @functools.cached_property
     def _before(self) -> Mapping[int, Iterable[int]]:
         return self._find()
 
-    def saved(self, node: int) -> list[tuple[int | None, Saved]]:
-        """The tensors that an operation saved, each with its memory."""
-        if node not in self._saved:
+    @property
+    def keeping(self) -> Iterator[int]:
+        """The operations that may keep tensors."""
+        return (i for i, node in enumerate(self._nodes) if keeps_tensors(type(node)))
+
+    def changed(self, node: int) -> list[Saved]:
+        """The operands that an operation saved and that were changed in place since."""
+        if node not in self._changed:
+            self._changed[node] = changed_operands(self._nodes[node])
+        return self._changed[node]
+
+    def memories(self, node: int) -> set[int | None]:
+        """Where all else is that it saved."""
+        if node not in self._memories:
             behind = self._nodes[node]
-            self._saved[node] = [
-                (storage_of(saved.value) if isinstance(saved.value, torch.Tensor) else None, saved)
+            self._memories[node] = {
+                storage_of(saved.value)
                 for saved in read_saved(behind, saved_tensors(type(behind)))
-            ]
-        return self._saved[node]
+                if isinstance(saved.value, torch.Tensor) and not saved.changed
+            }
+        return self._memories[node]
 
     def near(self, node: int) -> Iterator[int]:
         """The operations that took a leaf, or a view of it, as far as they may have saved it."""

@@ -127,7 +127,7 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
     are_read = len(captured.nodes) <= MOST_INFERRED
     leaves = dict(captured.leaves())
     had_run = freed or any(map(_has_grad, leaves.values()))
-    small = [node for node, taken in captured.taken.items() if taken and _is_small(taken[1])]
+    small = [node for node, taken in captured.taken.items() if taken and _is_small(taken[0])]
     used = used_leaves(captured, small, had_run, are_read)
     changed = _from_leaves(used, leaves, found)
     for node in _seen_or_held(captured):
@@ -135,25 +135,21 @@ def drawn_values(captured: Annotated, freed: bool) -> Drawn:
             known = _copied(captured, node) or _held(captured, node)
             if known is not None:
                 _put(found, node, known.value)
-    missing = (node not in found and node not in leaves for node in range(len(captured.nodes)))
-    if are_read and any(missing):
-        ids = {behind: node for node, behind in enumerate(captured.nodes)}
-        for node, behind in enumerate(captured.nodes):
-            if keeps_tensors(type(behind)):
-                _from_saved(captured, node, ids, found)
+    if are_read:
+        _from_saved(captured, found)
     for node, extra in enumerate(captured.extras, captured.first_extra):
         if extra.constant is not None and extra.constant.values is not None:
             found[node] = _plain(extra.constant.values)
     return Drawn(found, changed, {node: _version(leaf) for node, leaf in leaves.items()}, had_run)
 
 
-def _is_small(shape: Sequence[int] | None) -> bool:
-    # The sizes of a jagged tensor, and of one that is traced, are no numbers.
-    return (
-        shape is not None
-        and all(type(size) is int for size in shape)
-        and math.prod(shape) <= MOST_COPIED
-    )
+def _is_small(shape: Iterable[int] | None) -> bool:
+    count = 1
+    for size in (MOST_COPIED + 1,) if shape is None else shape:
+        if type(size) is not int:  # a symbol: of a jagged tensor, and of one that is traced
+            return False
+        count *= size
+    return count <= MOST_COPIED
 
 
 def _seen_or_held(captured: Annotated) -> list[int]:
@@ -166,7 +162,7 @@ def _gave_few(node: Node) -> bool:
     """Whether a node gave one tensor, of few numbers."""
     try:
         (only,) = outputs_metadata(node)
-        return _is_small(tuple(only.shape))
+        return _is_small(only.shape)
     except Exception:  # it gave several, or a nested one, which has no one shape
         return False
 
@@ -334,38 +330,39 @@ def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
     return True
 
 
-def _from_saved(
-    captured: Annotated, node: int, ids: Mapping[Node, int], found: dict[int, Values]
-) -> None:
-    """Add the small values that a node has saved: its own, and those that went in.
+def _from_saved(captured: Annotated, found: dict[int, Values]) -> None:
+    """Add the small values that nodes have saved: their own, and those that went in.
 
     Only those that are not known yet are read.
 
     Args:
         captured: The graph.
-        node: The id of an operation of it.
-        ids: The id of each node.
         found: Gets the values.
     """
-    behind = captured.nodes[node]
-    following = behind.next_functions
-    taken = {
-        argument: ids[child]
-        for argument, (child, _) in zip(arguments_of(behind, following), following, strict=True)
-        if child is not None and type(child) is not AccumulateGrad and ids[child] not in found
+    nodes = captured.nodes
+    missing: dict[Node | None, int] = {
+        behind: node
+        for node, behind in enumerate(nodes)
+        if type(behind) is not AccumulateGrad and node not in found and _gave_few(behind)
     }
-    results = frozenset() if node in found else _results(op_name(behind))
-    wanted = results | _of_lists(taken)
-    for saved in read_saved(behind, wanted) if wanted else ():
-        if not _is_few(saved):
+    for node, behind in enumerate(nodes) if missing else ():
+        if not keeps_tensors(type(behind)):
             continue
-        target = node if saved.name in results else taken.get(saved.name)
-        output = None if target is None or target in found else _only_output(captured, target)
-        if target is None or output is None:
+        following = behind.next_functions
+        places = {nr: missing[to] for nr, (to, _) in enumerate(following) if to in missing}
+        results = _results(op_name(behind)) if behind in missing else frozenset()
+        if not places and not results:
             continue
-        fits = _is_as_saved(saved, output["shape"], output["dtype"])
-        if fits and (target == node or _is_given(captured, target, saved.value)):
-            _put(found, target, saved.value)
+        arguments = arguments_of(behind, following)
+        taken = {arguments[nr]: target for nr, target in places.items()}
+        for saved in read_saved(behind, results | _of_lists(taken)):
+            target = node if saved.name in results else taken.get(saved.name)
+            if target is None or target in found or not _is_few(saved):
+                continue
+            output = _only_output(captured, target)
+            fits = output is not None and _is_as_saved(saved, output["shape"], output["dtype"])
+            if fits and (target == node or _is_given(captured, target, saved.value)):
+                _put(found, target, saved.value)
 
 
 @functools.cache

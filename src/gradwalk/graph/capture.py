@@ -84,7 +84,7 @@ class Capture:
 
     @functools.cached_property
     def taken(self) -> dict[int, Any]:
-        """Id of each leaf -> its class, shape, dtype and device as it was taken; None for unknown.
+        """Id of each leaf -> the shape, dtype and device that it was taken with; None for unknown.
 
         torch noted them when the leaf was first used, and another tensor may stand in its place.
         """
@@ -96,9 +96,12 @@ class Capture:
         ids = {node: i for i, node in enumerate(self.nodes)}
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.nodes):
-            for child in dict.fromkeys(child for child, _ in node.next_functions):
-                if child is not None:
-                    found.setdefault(ids[child], []).append(i)
+            for child, _ in node.next_functions:
+                if child is None:
+                    continue
+                takers = found.setdefault(ids[child], [])
+                if not takers or takers[-1] != i:
+                    takers.append(i)
         return found
 
     def leaves(self) -> Iterator[tuple[int, torch.Tensor]]:
@@ -210,14 +213,6 @@ def _walk(ids: dict[Node, int], following: list[NextFunctions], most: float) -> 
                 order.append(child)
 
 
-def _key(cls: type, only: Any) -> Any:
-    """What tells whether two nodes differ in nothing but their number; None where nothing does."""
-    try:
-        return cls, tuple(only.shape), only.dtype, only.device
-    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
-        return None
-
-
 def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
     """Whether another tensor was put in the place of a leaf since, as ``half()`` of a module does.
 
@@ -225,7 +220,7 @@ def is_replaced(taken: Any, leaf: torch.Tensor) -> bool:
         taken: What `Capture.taken` says of it.
         leaf: The leaf as it is now.
     """
-    now = _key(AccumulateGrad, leaf)
+    now = _told(leaf)
     return taken is not None and now is not None and taken != now
 
 
@@ -234,4 +229,12 @@ def _taken(node: Any) -> Any:
         (noted,) = node._input_metadata
     except Exception:  # a nested tensor
         return None
-    return _key(AccumulateGrad, noted)
+    return _told(noted)
+
+
+def _told(like: Any) -> Any:
+    """The shape, dtype and device of a leaf, or of what torch noted of it; None for unknown."""
+    try:
+        return tuple(like.shape), like.dtype, like.device
+    except Exception:  # a nested tensor, sizes that are symbols, a class that refuses to tell
+        return None

@@ -21,6 +21,8 @@ import torch.utils.checkpoint
 from torch.autograd.graph import Node
 
 from .nodes import keeps_tensors, node_class, saved_names
+from .reading import PLAIN
+from .saved import one_at_hand
 
 Frame = weakref.ref[Any]
 """A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
@@ -59,12 +61,17 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
     frames: dict[int, Frame] = {}
     made: dict[int, set[int]] = {}
     reentrant: list[Part] = []
+    # Most nodes are of classes that tell nothing: leaves, additions.
+    classes = set(map(type, nodes))
+    may_be_reentrant = set(filter(_may_be_reentrant, classes))
+    told = may_be_reentrant.union(filter(keeps_tensors, classes))
     for i, node in enumerate(nodes):
-        function = reentrant_function(node)
+        cls: type = type(node)
+        if cls not in told and i not in noted:
+            continue
+        function = reentrant_function(node) if cls in may_be_reentrant else None
         if function is not None:
             reentrant.append(Part(function, None, {i}))
-        if i not in noted and not keeps_tensors(type(node)):
-            continue
         found = frame_of(node)
         frame = noted.get(i) if found is None else weakref.ref(found)
         if frame is not None:
@@ -95,8 +102,12 @@ def frame_here() -> Frame | None:
 def frame_of(node: Any) -> Any | None:
     """The frame of the innermost checkpointed part that made a node, if what it saved tells.
 
-    All that a node saved was packed by the same hook, so the first that was tells.
+    All that a node saved was packed by the same hook, so the first that was tells. And so does one
+    that was not, unless it is a number that Python gave, which torch never packs.
     """
+    there = one_at_hand(node)
+    if there is not None and type(there) in PLAIN and there.dim():
+        return None
     cls: type = type(node)
     for _, name in _packed_names(cls):  # as little as can be: it runs for every node
         try:
@@ -208,8 +219,11 @@ class Sizes:
 def reentrant_function(node: Any) -> Any | None:
     """What runs again when a node is a part checkpointed with ``use_reentrant=True``."""
     cls: type = type(node)
-    # The class bears the name of its Function: CheckpointFunctionBackward.
-    if not node_class(cls).is_function or "Checkpoint" not in cls.__name__:
-        return None
-    found = getattr(node, "run_function", None)
+    found = getattr(node, "run_function", None) if _may_be_reentrant(cls) else None
     return found if callable(found) else None
+
+
+@functools.cache
+def _may_be_reentrant(cls: type) -> bool:
+    # The class bears the name of its Function: CheckpointFunctionBackward.
+    return node_class(cls).is_function and "Checkpoint" in cls.__name__

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..wire import JsonNumber, Values
-from .reading import why_unreadable, zeros_like
+from .reading import PLAIN, why_unreadable, zeros_like
 
 _LARGEST_EXACT = 2**53  # a browser's numbers are doubles
 
@@ -23,7 +23,7 @@ def json_number(value: float) -> JsonNumber:
     return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
 
 
-_PLAIN = {torch.float32, torch.float64, torch.int64}
+_LISTED = {torch.float32, torch.float64, torch.int64}
 
 
 def plain_values(tensor: torch.Tensor) -> Values | None:
@@ -34,7 +34,7 @@ def plain_values(tensor: torch.Tensor) -> Values | None:
     try:
         if why_unreadable(tensor) is not None:
             return None
-        if type(tensor) is torch.Tensor and tensor.dtype in _PLAIN and _is_dense(tensor):
+        if type(tensor) in PLAIN and tensor.dtype in _LISTED and _is_dense(tensor):
             return as_json(tensor.tolist())  # as most are: told at a third of the time
         values = tensor.detach()
         if values._is_zerotensor():
@@ -50,7 +50,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 def listed(tensor: torch.Tensor) -> Values:
     """Every number of a dense tensor whose memory can be read."""
-    if tensor.dtype in _PLAIN:  # the same at a third of the time
+    if tensor.dtype in _LISTED:  # the same at a third of the time
         return as_json(tensor.tolist())
     return as_json(readable(tensor).cpu().tolist())
 

@@ -108,6 +108,8 @@ def _is_in_memory(tensor: torch.Tensor) -> bool:
         return False
 
 
+_STRIDED = torch.strided
+
 _address: Callable[[torch.Tensor], int] | None = getattr(torch._C, "_storage_address", None)
 
 
@@ -128,10 +130,10 @@ def storage_id(tensor: torch.Tensor) -> int | None:
 def storage_of(tensor: torch.Tensor) -> int | None:
     """What tells whether two tensors share their memory; None where a tensor has none."""
     try:
-        if tensor.is_nested or tensor.layout is not torch.strided:
+        if tensor.is_nested or tensor.layout is not _STRIDED:
             return None
         if type(tensor) in PLAIN and _address is not None and _is_in_memory(tensor):
-            return int(_address(tensor))  # the same without an object for Python
+            return _address(tensor)  # the same without an object for Python
         storage = tensor.untyped_storage()
         return int(storage._cdata) if storage.nbytes() else None
     except Exception:  # a tensor subclass may refuse any question

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from .json_values import json_number
 from .left_packed import LeftPackedError, left_packed
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
+from .signatures import tensor_arguments
 from .summary import Summarise, summarise
 
 _FREED = (
@@ -72,16 +73,74 @@ def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Save
     if node_class(type(node)).is_function:
         yield from _of_function(node)
         return
-    known = _known()
-    read = None if known is None else known.setdefault(node, {})
-    for name, packed, kept in _attributes(type(node)):
+    there = at_hand(node, names)
+    for name in saved_names(type(node)):
         if names is not None and name not in names:
             continue
-        value = _at_hand(node, name, packed, kept, read)
-        if value is not None:
-            yield Saved(name, value)
-        else:
+        if name not in there:
             yield from _of_attribute(node, name)
+        elif (value := there[name]) is not None:
+            yield Saved(name, value)
+
+
+def at_hand(node: Node, names: Container[str] | None = None) -> Mapping[str, torch.Tensor | None]:
+    """The tensors of a node of torch's own that need no closer look, as most need none, by name.
+
+    None stands for an operand that was not needed. What was freed, what was changed in place, what
+    a hook packed and what stands in a list is left out.
+
+    Args:
+        node: The node.
+        names: Those that are asked for; None for all. Others may be there, too.
+    """
+    known = _known()
+    found = {} if known is None else known.setdefault(node, {})
+    try:
+        for name, packed, kept in _tensors(type(node)):
+            if name not in found and (names is None or name in names):
+                raw = getattr(node, packed)
+                if type(raw) is not tuple and raw.unpack_hook is None:
+                    found[name] = getattr(node, kept)
+    except Exception:
+        return found  # freed, and so is the rest; changed, refused: to be looked at more closely
+    return found
+
+
+def one_at_hand(node: Node) -> torch.Tensor | None:
+    """One of the tensors that `at_hand` gives, if any is there."""
+    known = _known()
+    found = {} if known is None else known.setdefault(node, {})
+    for value in found.values():
+        if value is not None:
+            return value
+    try:
+        for name, packed, kept in _tensors(type(node)):
+            raw = getattr(node, packed)
+            if type(raw) is not tuple and raw.unpack_hook is None:
+                found[name] = getattr(node, kept)
+                if found[name] is not None:
+                    return found[name]
+    except Exception:
+        return None
+    return None
+
+
+def changed_operands(node: Node) -> list[Saved]:
+    """What a node keeps of what went in that was changed in place since, so that backward fails."""
+    cls = type(node)
+    names = _operands(cls)
+    if names is not None and at_hand(node, names).keys() >= names:
+        return []
+    return [saved for saved in read_saved(node, names) if saved.changed]
+
+
+@functools.cache
+def _operands(cls: type) -> frozenset[str] | None:
+    """The tensors of a class that may be arguments of the call; None for one not of torch's own."""
+    if node_class(cls).is_function:
+        return None
+    arguments = tensor_arguments(node_class(cls).op)
+    return saved_tensors(cls) & arguments if arguments else saved_tensors(cls)
 
 
 _here = threading.local()
@@ -102,9 +161,12 @@ def saved_read_once() -> Iterator[None]:
         _here.known = outer
 
 
-def _known() -> dict[Node, dict[str, torch.Tensor]] | None:
-    """By node and name what this thread has read within `saved_read_once`; None outside of it."""
-    found: dict[Node, dict[str, torch.Tensor]] | None = getattr(_here, "known", None)
+_Known = dict[Node, dict[str, torch.Tensor | None]]
+
+
+def _known() -> _Known | None:
+    """By node what `at_hand` gave this thread within `saved_read_once`; None outside of it."""
+    found: _Known | None = getattr(_here, "known", None)
     return found
 
 
@@ -113,10 +175,9 @@ def is_freed(node: Node) -> bool:
     cls = type(node)
     if not keeps_tensors(cls):
         return False
-    # torch frees all of a node's tensors at once, so the first that is there is there for all.
-    for name, packed, kept in () if node_class(cls).is_function else _attributes(cls):
-        if _at_hand(node, name, packed, kept, None) is not None:
-            return False
+    # torch frees all of a node's tensors at once, so one that is there is there for all.
+    if one_at_hand(node) is not None:
+        return False
     for saved in read_saved(node, saved_tensors(cls)):
         if saved.freed or _is_tensor(saved):
             return saved.freed
@@ -173,33 +234,15 @@ def _of_function(node: Any) -> Iterator[Saved]:
 
 
 @functools.cache
-def _attributes(cls: type) -> tuple[tuple[str, str | None, str], ...]:
-    """The names of `saved_names`, each with the attributes that have it packed and unpacked."""
-    tensors = saved_tensors(cls)
-    return tuple(
-        (name, f"_raw_saved_{name}" if name in tensors else None, f"_saved_{name}")
-        for name in saved_names(cls)
-    )
+def _tensors(cls: type) -> tuple[tuple[str, str, str], ...]:
+    """The tensors of a class of torch's own: name, and the attributes with it packed and unpacked.
 
-
-def _at_hand(
-    node: Any, name: str, packed: str | None, kept: str, read: dict[str, torch.Tensor] | None
-) -> torch.Tensor | None:
-    """One tensor that no hook has packed, as most are: told at a third of the time of the rest."""
-    if packed is None:
-        return None
-    if read is not None and name in read:
-        return read[name]
-    try:
-        raw = getattr(node, packed)
-        if type(raw) is tuple or raw.unpack_hook is not None:
-            return None
-        value: torch.Tensor | None = getattr(node, kept)
-    except Exception:  # freed, changed, refused: to be looked at more closely
-        return None
-    if read is not None and value is not None:
-        read[name] = value
-    return value
+    "weight" comes before the rest: Python has an object of it already.
+    """
+    if node_class(cls).is_function:
+        return ()
+    names = sorted(saved_tensors(cls), reverse=True)
+    return tuple((name, f"_raw_saved_{name}", f"_saved_{name}") for name in names)
 
 
 def _of_attribute(node: Any, name: str) -> Iterator[Saved]:

@@ -39,7 +39,7 @@ class Stored:
         self._began: dict[int, torch.Tensor] = {}  # of a pass that has not ended yet
         self._begun: Callable[[], Callable[[], None] | None] = lambda: None
         self._ended: Callable[[], Callable[[], None] | None] = lambda: None
-        small = {node for node, taken in captured.taken.items() if taken and _is_few(taken[1])}
+        small = {node for node, taken in captured.taken.items() if taken and _is_few(taken[0])}
         small.update(node for (node, nr), ref in captured.tensors.items() if not nr and _holds(ref))
         self._small = sorted(small)[:_MOST]
 
