@@ -6,7 +6,6 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -143,8 +142,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
 def _placed(record: Record, constant: Constant, following: NextFunctions) -> Constant:
     inputs = _inputs_of_constants(record.needed_grad, following)
     at = next(i for i, each in enumerate(record.constants) if each is constant)
-    return replace(
-        constant,
+    return constant._replace(
         argument=_argument(record.function, constant.position),
         input_nr=inputs[at] if inputs else None,
     )
@@ -172,7 +170,7 @@ def _place_constants(captured: Capture, ids: list[int], found: dict[int, Annotat
         if len(ids) == 1 and constant.input_nr is not None:
             input_nr = constant.input_nr
         free[node] = [place for place in free[node] if place["input_nr"] != input_nr]
-        at[node].append(replace(constant, input_nr=input_nr))
+        at[node].append(constant._replace(input_nr=input_nr))
     for i in ids:
         found[i] = found[i]._replace(constants=tuple(at[i]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -159,8 +159,7 @@ class Origin:
     unseen: tuple[Unseen, ...] = ()
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(NamedTuple):
     """An operand that needs no grad.
 
     Attributes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@dataclass(frozen=True)
-class Extra:
+class Extra(NamedTuple):
     """What a node stands for that is no autograd node.
 
     Attributes:
@@ -172,15 +170,15 @@ class _Builder:
         tensor = constant.tensor() if constant.tensor is not None else None
         if tensor is not None:
             key: Any = id(tensor), operand.inferred
-        elif constant.origin is not None:  # each tensor has an origin of its own
+        elif constant.origin is not None and not operand.inferred:  # each has one of its own
             key = id(constant.origin)
         else:
             key = object()
         if key in self._known:
             return self._known[key]
         name = self._names.name_of(tensor) if tensor is not None else None
-        cuts = constant.cuts
-        where = constant.origin.where if constant.origin is not None else None
+        origin, cuts = constant.origin, constant.cuts
+        where = None if origin is None else origin.where
         data = _blank(
             kind="cut" if cuts else "constant",
             op="constant",
@@ -191,19 +189,18 @@ class _Builder:
         )
         data["source"] = None if where is None else str(where)
         data["inferred"] = operand.inferred
-        sources = [self._source(cut, operand) for cut in cuts]
+        sources = tuple(self._source(cut, operand) for cut in cuts) if cuts else ()
         if cuts:
             data["how"] = cuts[0].how
             data["source"] = data["source"] if cuts[0].where is None else str(cuts[0].where)
             data["op"] = how_made(
                 [cut.how for cut in cuts],
                 [self._called(source, cut) for source, cut in zip(sources, cuts, strict=True)],
-                direct=constant.origin is not None and constant.origin.direct,
+                direct=origin is not None and origin.direct,
             )
-        extra = Extra(data["kind"], constant, None, operand.inferred, tuple(sources))
-        made = self._append(data, extra)
-        self._known[key] = made
-        for source, cut in zip(sources, cuts, strict=True):
+        extra = Extra(data["kind"], constant, None, operand.inferred, sources)
+        made = self._known[key] = self._append(data, extra)
+        for source, cut in zip(sources, cuts, strict=True) if cuts else ():
             edge = {
                 "input_nr": None,
                 "argument": None,

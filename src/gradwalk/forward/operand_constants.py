@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 
@@ -12,17 +12,16 @@ from ..graph.capture import Capture
 from ..graph.description import as_text
 from ..graph.names import Names
 from ..graph.nodes import node_class, saved_tensors
-from ..graph.reading import storage_of, why_unreadable
+from ..graph.reading import storage_of, storage_uses, why_unreadable
 from ..graph.saved import Saved, read_saved
 from ..graph.signatures import arguments_without_grad, tensor_arguments
 from .annotations import Annotation
-from .cuts import Constant, Cut, Origin, alias_of
+from .cuts import Constant, Origin, alias_of
 from .module_path import TensorRef
 from .records import MOST_COPIED
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """An operand of one node that needs no grad.
 
     Attributes:
@@ -58,7 +57,7 @@ def operands_inferred(
         The saved tensors that stand for an argument of the forward call and need no grad. One that
         shares its memory with a leaf has a cut of the kind `ALIAS`.
     """
-    leaves = _leaves_by_storage(captured, names)
+    leaves = functools.cache(lambda: _leaves_by_storage(captured, names))
     for i, node in enumerate(captured.nodes):
         op = _op_that_keeps_operands(type(node))
         if op is None:
@@ -66,7 +65,7 @@ def operands_inferred(
         seen = annotations[i].constants if i in annotations else ()
         needing = tuple([child is not None for child, _ in node.next_functions])
         free, numbers = arguments_without_grad(op, needing)
-        for saved in read_saved(node, free):
+        for saved in read_saved(node, free) if free else ():
             if not isinstance(saved.value, torch.Tensor) or saved.value.requires_grad:
                 continue
             nr = numbers.get(saved.name)
@@ -90,38 +89,49 @@ def _is_same(saved: Saved, input_nr: int | None, seen: Constant) -> bool:
     return saved.name == seen.argument
 
 
-def _inferred(saved: Saved, input_nr: int | None, leaves: dict[int, torch.Tensor]) -> Constant:
+def _inferred(
+    saved: Saved, input_nr: int | None, leaves: Callable[[], dict[int, torch.Tensor]]
+) -> Constant:
     tensor: torch.Tensor = saved.value
+    storage, leaf = storage_of(tensor), None
+    # Most have a memory of their own: then no leaf is looked at. It is asked first, because torch
+    # counts Python's object of a memory, too, which reading makes.
+    if storage is not None and storage_uses(storage) > 1:
+        leaf = leaves().get(storage)
     values = None
     try:
         # What was changed in place since is not what the operation took.
-        small = tensor.numel() <= MOST_COPIED and tensor.device.type == "cpu" and not saved.changed
+        small = tensor.numel() <= MOST_COPIED and tensor.is_cpu and not saved.changed
         if small and why_unreadable(tensor) is None:
             values = tensor.tolist()
     except Exception:  # some layouts and subclasses cannot be listed
         values = None
-    storage = storage_of(tensor)
-    leaf = leaves.get(storage) if storage is not None else None
-    cuts: tuple[Cut, ...] = () if leaf is None else (alias_of(leaf),)
     return Constant(
         position=saved.name,
         shape=() if tensor.is_nested else tuple(tensor.shape),
         dtype=as_text(tensor.dtype),
         values=values,
         tensor=TensorRef(tensor),
-        origin=Origin(None, cuts, direct=leaf is not None and leaf.numel() == tensor.numel()),
+        origin=_UNSEEN if leaf is None else _alias(tensor, leaf),
         argument=saved.name,
         input_nr=input_nr,
     )
 
 
+_UNSEEN = Origin(None, ())
+
+
+def _alias(tensor: torch.Tensor, leaf: torch.Tensor) -> Origin:
+    return Origin(None, (alias_of(leaf),), direct=leaf.numel() == tensor.numel())
+
+
 def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:
     """The leaves that need grad, those of the graph before others of the user, by their memory."""
     tensors = {id(leaf): leaf for _, leaf in captured.leaves()}
-    for _, reference in names.known.values():
-        other = reference()
+    for key, (_, reference) in names.known.items():
+        other = None if key in tensors else reference()
         if other is not None:
-            tensors.setdefault(id(other), other)
+            tensors[key] = other
     found: dict[int, torch.Tensor] = {}
     for tensor in tensors.values():
         if tensor.requires_grad:

@@ -149,9 +149,8 @@ def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:
     for inside in opened:
         _put_inside(graph, first, inside, ids)
     extras = [
-        replace(
-            extra,
-            sources=tuple(node if node < first else node + moved for node in extra.sources),
+        extra._replace(
+            sources=tuple(node if node < first else node + moved for node in extra.sources)
         )
         for extra in captured.extras
     ]
