@@ -179,12 +179,21 @@ def names_among(variables: Mapping[str, Any]) -> Names:
     items = [item for name, value in own for item in _items(name, value)]
     for places in (own, items):
         for kind in (torch.Tensor, torch.nn.Module):
-            for place, value in places:
-                # Any object may stand in a variable, also one that raises when it is looked at.
+            for place, value in _of_kind(kind, places):
                 with contextlib.suppress(Exception):
-                    if isinstance(value, kind):
-                        _add(found, place, value)
+                    _add(found, place, value)
     return found
+
+
+def _of_kind(kind: type, places: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Those of some places that hold a value of a kind."""
+    for place, value in places:
+        try:
+            is_one = isinstance(value, kind)
+        except Exception:  # any object may stand in a variable, also one that raises when asked
+            continue
+        if is_one:
+            yield place, value
 
 
 def _as_written(name: str) -> str:

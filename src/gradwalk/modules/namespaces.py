@@ -124,9 +124,11 @@ def _inferred(captured: Capture, noted: _Noted) -> dict[int, str]:
 
 def _parameters(captured: Capture, modules: Mapping[str, nn.Module]) -> dict[int, list[str]]:
     """Leaf -> the dotted names of the parameter that it is, of each module that has it."""
+    leaves = {id(leaf): node for node, leaf in captured.leaves()}
     names: dict[int, list[str]] = {}
     for path, module in modules.items():
         for name, parameter in module._parameters.items():
-            if parameter is not None:
-                names.setdefault(id(parameter), []).append(f"{path}.{name}" if path else name)
-    return {node: names[id(leaf)] for node, leaf in captured.leaves() if id(leaf) in names}
+            node = leaves.get(id(parameter))
+            if node is not None:
+                names.setdefault(node, []).append(f"{path}.{name}" if path else name)
+    return names

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from .forward_code import steps_of
 from .paths import below
 
 _UNKNOWN = object()
+_NOT_PLAIN = object()
 _NO_FORWARD = nn.Module.forward
 _DROPOUTS = (
     *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
@@ -87,9 +88,33 @@ class _Noting:
         self._joined: dict[tuple[int, ...], Sequence[Step]] = {}
         self._noted: dict[int, NotedModule] = {}
         self._known: dict[tuple[str, str, int], Sequence[Step]] = {}
+        self._asked: dict[type, tuple[str, ...] | None] = {}
+        self._alike: dict[tuple[Any, ...], NotedModule] = {}
 
     def noted(self, path: str, module: nn.Module) -> NotedModule:
-        """What is known of a module."""
+        """What is known of a module, told once of all that are alike."""
+        kind = type(module)
+        if kind not in self._asked:
+            self._asked[kind] = self._attributes(kind)
+        names = self._asked[kind]
+        if names is None or "forward" in vars(module):
+            return self._looked_at(path, module)
+        key = kind, *[_plain(_attribute(module, name)) for name in names]
+        if key not in self._alike:
+            self._alike[key] = self._looked_at(path, module)
+        return self._alike[key]
+
+    def _attributes(self, kind: type[nn.Module]) -> tuple[str, ...] | None:
+        """The attributes of a module that tell all; None where other modules tell a part."""
+        if kind.forward is _NO_FORWARD:
+            return ()
+        steps, tests = self._code(kind, "forward", within=False)
+        names = {name: None for test in tests.values() for name in _names_in(test)}
+        if any("." in name for name in names) or any(map(calls_method, steps or ())):
+            return None
+        return (*names, "p") if issubclass(kind, _DROPOUTS) else tuple(names)
+
+    def _looked_at(self, path: str, module: nn.Module) -> NotedModule:
         forward = _forward_of(module)
         has_forward = forward is not None or type(module).forward is not _NO_FORWARD
         if isinstance(module, _DROPOUTS) and module.p == 0:
@@ -116,11 +141,7 @@ class _Noting:
     def _without_ruled_out(self, path: str, method: str, *, within: bool) -> _Left | None:
         kind = type(self._modules[path])
         code = kind, method, within
-        if code not in self._read:
-            read = steps_of(kind, method, within=within)
-            numbered = {arm.number: arm.test for step in read or () for arm in step.arms}
-            self._read[code] = read, numbered
-        steps, tests = self._read[code]
+        steps, tests = self._code(*code)
         if steps is None:
             return None
         holds = tuple(self._holds(path, test) for test in tests.values()) if tests else ()
@@ -135,6 +156,17 @@ class _Noting:
             asked = {i: step.refs[0] for i, step in enumerate(left) if calls_method(step)}
             self._left[key] = _Left(left, asked)
         return self._left[key]
+
+    def _code(
+        self, kind: type[nn.Module], method: str, within: bool
+    ) -> tuple[Sequence[Step] | None, dict[int, Test | None]]:
+        """The steps of a method of a class, and the conditions in it by their numbers."""
+        code = kind, method, within
+        if code not in self._read:
+            read = steps_of(kind, method, within=within)
+            numbered = {arm.number: arm.test for step in read or () for arm in step.arms}
+            self._read[code] = read, numbered
+        return self._read[code]
 
     def _with_methods(self, path: str, left: _Left, depth: int) -> Sequence[Step]:
         found = {i: self._method(path, ref, depth) for i, ref in left.asked.items()}
@@ -189,13 +221,12 @@ class _Noting:
             decisive = kind == "or"
             return decisive if decisive in each else None if None in each else not decisive
         owner, _, name = rest[0].rpartition(".")
-        value = _attribute(self._modules.get(below(path, owner)), name)
+        value = _plain(_attribute(self._modules.get(below(path, owner)), name))
         if value is _UNKNOWN:
             return None
-        is_plain = value is None or isinstance(value, (bool, int, float, str))
         if kind == "true":
-            return bool(value) if is_plain else None
-        if not is_plain:
+            return None if value is _NOT_PLAIN else bool(value)
+        if value is _NOT_PLAIN:
             return kind == "!=" if rest[1] is None and kind != ">" else None
         if kind == ">":
             numbers = isinstance(value, (int, float)) and isinstance(rest[1], (int, float))
@@ -218,6 +249,26 @@ def _forward_of(module: nn.Module) -> str | None:
     name = inner.__func__.__name__
     is_own = inspect.getattr_static(type(module), name, None) is inner.__func__
     return name if is_own else None
+
+
+def _names_in(test: Test | None) -> Iterator[str]:
+    """The attributes that a condition asks for."""
+    if test is None:
+        return
+    kind, *rest = test
+    if kind == "not":
+        yield from _names_in(rest[0])
+    elif kind in ("and", "or"):
+        for part in rest[0]:
+            yield from _names_in(part)
+    else:
+        yield rest[0]
+
+
+def _plain(value: Any) -> Any:
+    """A value that conditions are asked of; one mark for all that is no plain value."""
+    is_plain = value is None or value is _UNKNOWN or isinstance(value, (bool, int, float, str))
+    return value if is_plain else _NOT_PLAIN
 
 
 def _attribute(module: nn.Module | None, name: str) -> Any:
