@@ -22,7 +22,11 @@ def well_formed(value: Any) -> Any:
     if isinstance(value, str):
         if value.isascii():  # known without a look at it, as of the script that each widget carries
             return value
-        return _HALVES.sub("\ufffd", value)
+        try:
+            value.encode()  # in a third of the time: the style sheet has a check mark
+        except UnicodeEncodeError:
+            return _HALVES.sub("\ufffd", value)
+        return value
     if isinstance(value, list):
         return [well_formed(each) for each in value]
     if isinstance(value, dict):
