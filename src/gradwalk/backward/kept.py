@@ -30,7 +30,7 @@ LARGEST_COPY = 2**20
 _NOT_TAKEN = -1.0  # no norm is negative
 _READ_AT_ONCE = {torch.float32, torch.float64}
 
-_CHANGED = (
+CHANGED = (
     "This tensor was changed in place after it flowed here (by a hook or by the program), before "
     "its values were looked at: they are not known."
 )
@@ -191,7 +191,7 @@ class Keeper:
             return Kept(None, summary=summarise(grad)) if hidden else Kept(grad, version)
         if version_of(grad) != version:
             summary = without_values(grad)
-            summary["note"] = _CHANGED
+            summary["note"] = CHANGED
             return Kept(None, summary=summary)
         size = grad.untyped_storage().nbytes()
         if grad.numel() <= MOST_VALUES:
@@ -261,7 +261,7 @@ class Keeper:
             known = statistics_of(there)
         if fits or known is None or version_of(grad) != version or not has_norm(grad):
             return self.keep(grad, version, False)
-        kept = Kept(None, summary=self._only_statistics(grad), statistics=padded(known))
+        kept = Kept(None, summary=self.only_statistics(grad), statistics=padded(known))
         self._spent[id(grad)] = weakref.ref(grad), version, kept
         return kept
 
@@ -269,14 +269,14 @@ class Keeper:
         """The statistics of a gradient alone."""
         if storage_id(grad) is None or why_unreadable(grad) is not None:
             return Kept(None, summary=summarise(grad))
-        summary = self._only_statistics(grad)
+        summary = self.only_statistics(grad)
         if not has_norm(grad):
             return Kept(None, summary=summary)
         alike = self._at_hand.get(_memory(grad))
         found = alike.statistics if alike is not None else None
         return Kept(None, summary=summary, statistics=found or statistics_of(grad))
 
-    def _only_statistics(self, grad: torch.Tensor) -> TensorSummary:
+    def only_statistics(self, grad: torch.Tensor) -> TensorSummary:
         """What is left of a gradient without its numbers; of those that are alike the same."""
         key = (grad.shape, grad.dtype, grad.device) if type(grad) in PLAIN else None
         summary = self._summaries.get(key) if key is not None else None

@@ -10,6 +10,7 @@ somebody asks.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -36,10 +37,10 @@ from ..graph.nodes import AccumulateGrad
 from ..graph.reading import copied, own_part, storage_id
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, LARGEST_COPY
-from .run import Gradients, Note, Run
+from .padded import Gradients, are_added_up, are_padding, without_padding
+from .run import Note, Run
 
 _OWNER = "gradwalk: the backward pass that it runs"
-_PADDING = {"SelectBackward0", "SliceBackward0"}
 _here = threading.local()  # the same, in the thread that asked for it
 
 
@@ -94,12 +95,19 @@ class Observer:
         ]
         # What notes the passes that are quick to note, by the number of the engine's task.
         self._quick: Quick = {}
-        see, arrive, look = _hooks(weakref.ref(self), self._quick)
+        see, arrive, pad, look = _hooks(weakref.ref(self), self._quick)
+        padding = list(are_padding(nodes))
+        added_up = are_added_up(nodes, padding)
         with collector_paused():
             self._ids: dict[Node | None, int] = {node: i for i, node in enumerate(nodes)}
-            hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(into_large, look)
+            hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(added_up, pad)
+            hooks |= dict.fromkeys(into_large, look)
             self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
-            self._padding = frozenset(_padding(nodes, self._handles))
+            alone = {i for i in padding if _is_alone(self._handles[i])}
+            self._padding = frozenset(alone)
+            for i in added_up - alone:
+                if hooks[i] is pad:
+                    _replace(self._handles[i], see)
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
@@ -267,17 +275,15 @@ def _is_large(leaf: Any) -> bool:
         return True
 
 
-def _padding(nodes: Sequence[Node], handles: list[RemovableHandle]) -> Iterator[int]:
-    """The nodes that pass on what came in with zeros around it, and no hook changes that before.
+def _is_alone(handle: RemovableHandle) -> bool:
+    """Whether no hook but ours stands on a node: a node's run in the order in which they came."""
+    return len(handle.hooks_dict_ref() or ()) == 1
 
-    Args:
-        nodes: The nodes, by id.
-        handles: Of our hook on each. The hooks of a node run in the order in which they were made.
-    """
-    classes = {cls for cls in set(map(type, nodes)) if cls.__name__ in _PADDING}
-    for i, node in enumerate(nodes if classes else ()):
-        if type(node) in classes and len(handles[i].hooks_dict_ref() or ()) == 1:
-            yield i
+
+def _replace(handle: RemovableHandle, hook: Note) -> None:
+    hooks = handle.hooks_dict_ref()
+    if hooks is not None:
+        hooks[handle.id] = hook
 
 
 def _are_plain(grads: Gradients) -> bool:
@@ -313,10 +319,10 @@ Quick = dict[int, Note]
 """The number of a pass -> what notes a step of it."""
 
 
-def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
-    """The hook of most nodes, of leaves, and of those with which a large gradient goes to a leaf.
+def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, Note]:
+    """The hook of most nodes, of leaves, of padding, and of what gives a large gradient to a leaf.
 
-    All nodes share the three, which ask the engine for the node: to make a function for each takes
+    All nodes share the four, which ask the engine for the node: to make a function for each takes
     as long as half a backward pass of small tensors.
     """
 
@@ -341,12 +347,22 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note]:
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
-    return _noting(quick, look, failed), _noting(quick, look, failed, of_leaf=True), look
+    def arrive(note: Note, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        note(grad_inputs, _apart(current_node(), grad_outputs))
+
+    def pad(note: Note, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        note(without_padding(current_node(), grad_inputs, grad_outputs), grad_outputs)
+
+    noting = functools.partial(_noting, quick, look, failed)
+    return noting(), noting(arrive), noting(pad), look
 
 
 # It runs once per node and pass, so it is all that a pass costs while nobody asks.
 def _noting(
-    quick: Quick, look: Note, failed: Callable[[Exception], None], *, of_leaf: bool = False
+    quick: Quick,
+    look: Note,
+    failed: Callable[[Exception], None],
+    carefully: Callable[[Note, Gradients, Gradients], None] | None = None,
 ) -> Note:
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         note = None if is_compiling() else quick.get(current_task())
@@ -354,8 +370,10 @@ def _noting(
             look(grad_inputs, grad_outputs)
             return
         try:
-            came = _apart(current_node(), grad_outputs) if of_leaf else grad_outputs
-            note(grad_inputs, came)
+            if carefully is None:
+                note(grad_inputs, grad_outputs)
+            else:
+                carefully(note, grad_inputs, grad_outputs)
         except Exception as error:  # the user's backward must go on
             failed(error)
 

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, islice, repeat
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -18,16 +18,18 @@ from ..graph.tensors import version_of, versions_of
 from .grads import Grads
 from .kept import LARGEST_COPY, Keeper, Kept
 from .operations import Operations
+from .padded import Gradients, Padding, keep_padding
 
 _AT_HAND = 2**20
 """Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
 
-Gradients = Sequence[torch.Tensor | None]
+Passed = Sequence[Any]
+"""The same, or the `Padding` that stands for one."""
 
-Note = Callable[[Gradients, Gradients], None]
+Note = Callable[[Passed, Gradients], None]
 """Notes what the node that runs has passed on, and what came in."""
 
-Noted = tuple[int, Gradients, Gradients, list[int] | None]
+Noted = tuple[int, Passed, Gradients, list[int] | None]
 """A node, the gradients that it passed on and that came in, and the version of each but None: of
 those that came in first. None where all are 0."""
 
@@ -137,7 +139,7 @@ class Run:
         append, touched = self._noted.append, self._touched
 
         # All of it in one function, with plain loops: it runs once per node and pass.
-        def note(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
+        def note(grad_inputs: Passed, grad_outputs: Gradients) -> None:
             node = ids[current_node()]
             changes = size = 0
             try:
@@ -202,7 +204,7 @@ class Run:
             noted = list(self._noted)
             new = islice(noted, self._counted, None)
             grads = chain.from_iterable((*came, *went) for _, went, came, _ in new)
-            fits = self._keeper.has_room(grads)
+            fits = self._keeper.has_room(grad for grad in grads if type(grad) is not Padding)
             self._counted, self._room = len(noted), self._keeper.bytes_left // 2
             if not fits or self._room < _AT_HAND:
                 self._read()
@@ -219,7 +221,10 @@ class Run:
                     None if grad is None else keep(grad, next(versions), False)
                     for grad in grad_outputs
                 ]
-                if node in self._padding and _is_padded(grad_inputs, grad_outputs):
+                middle = came[0] if len(came) == len(grad_inputs) == 1 else None
+                if middle is not None and isinstance(grad_inputs[0], Padding):
+                    went: list[Kept | None] = [keep_padding(self._keeper, grad_inputs[0], middle)]
+                elif node in self._padding and _is_padded(grad_inputs, grad_outputs):
                     went = [self._keeper.keep_padded(grad_inputs[0], next(versions), came[0])]
                 else:
                     went = [
