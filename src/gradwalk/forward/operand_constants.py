@@ -112,17 +112,15 @@ def _inferred(
         dtype=as_text(tensor.dtype),
         values=values,
         tensor=TensorRef(tensor),
-        origin=_UNSEEN if leaf is None else _alias(tensor, leaf),
+        origin=_UNSEEN
+        if leaf is None
+        else Origin(None, (alias_of(leaf),), direct=leaf.numel() == tensor.numel()),
         argument=saved.name,
         input_nr=input_nr,
     )
 
 
 _UNSEEN = Origin(None, ())
-
-
-def _alias(tensor: torch.Tensor, leaf: torch.Tensor) -> Origin:
-    return Origin(None, (alias_of(leaf),), direct=leaf.numel() == tensor.numel())
 
 
 def _leaves_by_storage(captured: Capture, names: Names) -> dict[int, torch.Tensor]:

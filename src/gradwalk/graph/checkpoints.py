@@ -22,7 +22,6 @@ from torch.autograd.graph import Node
 
 from .nodes import keeps_tensors, node_class, saved_names
 from .reading import PLAIN
-from .saved import one_at_hand
 
 Frame = weakref.ref[Any]
 """A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
@@ -105,19 +104,19 @@ def frame_of(node: Any) -> Any | None:
     All that a node saved was packed by the same hook, so the first that was tells. And so does one
     that was not, unless it is a number that Python gave, which torch never packs.
     """
-    there = one_at_hand(node)
-    if there is not None and type(there) in PLAIN and there.dim():
-        return None
     cls: type = type(node)
     for _, name in _packed_names(cls):  # as little as can be: it runs for every node
         try:
             packed = getattr(node, name)
-        except RuntimeError:  # a list that was freed
+            for one in packed if type(packed) is tuple else (packed,):
+                hook = getattr(one, "unpack_hook", None)
+                if hook is not None:
+                    return _frame_in(hook)
+            there = getattr(node, name.removeprefix("_raw"), None)
+        except RuntimeError:  # freed, or changed in place since
             continue
-        for one in packed if type(packed) is tuple else (packed,):
-            hook = getattr(one, "unpack_hook", None)
-            if hook is not None:
-                return _frame_in(hook)
+        if there is not None and type(there) in PLAIN and there.dim():
+            return None
     return None
 
 
