@@ -114,10 +114,11 @@ class Tally:
                     continue
                 if value.numel():
                     self.filled.add(name)
+                given, expected = value.to_dense(), true[formula["input_nr"]]
+                if given.dtype == expected.dtype and torch.equal(given, expected):
+                    continue  # as most are, and what allows for rounding takes long to say so
                 try:
-                    torch.testing.assert_close(
-                        value.to_dense(), true[formula["input_nr"]], equal_nan=True
-                    )
+                    torch.testing.assert_close(given, expected, equal_nan=True)
                 except AssertionError as error:
                     ran = False
                     self.wrong[name].append((unit.name, formula["code"], str(error)))

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from contextlib import closing, suppress
 
 import pytest
 import torch
+from operator_corpus import operators, seed
 
 from gradwalk import GraphWidget, save
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from torch.testing._internal.common_methods_invocations import op_db
-
 pytestmark = pytest.mark.numbers
 
-DTYPES = (torch.float64, torch.complex128)
 EACH = 29  # of so many operators the default run takes one; `-m full` takes all
 SMALL = 400  # numbers
 
 
-def differentiable(dtype):
-    return [op for op in op_db if dtype in op.supported_backward_dtypes("cpu")]
-
-
-UNITS = [(op, dtype) for dtype in DTYPES for op in differentiable(dtype)]
-
-
 def called(unit):
-    op, dtype = unit
-    return f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}"
+    return unit.name
 
 
-def outputs(op, dtype):
+def outputs(unit):
     """What the first two small samples of an operator give that has a graph."""
-    torch.manual_seed(0)
-    samples = op.sample_inputs("cpu", dtype, requires_grad=True)
+    seed(0)
+    op = unit.info
+    samples = op.sample_inputs("cpu", unit.dtype, requires_grad=True)
     found = []
     for sample in itertools.islice(samples, 8):
         if not isinstance(sample.input, torch.Tensor) or sample.input.numel() > SMALL:
@@ -53,9 +41,12 @@ def outputs(op, dtype):
     return found[:2]
 
 
-def check(unit, folder):
-    """Looks at the first sample by its outputs, and at the second, or the same, by one number."""
-    found = outputs(*unit)
+def check(unit, folder=None):
+    """Looks at the first sample by its outputs, and at the second, or the same, by one number.
+
+    That goes into a page, and into files where there is a folder, which hold what the page does.
+    """
+    found = outputs(unit)
     for tensors, is_number in zip([*found[:1], *found[-1:]], (False, True), strict=False):
         sizes = [torch.ones(each.shape, dtype=each.dtype) for each in tensors]
         number = sum((each.abs() if each.is_complex() else each).sum() for each in tensors)
@@ -74,8 +65,9 @@ def check(unit, folder):
                 widget.step(999)
                 assert widget.cursor == len(widget.steps)
             if is_number:
-                widget.to_html(folder / "page.html")
-                save(widget, folder / "run.gw.json.gz")
+                assert widget.to_html(None if folder is None else folder / "page.html")
+                if folder is not None:
+                    save(widget, folder / "run.gw.json.gz")
 
 
 def look(widget):
@@ -88,13 +80,13 @@ def look(widget):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("unit", UNITS[::EACH], ids=called)
+@pytest.mark.parametrize("unit", operators()[::EACH], ids=called)
 def test_a_share_of_the_operators(unit, tmp_path):
     check(unit, tmp_path)
 
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("unit", UNITS, ids=called)
-def test_every_operator(unit, tmp_path):
-    check(unit, tmp_path)
+@pytest.mark.parametrize("unit", operators(), ids=called)
+def test_every_operator(unit):
+    check(unit)
