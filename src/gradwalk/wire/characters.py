@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 _HALVES = re.compile("[\ud800-\udfff]")
+_NO_TEXT = frozenset({int, float, bool, type(None)})  # what most of a list of numbers is
 
 
 def well_formed(value: Any) -> Any:
@@ -28,9 +29,12 @@ def well_formed(value: Any) -> Any:
             return _HALVES.sub("\ufffd", value)
         return value
     if isinstance(value, list):
-        return [well_formed(each) for each in value]
+        return [each if type(each) in _NO_TEXT else well_formed(each) for each in value]
     if isinstance(value, dict):
-        return {well_formed(name): well_formed(inner) for name, inner in value.items()}
+        return {
+            well_formed(name): inner if type(inner) in _NO_TEXT else well_formed(inner)
+            for name, inner in value.items()
+        }
     return value
 
 
