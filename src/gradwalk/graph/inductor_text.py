@@ -164,14 +164,17 @@ def read_written(text: str) -> tuple[list[Call], list[Version | None]]:
     """
     module = ast.parse(text)
     signatures = dict(_signatures(module))
-    called = [
-        each
-        for each in ast.walk(module)
-        if isinstance(each, ast.FunctionDef) and each.name == "call"
-    ]
+    called = [each for each in _functions(module) if each.name == "call"]
     if len(called) != 1 or "def partition_" in text:
         raise UnknownKernelsError("Inductor wrote several parts, or no Python that calls kernels")
     return _Reader(signatures, text.splitlines()).read(called[0])
+
+
+def _functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The functions of a file and the methods of its classes; their lines are not gone through."""
+    for statement in module.body:
+        inner = statement.body if isinstance(statement, ast.ClassDef) else [statement]
+        yield from (each for each in inner if isinstance(each, ast.FunctionDef))
 
 
 def _signatures(module: ast.Module) -> Iterator[tuple[str, list[str]]]:
