@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import operator
-import shutil
 
 import pytest
 import torch
@@ -153,17 +152,15 @@ def test_looking_changes_nothing(name, backend):
         assert (leaf is None and grad is None) or torch.equal(leaf.grad, grad)
 
 
-@pytest.fixture(scope="module")
-def of_this_file(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def own_cache(monkeypatch, of_this_file):
-    """Torch's compile cache, empty but for what the C++ compiler gave, which takes long."""
-    for graphs in ("fxgraph", "aotautograd"):
-        shutil.rmtree(of_this_file / graphs, ignore_errors=True)
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(of_this_file))
+def own_cache(monkeypatch, tmp_path):
+    """Torch's caches of compiled graphs, empty; what the C++ compiler gave stays, by its code."""
+    for cache in (
+        "torch._inductor.codecache.FxGraphCache",
+        "torch._functorch._aot_autograd.autograd_cache.AOTAutogradCache",
+    ):
+        own = str(tmp_path / cache)
+        monkeypatch.setattr(f"{cache}._get_tmp_dir", lambda own=own: own)
 
 
 @pytest.mark.full
