@@ -273,3 +273,53 @@ def test_each_update_of_a_loop_shows_and_sends_what_a_new_picture_would(make, is
         same(received(heard, begun), told(fresh))
         fresh.close()
     widget.close()
+
+
+def as_tensor(value):
+    """Numbers as they are sent: NaN and infinities are words."""
+    return torch.tensor(
+        [as_tensor(each).tolist() for each in value] if isinstance(value, list) else float(value)
+    )
+
+
+def operations_of(output):
+    """The kinds of the nodes of torch's own graph."""
+    waiting = [output.grad_fn]
+    for node in waiting:
+        after = (each for each, _ in node.next_functions)
+        waiting += [each for each in after if each is not None and each not in waiting]
+    return sorted(node.name().rpartition("::")[2] for node in waiting)
+
+
+@pytest.mark.parametrize("make", [branches, constants, cuts_and_grads, numbers, names, modules])
+@in_a_thread
+def test_each_move_of_a_slider_sends_what_torch_computes(make):
+    """Beside a new picture what is missing in both would not be missed."""
+    values = {"w": 0.5, "b": 0.5}
+    box = interact(make(), **sliders(values))
+    begun, function = told(box.graph), make()
+    heard = Heard(box.graph)
+    for name, value in MOVES:
+        box.controls[name].value = values[name] = value
+        known = received(heard, begun)
+        leaves = {name: torch.tensor(at, requires_grad=True) for name, at in values.items()}
+        out = function(**leaves)
+        out.backward()
+        drawn = {node["name"]: node for node in known["graph"]["nodes"] if node["kind"] == "leaf"}
+        sent = {each["node"]: each["values"] for each in known["run"]["grads"]}
+        used = {name: leaf for name, leaf in leaves.items() if leaf.grad is not None}
+        assert drawn.keys() & leaves.keys() == used.keys()
+        (root,) = (known["graph"]["nodes"][each["node"]] for each in known["graph"]["roots"])
+        both = [(root["value"], out.detach())]
+        for of, leaf in used.items():
+            both.append((drawn[of]["value"], leaf.detach()))
+            both.append((sent[drawn[of]["id"]], leaf.grad))
+        for of_page, of_torch in both:
+            torch.testing.assert_close(
+                as_tensor(of_page), of_torch, rtol=1e-6, atol=0, equal_nan=True
+            )
+        ops = [node["op"] for node in known["graph"]["nodes"] if node["kind"] in {"op", "leaf"}]
+        assert sorted(ops) == operations_of(out)
+        assert known["state"]["reached"] == list(range(len(ops)))
+        assert len(known["steps"]) == len(ops)
+    box.close()
