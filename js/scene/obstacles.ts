@@ -22,6 +22,8 @@ const FAR_SIDES = [...SIDES, -2, 2, -3, 3, -4, 4];
 /** Kept free around the tip of an arrow, px: along it and to its sides. */
 const HEAD = [9, 5];
 const BESIDE = 3;
+/** The same around the border of an open box. */
+const BORDER = 1;
 /** An owner in the grid that is no edge. */
 const NODE = -1;
 const NOBODY = -2;
@@ -30,6 +32,8 @@ const NOBODY = -2;
 export class Obstacles {
   private readonly boxes = new Grid();
   private readonly lines = new Grid();
+  /** Of open boxes, which a text crosses only where nothing else is free. */
+  private readonly borders = new Grid();
   /** What is added to it later. */
   private readonly added = new Grid();
 
@@ -40,8 +44,11 @@ export class Obstacles {
       const { left, top, right, bottom } = extentOf(node, horizontal);
       this.boxes.add(left - around, top - around, right + around, bottom + around, NODE);
     }
-    for (const { left, top, right } of scene.frames)
+    for (const { left, top, right, bottom } of scene.frames) {
       this.boxes.add(left, top, right, top + HEADER, NODE);
+      for (const x of [left, right]) this.borders.add(x - BORDER, top, x + BORDER, bottom, NODE);
+      for (const y of [top, bottom]) this.borders.add(left, y - BORDER, right, y + BORDER, NODE);
+    }
     const { boxes } = this;
     for (const sign of scene.signs ?? []) put(boxes, sign);
     for (const { label } of scene.links ?? []) if (label) put(boxes, label);
@@ -72,14 +79,33 @@ export class Obstacles {
 
   /**
    * A free place for a text of this width on or beside an edge, trying shares of its pieces in turn; or first beside
-   * it. No other line is as near to it as its own.
+   * it. No other line is as near to it as its own, and it is on the border of an open box only where there is no other.
    */
   findOnEdge(
-    { curve, index }: SceneEdge,
+    edge: SceneEdge,
     width: number,
     shares: readonly number[],
     where: "on" | "far" | "beside" = "on",
   ): Place | null {
+    let onBorder: Place | null = null;
+    for (const place of this.freeOnEdge(edge, width, shares, where)) {
+      if (!this.isOnBorder(place)) return place;
+      onBorder ??= place;
+    }
+    return onBorder;
+  }
+
+  private isOnBorder({ x, y, width, height }: Place): boolean {
+    const [w, h] = [width / 2, height / 2];
+    return this.borders.hits(x - w, y - h, x + w, y + h, NOBODY);
+  }
+
+  private *freeOnEdge(
+    { curve, index }: SceneEdge,
+    width: number,
+    shares: readonly number[],
+    where: "on" | "far" | "beside",
+  ): Generator<Place, void, void> {
     const segments = (curve.length - 2) / 6;
     const [w, h] = [width / 2, TEXT_HEIGHT / 2];
     for (const given of { on: SIDES, far: FAR_SIDES, beside: BESIDE_FIRST }[where]) {
@@ -96,10 +122,9 @@ export class Obstacles {
         // Beside its line a text may not be crossed by that line either.
         if (!this.isFree(place, side === 0 ? index : null)) continue;
         const gap = Math.abs(side) * (half + BESIDE) - half;
-        if (side === 0 || this.isNearest(place, gap, index)) return place;
+        if (side === 0 || this.isNearest(place, gap, index)) yield place;
       }
     }
-    return null;
   }
 
   /** Whether no other line comes as near to a box as its own does, which is `gap` away, px. */
