@@ -51,8 +51,17 @@ export function fewOf(values: Values | null, norm: JsonNumber | null): string[] 
   const isOne = values !== null && !Array.isArray(values);
   return [
     ...(values === null ? [] : [boardValues(values)]),
-    ...(norm === null || isOne ? [] : [`\u2016${boardNumber(norm)}\u2016`]),
+    ...(norm === null || isOne ? [] : [inNorm(boardNumber(norm)), inNorm(shortNumber(norm))]),
   ];
+}
+
+function inNorm(text: string): string {
+  return `\u2016${text}\u2016`;
+}
+
+/** With fewer digits where it has an exponent: "1.7e−5". */
+function shortNumber(value: JsonNumber): string {
+  return boardNumber(typeof value === "number" ? Number(value.toPrecision(2)) : value);
 }
 
 export function isAlarming(values: Values | null, norm: JsonNumber | null): boolean {
