@@ -38,7 +38,7 @@ from ..graph.reading import copied, own_part, storage_id
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, LARGEST_COPY
 from .padded import Gradients, are_added_up, are_padding, without_padding
-from .run import Note, Run
+from .run import Note, Passed, Run
 
 _OWNER = "gradwalk: the backward pass that it runs"
 _here = threading.local()  # the same, in the thread that asked for it
@@ -320,7 +320,7 @@ Quick = dict[int, Note]
 
 
 def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, Note]:
-    """The hook of most nodes, of leaves, of padding, and of what gives a large gradient to a leaf.
+    """The hooks: of most nodes, of leaves, of padding, and of what hands a leaf a large gradient.
 
     All nodes share the four, which ask the engine for the node: to make a function for each takes
     as long as half a backward pass of small tensors.
@@ -347,14 +347,16 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, N
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
-    def arrive(note: Note, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        note(grad_inputs, _apart(current_node(), grad_outputs))
-
-    def pad(note: Note, grad_inputs: Gradients, grad_outputs: Gradients) -> None:
-        note(without_padding(current_node(), grad_inputs, grad_outputs), grad_outputs)
-
     noting = functools.partial(_noting, quick, look, failed)
-    return noting(), noting(arrive), noting(pad), look
+    return noting(), noting(_arrived), noting(_padded), look
+
+
+def _arrived(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
+    return grad_inputs, _apart(current_node(), grad_outputs)
+
+
+def _padded(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
+    return without_padding(current_node(), grad_inputs, grad_outputs), grad_outputs
 
 
 # It runs once per node and pass, so it is all that a pass costs while nobody asks.
@@ -362,7 +364,7 @@ def _noting(
     quick: Quick,
     look: Note,
     failed: Callable[[Exception], None],
-    carefully: Callable[[Note, Gradients, Gradients], None] | None = None,
+    instead: Callable[[Gradients, Gradients], tuple[Passed, Gradients]] | None = None,
 ) -> Note:
     def see(grad_inputs: Gradients, grad_outputs: Gradients) -> None:
         note = None if is_compiling() else quick.get(current_task())
@@ -370,10 +372,10 @@ def _noting(
             look(grad_inputs, grad_outputs)
             return
         try:
-            if carefully is None:
+            if instead is None:
                 note(grad_inputs, grad_outputs)
             else:
-                carefully(note, grad_inputs, grad_outputs)
+                note(*instead(grad_inputs, grad_outputs))
         except Exception as error:  # the user's backward must go on
             failed(error)
 
