@@ -44,6 +44,15 @@ def test_any_value_comes_back(value):
     assert decode(memoryview(encode(value))) == value
 
 
+@given(values, tables(leaves), tables(values))
+def test_what_stands_in_several_places_is_written_as_if_it_did_not(value, plain, rows):
+    shared = [plain, plain[:2], [*plain, *rows], rows, rows[1:], [value, *plain], [*plain, value]]
+    whole = {"one": shared, "other": [*shared, value], "of": [{"of": each} for each in shared]}
+    apart = json.loads(json.dumps(whole))
+    assert encode(whole) == encode(apart)
+    assert decode(encode(whole)) == apart
+
+
 @given(st.integers(), st.lists(st.integers(), max_size=20))
 def test_records_that_count_come_back(first, rest):
     counting = [{"id": first + i, "each": number} for i, number in enumerate(rest)]

@@ -105,14 +105,15 @@ def chain_model(along: Along, end: int) -> ChainModel | None:
 
 def _distances_to(graph: nx.MultiDiGraph, end: int, known: Reach) -> dict[int, int]:
     """How many edges it is to a node at least, for the nodes on paths that are short enough."""
+    before, depths = predecessors(graph), known.depths
     found = {end: 0}
     waiting = [end]
     for node in waiting:  # grows while we walk
         further = found[node] + 1
-        for source in predecessors(graph)[node]:
-            if source in found or source not in known.depths:
+        for source in before[node]:
+            if source in found or source not in depths:
                 continue
-            if known.depths[source] + further <= LONGEST_PATH:
+            if depths[source] + further <= LONGEST_PATH:
                 found[source] = further
                 waiting.append(source)
     return found
