@@ -22,6 +22,7 @@ from .cuts import Constant, Cut
 from .module_path import TensorRef
 from .operand_constants import Operand
 from .records import find_source
+from .source_line import SourceLine
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -79,7 +80,8 @@ def with_extras(
     # Such a leaf was made outside of the modules that take it.
     outside = {i for i, leaf in captured.leaves() if not isinstance(leaf, torch.nn.Parameter)}
 
-    shown = functools.cache(str)  # of a source line: a loop has the same ones again and again
+    # A loop has the same lines again and again. To wrap ``str`` itself takes 20 times as long.
+    shown = functools.cache(SourceLine.__str__)
 
     def seen(node: int) -> Mapping[str, Any]:
         return _OUTSIDE if node in outside else _seen(annotations.get(node), shown)
@@ -103,7 +105,7 @@ _UNSEEN = {"source": None, "namespace": None, "call": None, "inplace": False}
 _OUTSIDE = {**_UNSEEN, "namespace": ""}
 
 
-def _seen(annotation: Annotation | None, shown: Callable[[Any], str]) -> Mapping[str, Any]:
+def _seen(annotation: Annotation | None, shown: Callable[[SourceLine], str]) -> Mapping[str, Any]:
     if annotation is None:
         return _UNSEEN
     module = annotation.module

@@ -324,7 +324,7 @@ def _is_given(captured: Annotated, node: int, taken: torch.Tensor) -> bool:
     """
     at: int | None = node
     for _ in range(version_of(taken)):
-        if at is None or captured.attributes[at]["op"] != "CopySlices":
+        if at is None or op_name(captured.nodes[at]) != "CopySlices":
             return False
         at = next(iter(captured.successors[at]), None)
     return True
