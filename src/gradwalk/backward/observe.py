@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 from torch.compiler import is_compiling
-from torch.utils.hooks import RemovableHandle
 
 from ..graph.collector import collector_paused
 from ..graph.engine import (
@@ -28,8 +27,10 @@ from ..graph.engine import (
     carry,
     current_node,
     current_task,
+    is_alone,
     keeps_graph,
     remove_hooks,
+    replace_hook,
     when_done,
 )
 from ..graph.modes import is_watched, unseen
@@ -103,11 +104,11 @@ class Observer:
             hooks = dict.fromkeys(self._leaves, arrive) | dict.fromkeys(added_up, pad)
             hooks |= dict.fromkeys(into_large, look)
             self._handles = [node.register_hook(hooks.get(i, see)) for i, node in enumerate(nodes)]
-            alone = {i for i in padding if _is_alone(self._handles[i])}
+            alone = {i for i in padding if is_alone(self._handles[i])}
             self._padding = frozenset(alone)
             for i in added_up - alone:
                 if hooks[i] is pad:
-                    _replace(self._handles[i], see)
+                    replace_hook(self._handles[i], see)
 
     def close(self) -> None:
         """Remove every hook and forget what was seen."""
@@ -273,17 +274,6 @@ def _is_large(leaf: Any) -> bool:
         return bool(leaf.variable.nbytes > LARGEST_COPY) or own_part(leaf.variable) is not None
     except Exception:  # sparse, nested, a class that refuses to tell
         return True
-
-
-def _is_alone(handle: RemovableHandle) -> bool:
-    """Whether no hook but ours stands on a node: a node's run in the order in which they came."""
-    return len(handle.hooks_dict_ref() or ()) == 1
-
-
-def _replace(handle: RemovableHandle, hook: Note) -> None:
-    hooks = handle.hooks_dict_ref()
-    if hooks is not None:
-        hooks[handle.id] = hook
 
 
 def _are_plain(grads: Gradients) -> bool:

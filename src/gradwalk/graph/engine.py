@@ -47,6 +47,18 @@ def remove_hooks(handles: Iterable[RemovableHandle]) -> None:
             hooks.pop(handle.id, None)
 
 
+def replace_hook(handle: RemovableHandle, hook: Callable[..., None]) -> None:
+    """Have another hook run in the place of one."""
+    hooks = handle.hooks_dict_ref()
+    if hooks is not None:
+        hooks[handle.id] = hook
+
+
+def is_alone(handle: RemovableHandle) -> bool:
+    """Whether no other hook stands where one does: they run in the order in which they came."""
+    return len(handle.hooks_dict_ref() or ()) == 1
+
+
 def keeps_graph() -> bool:
     """Whether the pass that is running keeps saved tensors, as ``retain_graph=True`` asks."""
     return bool(torch._C._autograd._get_current_graph_task_keep_graph())
