@@ -15,8 +15,8 @@ from .replay import Replay
 
 _MOST_LISTED = 8
 _NO_NAMES = (
-    "None of its tensors has a name: names come from your variables, or for a recording from "
-    "record(loss, names={'w': w})."
+    "None of its tensors has a name: names come from the variables where the graph or recording "
+    "was made, or from names={'w': w} there."
 )
 
 
