@@ -15,10 +15,9 @@ from nbformat import NotebookNode
 
 SIMULATED = "torch.distributed._local_tensor"
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
-# Many ranks on one processor take as long as half of the others together, alike on every Python.
-LONG = "09_many_ranks"
+LONG = "09_many_ranks"  # many ranks on one processor take as long as half of the others together
 TO_RUN = [
-    pytest.param(path, id=path.stem, marks=[pytest.mark.numbers] if path.stem == LONG else [])
+    pytest.param(path, id=path.stem, marks=[pytest.mark.full] if path.stem == LONG else [])
     for path in NOTEBOOKS
 ]
 

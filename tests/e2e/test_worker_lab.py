@@ -109,6 +109,7 @@ def running(page: Page) -> int:
     return int(page.evaluate("startedWorkers - endedWorkers"))
 
 
+@pytest.mark.full
 @pytest.mark.fresh  # it counts its own workers
 def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(watched: Watched, lab: Lab) -> None:
     page = watched.page
@@ -152,6 +153,7 @@ def test_the_page_answers_while_ten_thousand_nodes_are_laid_out(watched: Watched
     assert running(page) == 0
 
 
+@pytest.mark.full
 @pytest.mark.fresh
 def test_a_page_that_allows_no_workers_draws_by_itself(watched: Watched, lab: Lab) -> None:
     page = watched.page
