@@ -15,7 +15,7 @@ echo "import site; site.addsitedir('$(.venv/bin/python -c "$packages")')" \
 "$environment/bin/python" -m pip install --quiet --no-warn-conflicts "${colab[@]}"
 
 echo "== ${colab[*]}"
-tests=(tests/test_{bad_input,compare,interrupted,notebook,own_backward,saved,saved_notebook,stepping,stepping_panel,whose_pass,widget,wire}.py)
+tests=(tests/test_{bad_input,compare,interact,interrupted,notebook,own_backward,saved,saved_notebook,stepping,stepping_panel,whose_pass,widget,wire}.py)
 # ipywidgets 7 does what traitlets deprecates.
 JUPYTER_PATH=$PWD/.venv/share/jupyter OMP_NUM_THREADS=1 "$environment/bin/python" -m pytest \
   -n "${JOBS:-2}" --dist loadfile -W ignore::DeprecationWarning "${tests[@]}"

@@ -39,6 +39,7 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
     """
 
     value = traitlets.Any()
+    description = ""  # interactive() of ipywidgets 7 reads it; each control says its own
 
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
         """Make the controls.
