@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs the tests with every other Python that is found, each in an environment of its own under .venvs;
 # the next one is installed while one is tested, and is kept for the next time. Left out are those in a
-# browser, and those marked `numbers`, which say the same on every Python; ALL=1 runs these, too.
+# browser, and those marked `one_python`, which say the same on every Python; ALL=1 runs these, too.
 # PYTHONS names others than these: PYTHONS="3.12 3.14".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-marks="not full and not numbers"
+marks="not full and not one_python"
 [ -z "${ALL:-}" ] || marks="not full"
 
 # The interpreter of a version: on the PATH, or among pyenv's.

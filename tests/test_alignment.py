@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 
 import networkx as nx
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradwalk.matching.alignment import CONTINUED, align, longest_rising, uncrossed
+
+pytestmark = pytest.mark.one_python
 
 
 def worth(chosen, scores, left, right):

@@ -18,7 +18,7 @@ from gradwalk.graph.nodes import leaf_tensor
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.reasons.blocking import blocked_leaves, blocks_before
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 # What is done to every input: most rules speak of inputs that lie all on one side, or are zero.
 EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

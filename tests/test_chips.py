@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from examples import EXAMPLES, Example
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 JS = Path(__file__).resolve().parents[1] / "js"
 WIDTHS = [1366, 766]

@@ -14,6 +14,8 @@ from torch.nn import functional as F
 
 from gradwalk import contributions
 
+pytestmark = pytest.mark.one_python
+
 MODELS = {
     **{f"random {seed}": random_program(seed) for seed in range(8)},
     **{name: of_model(name) for name in ("lenet", "resnet", "transformer_encoder", "lstm")},

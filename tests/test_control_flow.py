@@ -20,6 +20,8 @@ from gradwalk import GraphWidget, capture, compare, load, save
 from gradwalk.program import control_flow
 from gradwalk.program.static_capture import capture_static
 
+pytestmark = pytest.mark.one_python
+
 
 class Branch(nn.Module):
     def __init__(self):

@@ -19,7 +19,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # torchviz imports distutils
     import torchviz
 
-pytestmark = pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"),
+]
 
 MODES = {
     "plain": {},

@@ -21,6 +21,8 @@ from gradwalk import GraphWidget, load, save
 from gradwalk.wire.check import check
 from gradwalk.wire.ranks import RankModel, rank_in, with_rank
 
+pytestmark = pytest.mark.one_python
+
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 def test_one_picture_with_the_gradients_of_every_rank(as_rank, tmp_path, world):

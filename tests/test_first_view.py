@@ -14,7 +14,10 @@ from test_public_models import IN_TIMM, IN_TRANSFORMERS, MORE_IN_TIMM, of_timm, 
 from gradwalk import GraphWidget
 from gradwalk.files.still import is_installed
 
-pytestmark = pytest.mark.skipif(not is_installed(), reason="needs gradwalk[export]")
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.skipif(not is_installed(), reason="needs gradwalk[export]"),
+]
 
 HEIGHT = 700
 """Of the page that a picture is made for, px."""

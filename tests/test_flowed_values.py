@@ -18,6 +18,8 @@ from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.graph.reading import storage_id
 
+pytestmark = pytest.mark.one_python
+
 MIB = 2**20 // 4  # so many float32 make 1 MiB
 
 

@@ -25,7 +25,7 @@ from gradwalk.derivatives.table import DERIVATIVES
 from gradwalk.graph.nodes import op_name
 from gradwalk.graph.signatures import signature
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 
 def random_grads(node):

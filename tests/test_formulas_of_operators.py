@@ -15,7 +15,7 @@ from gradwalk.derivatives.evaluation import evaluate
 from gradwalk.derivatives.formulas import formulas
 from gradwalk.graph.nodes import AccumulateGrad, node_class, op_name
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 EACH = 29  # of so many operators and modules the default run takes one; `-m full` takes all
 # Of so many nodes of modules with the same formulas and shapes, as of the steps of a recurrence,

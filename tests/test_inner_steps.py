@@ -20,6 +20,7 @@ from gradwalk.widget.inner_steps import InnerSteps
 from gradwalk.wire.columns import decode, encode
 
 pytestmark = [
+    pytest.mark.one_python,
     pytest.mark.usefixtures("compiles_anew"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*global hooks on modules.*:UserWarning"),

@@ -30,6 +30,7 @@ except ImportError:  # of torch 2.7
 PACKED = pytest.mark.skipif(SerializedGraphModule is None, reason="this torch packs no programs")
 
 pytestmark = [
+    pytest.mark.one_python,
     pytest.mark.usefixtures("compiles_anew"),
     # Dynamo asks whether an intermediate tensor has a .grad, after a graph break.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),

@@ -126,7 +126,7 @@ def is_the_same(one, other):
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 @pytest.mark.parametrize("name", EVERY)
 def test_buffers_hold_what_they_are_named_after(name, monkeypatch):
     for node, arguments, program in after_backward(name):
@@ -160,7 +160,7 @@ def test_buffers_hold_what_they_are_named_after(name, monkeypatch):
         assert checked >= 2
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 @pytest.mark.parametrize("name", EVERY)
 def test_every_call_is_in_a_kernel_that_has_what_it_does(name):
     done = {"erf": r"erf\(", "exp": r"exp\(", "tanh": r"tanh\(", "log": r"log\(", "cos": r"cos\("}

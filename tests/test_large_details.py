@@ -15,6 +15,8 @@ from gradwalk import GraphWidget, capture
 from gradwalk.backward.reach import MOST_COUNTED, distances, reach
 from gradwalk.derivatives.chain import LONGEST_PATH
 
+pytestmark = pytest.mark.one_python
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_reach_against_networkx(name):

@@ -13,7 +13,7 @@ import pytest
 
 import gradwalk
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 ROOT = Path(gradwalk.__file__).parent
 

@@ -15,6 +15,8 @@ from torch import nn
 from gradwalk import capture
 from gradwalk.matching.match import match
 
+pytestmark = pytest.mark.one_python
+
 
 def built(program, *arguments, named=True, **options):
     """A program's graph, and tag -> node for everything that the program tagged.

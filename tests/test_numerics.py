@@ -17,7 +17,7 @@ from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.modules.plumbing import is_plumbing
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
 
@@ -391,7 +391,7 @@ class TestWidget:
         widget.close()
 
 
-@pytest.mark.parametrize("length", [1, 1_000, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("length", [1, 1_000, pytest.param(10_000, marks=pytest.mark.full)])
 def test_long_graphs(length):
     def chain(factor):
         x = torch.tensor([0.5, 0.25], requires_grad=True)

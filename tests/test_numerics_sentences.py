@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gradwalk import compare_numerics, record, save, watch
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 DOUBLE, SINGLE, HALF = torch.float64, torch.float32, torch.bfloat16
 

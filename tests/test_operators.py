@@ -11,7 +11,7 @@ from operator_corpus import operators, seed
 
 from gradwalk import GraphWidget, save
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 EACH = 29  # of so many operators the default run takes one; `-m full` takes all
 SMALL = 400  # numbers

@@ -14,7 +14,7 @@ from torch import nn
 import gradwalk
 from gradwalk import GraphWidget, load, save
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 PIPELINE = """
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, schedules

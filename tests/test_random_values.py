@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradwalk import GraphWidget, watch
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 Made = Tensor | list[Tensor] | None
 

@@ -13,6 +13,8 @@ from gradwalk.findings import leaf_over_ranks
 from gradwalk.findings.leaf_over_ranks import LeafOverRanks, not_as_most, reduced_of
 from gradwalk.subject.rank_bars import MOST_BARS, are_odd
 
+pytestmark = pytest.mark.one_python
+
 
 def grads(rank, *, second=True):
     torch.manual_seed(0)

@@ -228,7 +228,7 @@ def saved(name, rank, model, loss, change=None):
 """
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 @pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_what_is_planted_in_real_processes_is_found(tmp_path, world):
     together(

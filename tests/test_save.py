@@ -89,7 +89,7 @@ def grown(seed: int, size: int) -> torch.Tensor:
     return sum(one.sum() for one in known)
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 @given(
     seed=st.integers(0, 2**16),
     size=st.integers(1, 9),

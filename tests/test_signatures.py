@@ -11,7 +11,7 @@ from torchgen.packaged.autograd.load_derivatives import load_derivatives
 from gradwalk.graph import signatures
 from gradwalk.graph.signatures import argument_names, parse_derivatives, signature
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 PACKAGED = Path(torchgen.__file__).parent / "packaged"
 

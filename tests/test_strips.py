@@ -11,7 +11,7 @@ from torch import nn
 
 from gradwalk import GraphWidget, watch
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from processes import COMPARED, together
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 TENSOR_PARALLEL = (
     COMPARED

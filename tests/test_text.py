@@ -14,6 +14,8 @@ from programs import PROGRAMS, leaf, outputs_of
 from gradwalk import capture
 from gradwalk.files.text import text_tree
 
+pytestmark = pytest.mark.one_python
+
 LINE = re.compile(
     r"(?P<indent>(?:│  |   )*)(?P<mark>├─ |└─ |↳ )?(?:(?P<argument>[^:]+): )?"
     r"(?P<see>→ see )?(?P<node>\d+)(?P<rest>.*)"

@@ -8,7 +8,7 @@ import pytest
 from fresh import fresh
 from processes import COMPARED, WORLDS, together
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 
 @WORLDS

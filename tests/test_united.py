@@ -11,7 +11,7 @@ from torch import nn
 from gradwalk import GraphWidget, load, save, watch
 from gradwalk.matching.match import match
 
-pytestmark = pytest.mark.numbers
+pytestmark = pytest.mark.one_python
 
 
 class Blocks(nn.Module):

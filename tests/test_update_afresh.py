@@ -17,6 +17,8 @@ from gradwalk import GraphWidget, interact, watch
 from gradwalk.widget import updating
 from gradwalk.wire.columns import decode
 
+pytestmark = pytest.mark.one_python
+
 TOLD = {"graph", "_dtypes", "state", "steps", "run", "transport", "_knobs", "_openable", "_fault"}
 """What tells of the graph; the rest of a widget's state is how it is looked at."""
 
@@ -238,7 +240,6 @@ def test_each_move_of_a_slider_shows_and_sends_what_a_new_picture_would(make):
     box.close()
 
 
-@pytest.mark.numbers
 @pytest.mark.parametrize("is_watched", [False, True])
 @pytest.mark.parametrize("make", PROGRAMS)
 @in_a_thread

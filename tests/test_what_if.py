@@ -42,7 +42,7 @@ def uses_of(program: Program) -> tuple[list[Tensor], list[Tensor], list[list[tup
     return outputs, leaves, complete
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 @pytest.mark.parametrize(("name", "program", "count"), ALL, ids=[each[0] for each in ALL])
 def test_a_cut_is_the_program_with_detach(name: str, program: Program, count: int):
     outputs, leaves, uses = uses_of(program)

@@ -24,7 +24,7 @@ def wheel(tmp_path_factory):
     return built
 
 
-@pytest.mark.numbers
+@pytest.mark.one_python
 def test_it_carries_the_bundle_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         sizes = {info.filename: info.file_size for info in archive.infolist()}
