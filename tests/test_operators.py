@@ -38,7 +38,9 @@ def outputs(unit):
         tensors = [t for t in several if isinstance(t, torch.Tensor) and t.requires_grad]
         if tensors:
             found.append(tensors)
-    return found[:2]
+        if len(found) == 2:
+            break
+    return found
 
 
 def check(unit, folder=None):
