@@ -170,6 +170,11 @@ def test_a_condition_on_the_modules_attributes_tells_which_code_ran():
         captured, watched = captured_and_watched(net, (torch.randn(2, 3),))
         assert ("gate" in watched.values()) is gated
         assert inferred_for(captured, net).items() >= watched.items()
+    # Those of one class are told apart by what the condition asks.
+    both = nn.Sequential(Either(gated=True), Either(gated=False), Either(gated=True))
+    captured, watched = captured_and_watched(both, (torch.randn(2, 3),))
+    assert {"0/gate", "1/act", "2/gate"} <= set(watched.values())
+    assert inferred_for(captured, both).items() >= watched.items()
 
 
 def test_code_that_cannot_be_read_leaves_operations_one_level_up():
