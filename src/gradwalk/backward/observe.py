@@ -337,16 +337,19 @@ def _hooks(me: weakref.ref[Observer], quick: Quick) -> tuple[Note, Note, Note, N
                 f"incomplete: {type(error).__name__}: {error}"
             )
 
+    def padded(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
+        observer, node = me(), current_node()
+        # A hook that came since runs after this one, and may change what is passed on in place.
+        if observer is None or not is_alone(observer._handles[observer._ids[node]]):
+            return grad_inputs, grad_outputs
+        return without_padding(node, grad_inputs, grad_outputs), grad_outputs
+
     noting = functools.partial(_noting, quick, look, failed)
-    return noting(), noting(_arrived), noting(_padded), look
+    return noting(), noting(_arrived), noting(padded), look
 
 
 def _arrived(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
     return grad_inputs, _apart(current_node(), grad_outputs)
-
-
-def _padded(grad_inputs: Gradients, grad_outputs: Gradients) -> tuple[Passed, Gradients]:
-    return without_padding(current_node(), grad_inputs, grad_outputs), grad_outputs
 
 
 # It runs once per node and pass, so it is all that a pass costs while nobody asks.
