@@ -24,7 +24,7 @@ _AT_HAND = 2**20
 """Bytes of gradients that wait to be read once the budget is spent: one at a time takes longer."""
 
 Passed = Sequence[Any]
-"""The same, or the `Padding` that stands for one."""
+"""What a node passed on: gradients, or the `Padding` that stands for one."""
 
 Note = Callable[[Passed, Gradients], None]
 """Notes what the node that runs has passed on, and what came in."""

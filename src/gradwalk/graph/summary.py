@@ -311,7 +311,7 @@ def _fill_numbers(summary: TensorSummary, numbers: Iterable[torch.Tensor], repea
 
 
 def _fill_from(summary: TensorSummary, only: _Part, count: int, repeats: int) -> None:
-    """The same of one part that is at hand, as most tensors are, with nothing to be joined."""
+    """Fill in the statistics of one part at hand, as most tensors are: nothing has to be joined."""
     nan, inf = (0, 0) if only.odd is None else only.odd.tolist()
     summary["nan"], summary["inf"] = nan * repeats, inf * repeats
     summary["zeros"] = (count - int(only.others)) * repeats
