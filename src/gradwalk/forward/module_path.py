@@ -95,7 +95,14 @@ def owners_of_parameters(
 ) -> dict[int, ParameterRef]:
     """Where each parameter below ``root`` stands, by its ``id``, beside those that are known."""
     found = dict(known)
-    for module in root.modules():
+    waiting, seen = (
+        [root],
+        {id(root)},
+    )  # not `modules()`: a class may define its own, and it may raise
+    for module in waiting:  # grows while we walk
+        below = {id(each): each for each in submodules(module).values() if each is not None}
+        waiting += [each for key, each in below.items() if key not in seen]
+        seen |= below.keys()
         for name, parameter in module._parameters.items():
             key = id(parameter)
             if parameter is not None and (key not in found or found[key]() is not parameter):

@@ -35,8 +35,6 @@ _ASKING = ("isinstance", "hasattr", "len", "print", "getattr", "range", "enumera
 _ASSERTING = ("_assert", "_check")
 _ITEMS = ("items", "values", "children", "named_children", "_modules")
 _NAMED = ("items", "named_children")
-UNREADABLE = (OSError, TypeError, SyntaxError, RecursionError, ValueError, AttributeError)
-"""What reading a function raises where Python does not have its text."""
 
 
 @dataclass
@@ -306,7 +304,8 @@ class Expressions:
     def _inherited(self, name: str) -> Any:
         """What ``super()`` gives in this method."""
         mro = self.of.cls.__mro__
-        at = next((i for i, cls in enumerate(mro) if self.function in vars(cls).values()), len(mro))
+        own = [any(each is self.function for each in vars(cls).values()) for cls in mro]
+        at = own.index(True) if True in own else len(mro)
         return next((vars(cls)[name] for cls in mro[at + 1 :] if name in vars(cls)), None)
 
     def _call_below(self, refs: tuple[str, ...], values: list[Any], given: Sequence[str]) -> None:
@@ -340,7 +339,7 @@ class Expressions:
             found = getattr(found, name, None) if is_open else None
         name = [at.id, *names][-2] if names and names[-1] == "apply" else [at.id, *names][-1]
         inner = inspect.unwrap(found) if callable(found) else found
-        if found in (sum, max, min, abs, pow):
+        if any(found is each for each in (sum, max, min, abs, pow)):
             self._add("+" if found is sum else name, given=given)
         elif isinstance(found, type) or (found is not None and vars(builtins).get(name) is found):
             return
@@ -370,7 +369,7 @@ class Expressions:
         callers = (*self.callers, name)
         try:
             read = type(self)(self.of, inner, owner, callers, known, self.loops, self.arms).read()
-        except UNREADABLE:
+        except Exception:  # there may be no source, and objects of the user may raise anything
             self._add(ANYTHING, given=given)
             return
         if given and not any(step.given for step in read):

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
-from .code_expressions import OPERATORS, UNREADABLE, Expressions, ReadClass
+from .code_expressions import OPERATORS, Expressions, ReadClass
 from .code_steps import ANYTHING, Arm, Step
 
 _LEAVING = (ast.Raise, ast.Continue, ast.Break)
@@ -51,7 +51,7 @@ def steps_of(
         try:
             function = inspect.getattr_static(cls, method)
             read[key] = tuple(_Function(ReadClass(cls), function, cls, callers).read())
-        except UNREADABLE:
+        except Exception:  # there may be no source, and objects of the user may raise anything
             read[key] = None
     return read[key]
 

@@ -21,7 +21,7 @@ from .paths import below
 
 _UNKNOWN = object()
 _NOT_PLAIN = object()
-_NO_FORWARD = nn.Module.forward
+_NO_FORWARD = inspect.getattr_static(nn.Module, "forward")
 _DROPOUTS = (
     *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
     *(nn.AlphaDropout, nn.FeatureAlphaDropout),
@@ -106,7 +106,7 @@ class _Noting:
 
     def _attributes(self, kind: type[nn.Module]) -> tuple[str, ...] | None:
         """The attributes of a module that tell all; None where other modules tell a part."""
-        if kind.forward is _NO_FORWARD:
+        if not _defines_forward(kind):
             return ()
         steps, tests = self._code(kind, "forward", within=False)
         names = {name: None for test in tests.values() for name in _names_in(test)}
@@ -116,8 +116,8 @@ class _Noting:
 
     def _looked_at(self, path: str, module: nn.Module) -> NotedModule:
         forward = _forward_of(module)
-        has_forward = forward is not None or type(module).forward is not _NO_FORWARD
-        if isinstance(module, _DROPOUTS) and module.p == 0:
+        has_forward = forward is not None or _defines_forward(type(module))
+        if isinstance(module, _DROPOUTS) and _plain(_attribute(module, "p")) == 0:
             return NotedModule([], has_forward)  # it hands on what it is given
         steps = None if forward is None else self._steps(path, forward, 0)
         if steps is None:
@@ -234,6 +234,11 @@ class _Noting:
         return bool(value == rest[1]) is (kind == "==")
 
 
+def _defines_forward(kind: type[nn.Module]) -> bool:
+    """Whether a class has a forward of its own; a descriptor is not run, which may raise."""
+    return inspect.getattr_static(kind, "forward") is not _NO_FORWARD
+
+
 def _forward_of(module: nn.Module) -> str | None:
     """The method that a module runs when it is called: some choose one as they are made.
 
@@ -241,9 +246,11 @@ def _forward_of(module: nn.Module) -> str | None:
         Its name; None where there is none, or it is none of the module's class.
     """
     if "forward" not in vars(module):
-        return None if type(module).forward is _NO_FORWARD else "forward"
-    chosen = vars(module)["forward"]
-    inner = inspect.unwrap(chosen) if callable(chosen) else chosen
+        return "forward" if _defines_forward(type(module)) else None
+    try:
+        inner = inspect.unwrap(vars(module)["forward"])
+    except Exception:  # the user's object decides what it answers to `__wrapped__`
+        return None
     if not isinstance(inner, types.MethodType) or inner.__self__ is not module:
         return None
     name = inner.__func__.__name__
