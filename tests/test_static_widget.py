@@ -306,7 +306,7 @@ def test_constants_are_shown_in_small_graphs():
 def test_what_cannot_be_drawn_together_is_refused():
     program = symbolic_trace(LeNet())
     loss = torch.ones(1, requires_grad=True) * 2
-    with pytest.raises(TypeError, match=r"2 values, and a static graph is among them.*compare"):
+    with pytest.raises(TypeError, match=r"2 values, and 1 static graph is among them.*compare"):
         GraphWidget(program, loss)
     with pytest.raises(TypeError, match="2 static graphs are among them"):
         GraphWidget(program, program)

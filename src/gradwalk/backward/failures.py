@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
+from ..graph.english import join_words
 from ..graph.nodes import leaf_tensor, sequence_nr
 from ..graph.reading import everywhere, finite
 from ..graph.saved import read_saved
@@ -127,7 +128,7 @@ def is_finite(kept: Kept) -> bool:
 def _birth_note(captured: Capture, node: int, kept: Kept) -> str:
     summary = kept.summarise()
     counts = [(summary["nan"], "NaN"), (summary["inf"], "Inf")]
-    made = " and ".join(f"{count} {what}" for count, what in counts if count)
+    made = join_words(f"{count} {what}" for count, what in counts if count)
     among = f" among its {summary['numel']} numbers" if summary["numel"] > 1 else ""
     note = (
         f"{'NaN' if summary['nan'] else 'Inf'} is born here: the gradient that came to "

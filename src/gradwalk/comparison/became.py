@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ..graph.english import list_some, with_counts
 from ..graph.words import label
-from ..program.fused import listed
 from ..subject.subject import Subject
 from ..wire import BecameModel, CompiledModel
 
@@ -68,12 +68,12 @@ def _how(each: Mapping[str, Any]) -> _How:
 
 
 def _became(each: Mapping[str, Any], calls: Any) -> str:
-    again = f"; runs forward again: {_listed(each['again'], calls)}" if each["again"] else ""
+    again = f"; runs forward again: {_names_of(each['again'], calls)}" if each["again"] else ""
     if each["is_dropped"]:
         return "no call: the gradient goes straight on"
     if not each["calls"]:
         return "no counterpart found"
-    return f"{_listed(each['calls'], calls)}{again}"
+    return f"{_names_of(each['calls'], calls)}{again}"
 
 
 def _fused(compiled: Mapping[str, Any], calls: Any, nodes: Any) -> dict[int, str]:
@@ -94,17 +94,17 @@ def _fused(compiled: Mapping[str, Any], calls: Any, nodes: Any) -> dict[int, str
         said = []
         for place, run in kernels.items():
             others = [label(nodes[each]) for each in dict.fromkeys(within[place]) if each != node]
-            part = "" if len(run) == computing[node] else f"{_listed(run, calls)} "
-            how = f"fused with {listed(others)} into" if others else "alone in"
+            part = "" if len(run) == computing[node] else f"{_names_of(run, calls)} "
+            how = f"fused with {list_some(with_counts(others))} into" if others else "alone in"
             said.append(f"{part}{how} {place[1]}")
         found[node] = f"; {', and '.join(said)}"
     return found
 
 
-def _listed(nodes: list[int], calls: Any) -> str:
+def _names_of(nodes: list[int], calls: Any) -> str:
     """The calls in words: "mm ×2, t, sum"."""
-    count = Counter(calls[node]["op"].removeprefix("aten.").partition(".")[0] for node in nodes)
-    return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in count.items())
+    names = (calls[node]["op"].removeprefix("aten.").partition(".")[0] for node in nodes)
+    return ", ".join(with_counts(names))
 
 
 def _said(compiled: Mapping[str, Any], operations: list[BecameModel], calls: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import networkx as nx
 
+from ..graph.english import list_some, plural
 from ..graph.json_values import json_number
 from ..graph.words import label
 from ..wire import ErrorModel, ErrorsModel, ErrorSourceModel, JsonNumber
@@ -160,7 +161,8 @@ def notes_about(
     sides = (("a", both.here.subject), ("b", both.there.subject))
     alones = alone_in(both, inside)
     notes = [
-        f"{_counted(len(alone))} of {name} could not be aligned: {_listed(subject.graph, alone)}."
+        f"{plural(len(alone), 'node')} of {name} could not be aligned: "
+        f"{_labels_of(subject.graph, alone)}."
         for (name, subject), alone in zip(sides, alones, strict=True)
         if alone
     ]
@@ -173,18 +175,22 @@ def notes_about(
     for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms alone")):
         count = sum(row.compared == how for row in rows)
         if count:
-            notes.append(f"Of {_counted(count)} {words} could be compared: no more is known.")
+            notes.append(f"Of {plural(count, 'node')} {words} could be compared: no more is known.")
     others = other_shapes(both, rows)
     if others:
         graph = both.here.subject.graph
-        found = _listed(graph, [row.nodes[0] for row in others])
-        notes.append(f"{_counted(len(others))} of other shapes in the two, not compared: {found}.")
+        found = _labels_of(graph, [row.nodes[0] for row in others])
+        notes.append(
+            f"{plural(len(others), 'node')} of other shapes in the two, not compared: {found}."
+        )
     unknown = sum(row.compared is None for row in rows) - len(others)
     if unknown:
-        notes.append(f"Of {_counted(unknown)} no number is known in both.")
+        notes.append(f"Of {plural(unknown, 'node')} no number is known in both.")
     guessed = sum(row.is_estimate for row in rows)
     if guessed:
-        notes.append(f"What arises at {_counted(guessed)} is an estimate, from what is around.")
+        notes.append(
+            f"What arises at {plural(guessed, 'node')} is an estimate, from what is around."
+        )
     return notes
 
 
@@ -199,7 +205,8 @@ def _arriving_in_one(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
             alone["b" if here else "a"].append(row.nodes[0])
     graph = both.here.subject.graph
     return [
-        f"In {name} alone a gradient arrives at {_counted(len(nodes))}: {_listed(graph, nodes)}; "
+        f"In {name} alone a gradient arrives at {plural(len(nodes), 'node')}: "
+        f"{_labels_of(graph, nodes)}; "
         "it is compared with zeros."
         for name, nodes in alone.items()
         if nodes
@@ -261,10 +268,5 @@ def _json(error: float | None) -> JsonNumber | None:
     return None if error is None else json_number(error)
 
 
-def _counted(count: int) -> str:
-    return "1 node" if count == 1 else f"{count:,} nodes"
-
-
-def _listed(graph: nx.MultiDiGraph, nodes: Sequence[int]) -> str:
-    shown = ", ".join(label(graph.nodes[node]) for node in nodes[:4])
-    return shown + (f" and {len(nodes) - 4:,} more" if len(nodes) > 4 else "")
+def _labels_of(graph: nx.MultiDiGraph, nodes: Sequence[int]) -> str:
+    return list_some([label(graph.nodes[node]) for node in nodes], 4)

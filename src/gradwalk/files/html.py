@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import overload
 
 from ..bundle import bundle
+from ..graph.english import plural
 from ..subject.shown import Showing
 from ..wire.characters import well_formed
 from .disk import read_path, write_file
@@ -90,7 +91,7 @@ def to_html(
     shown = widget._shown()
     graph = shown.subject.graph
     nodes, edges = len(graph), graph.number_of_edges()
-    counts = f"{nodes:,} node{'s' * (nodes != 1)}, {edges:,} edge{'s' * (edges != 1)}"
+    counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
     kind = "Static" if graph.graph.get("static") else "Autograd"
     script = bundle("page.js")
     style = bundle("widget.css") + _STYLE

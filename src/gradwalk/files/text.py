@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
+from ..graph.english import plural
 from ..graph.words import short_value
 from ..wire import GraphModel, Values
 
@@ -265,19 +266,13 @@ def values_in(model: GraphModel) -> dict[int, Values]:
     }
 
 
-def counted(graph: nx.MultiDiGraph) -> str:
+def size_of(graph: nx.MultiDiGraph) -> str:
     """How large a graph is, in words: "6 nodes, 5 edges, 2 leaves"."""
     leaves = sum(kind == "leaf" for _, kind in graph.nodes(data="kind"))
     static = graph.graph.get("static")
     counts = [
-        _counted(len(graph), "node"),
-        _counted(graph.number_of_edges(), "edge"),
-        _counted(leaves, "input" if static else "leaf"),
+        plural(len(graph), "node"),
+        plural(graph.number_of_edges(), "edge"),
+        plural(leaves, "input") if static else plural(leaves, "leaf", "leaves"),
     ]
     return ("static graph: " if static else "") + ", ".join(counts)
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {'leaves' if noun == 'leaf' else noun + 's'}"

@@ -9,9 +9,10 @@ import torch
 
 from ..forward.annotations import cuts_of
 from ..forward.cuts import Cut
+from ..graph.english import list_some, plural
 from ..graph.nodes import leaf_tensor
 from ..graph.words import described
-from .evidence import Evidence, at_line, counted, listed
+from .evidence import Evidence, at_line
 from .finding import Finding
 
 # The other ways to lose gradient, casts to integers and comparisons, are what masks are made by:
@@ -62,14 +63,14 @@ def cuts_inside(evidence: Evidence) -> Iterator[Finding]:
         nodes = taken_by(evidence, cut)
         if not nodes:
             continue
-        also = f" {listed(sorted(names))} get no gradient from here." if names else ""
+        also = f" {list_some(sorted(names))} get no gradient from here." if names else ""
         yield Finding(
             "cut",
             "info",
             nodes[:_MOST_NODES],
             f"Gradient is cut by {_words(cut.how)}{_cause_words(cut)}{within(evidence, cut)}: "
             f"what a tensor of shape {cut.shape} gave to {described(captured.graph, nodes[0])} "
-            f"sends no gradient back. {counted(len(nodes), 'node')} used it.{also}",
+            f"sends no gradient back. {plural(len(nodes), 'node')} used it.{also}",
             {"nodes": len(nodes)},
         )
 
@@ -106,7 +107,7 @@ def cuts_before_leaves(evidence: Evidence) -> Iterator[Finding]:
                 "info",
                 [node],
                 f"{described(evidence.captured.graph, node)} is where this graph begins, but it "
-                f"was computed from {listed(sorted(names))}, by way of {_words(cuts[0].how)}"
+                f"was computed from {list_some(sorted(names))}, by way of {_words(cuts[0].how)}"
                 f"{_cause_words(cuts[0])}{within(evidence, cuts[0])}: no gradient goes back there "
                 "from here.",
             )

@@ -17,8 +17,6 @@ from ..graph.nodes import leaf_tensor
 from ..graph.words import described
 from ..reasons.loss_graph import LossGraph, graph_of
 
-MOST_LISTED = 8  # names in one sentence
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -156,17 +154,3 @@ def at_line(where: SourceLine | None) -> str:
     if where is None:
         return ""
     return f" at {where} (`{where.text}`)" if where.text else f" at {where}"
-
-
-def listed(words: Sequence[str]) -> str:
-    """Words as a sentence lists them, the first of many."""
-    shown = words if len(words) <= MOST_LISTED else words[:MOST_LISTED]
-    more = len(words) - len(shown)
-    if more:
-        return f"{', '.join(shown)} and {more} more"
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
-
-
-def counted(number: int, word: str) -> str:
-    """A number of things: "1 node", "2 nodes"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..graph.english import MOST_LISTED, list_some
 from ..wire import JsonNumber
 from ..wire.ranks import RankLeafModel, StatisticsModel
-from .evidence import MOST_LISTED, listed
 
 _SAME = 1e-5
 """Reduced gradients are the same bit for bit; weights may have been summed in another order."""
@@ -200,7 +200,7 @@ def norms_in_words(leaf: LeafOverRanks, of: Of) -> str:
         for rank, each in sorted(leaf.on.items())
         if (norm := norm_of(of(each))) is not None
     ]
-    return f"the norm of {leaf.name} is {listed(told)}"
+    return f"the norm of {leaf.name} is {list_some(told)}"
 
 
 def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
@@ -209,7 +209,7 @@ def leaves_in_words(leaves: Sequence[LeafOverRanks]) -> str:
     for leaf in leaves[:MOST_LISTED]:
         lines.setdefault(leaf.at, []).append(leaf.name)
     more = f" and {len(leaves) - MOST_LISTED} more" if len(leaves) > MOST_LISTED else ""
-    return "; ".join(f"{listed(names)}{at}" for at, names in lines.items()) + more
+    return "; ".join(f"{list_some(names)}{at}" for at, names in lines.items()) + more
 
 
 def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
@@ -219,4 +219,4 @@ def nodes_of(leaves: Iterable[LeafOverRanks]) -> list[int]:
 
 def in_words(ranks: Sequence[int]) -> str:
     """Ranks as a sentence lists them: "rank 1", "ranks 0 and 2"."""
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed([str(rank) for rank in ranks])}"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {list_some([str(rank) for rank in ranks])}"

@@ -8,10 +8,11 @@ import torch
 from torch.autograd.graph import Node
 
 from ..forward.records import find_record
+from ..graph.english import list_some, plural
 from ..graph.nodes import keeps_tensors, sequence_nr
 from ..graph.reading import storage_id
 from ..graph.saved import is_freed, read_saved
-from .evidence import Evidence, at_line, counted, listed
+from .evidence import Evidence, at_line
 from .finding import Finding
 
 _MOST_NODES = 100
@@ -135,8 +136,8 @@ def _not_training(evidence: Evidence) -> Iterator[Finding]:
             "eval",
             "info",
             still[:_MOST_NODES],
-            f"{counted(len(still), 'batch norm')} ran in eval mode: "
-            f"{listed([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
+            f"{plural(len(still), 'batch norm')} ran in eval mode: "
+            f"{list_some([evidence.words(node) for node in still[:1]])}{evidence.at(still[0])}"
             f"{' and others. They use their' if still[1:] else '. It uses its'} running statistics "
             f"and {'do' if still[1:] else 'does'} not update them; if this is training, call "
             "model.train() before the forward pass.",

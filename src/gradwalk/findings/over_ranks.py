@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
+from ..graph.english import list_some, plural
 from ..wire.ranks import RankModel
-from .evidence import counted, listed
 from .finding import Finding
 from .leaf_over_ranks import (
     LeafOverRanks,
@@ -89,7 +89,7 @@ def incomplete(ranks: Sequence[RankModel], apart: Sequence[int] = ()) -> list[st
             f"{version} on {in_words([r['rank'] for r in ranks if r['torch_version'] == version])}"
             for version in versions
         )
-        found.append(f"The ranks ran with different versions of torch: {listed(list(on))}.")
+        found.append(f"The ranks ran with different versions of torch: {list_some(list(on))}.")
     if apart:
         found.append(
             f"The graph of {in_words(apart)} has no parameter in common with the one that is "
@@ -163,7 +163,7 @@ def _not_finite(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
         local = first.on[odd[0]]["local"]
         assert local is not None
         what = f"{local['nan']} NaN" if local["nan"] else f"{local['inf']} infinite numbers"
-        more = f", as have {counted(len(group) - 1, 'more gradient')} there" if group[1:] else ""
+        more = f", as have {plural(len(group) - 1, 'more gradient')} there" if group[1:] else ""
         yield Finding(
             "nan on a rank",
             "error",

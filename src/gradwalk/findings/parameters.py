@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from ..forward.cuts import Cut
+from ..graph.english import list_some, plural
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere, storage_id, why_unreadable
 from ..graph.words import described
@@ -15,7 +16,7 @@ from ..reasons.extra_words import lost_by
 from ..reasons.outside import reason_outside
 from ..reasons.reason import Asked, Reason
 from .cuts_inside import taken_by, within
-from .evidence import Evidence, counted, listed
+from .evidence import Evidence
 from .finding import Finding
 
 _MOST_NODES = 100
@@ -75,9 +76,9 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
                 "cut",
                 "info" if waits else "warning",
                 taken_by(evidence, cut)[:_MOST_NODES],
-                f"No gradient reaches {listed(names)}: {f'{place}, ' if place else ''}"
+                f"No gradient reaches {list_some(names)}: {f'{place}, ' if place else ''}"
                 f"{lost_by(cut, source)}. "
-                f"{counted(len(names), 'parameter')} of {len(evidence.expected)}."
+                f"{plural(len(names), 'parameter')} of {len(evidence.expected)}."
                 f"{f' {_WAITS}' if waits else ''}",
                 numbers,
             )
@@ -87,9 +88,9 @@ def _outside(evidence: Evidence) -> Iterator[Finding]:
             "no grad",
             "info" if meant else "warning",
             [],
-            f"{listed(names)} {'is' if one else 'are'} not in this graph, so backward gives "
+            f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
             f"{'it' if one else 'them'} no gradient. "
-            f"{counted(len(names), 'parameter')} of {len(evidence.expected)}. "
+            f"{plural(len(names), 'parameter')} of {len(evidence.expected)}. "
             f"{group[0][1].sentence}{f' {meant}' if meant else ''}",
             numbers,
         )
@@ -158,13 +159,13 @@ def _frozen(evidence: Evidence) -> Iterator[Finding]:
         return
     held = [name for key, name in frozen if key in evidence.held]
     names = [name for _, name in frozen]
-    more = f" An optimizer holds {listed(held)} all the same." if held else ""
+    more = f" An optimizer holds {list_some(held)} all the same." if held else ""
     one = len(names) == 1
     yield Finding(
         "frozen",
         "warning" if held else "info",
         [],
-        f"{listed(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
+        f"{list_some(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
         f"{'it gets' if one else 'they get'} no gradient and "
         f"{'does' if one else 'do'} not learn.{more} requires_grad_() before the forward pass "
         "unfreezes.",
@@ -191,7 +192,7 @@ def _plain_flags(evidence: Evidence) -> Iterator[Finding]:
                 [],
                 f"{name}.requires_grad was set to {flag}, which torch does not read of a module: "
                 f"requires_grad is {not flag} of {others} of its "
-                f"{counted(len(parameters), 'parameter')}. If they are to be "
+                f"{plural(len(parameters), 'parameter')}. If they are to be "
                 f"{'learned' if flag else 'frozen'}, call {name}.requires_grad_({flag}).",
                 {"parameters": others},
             )
@@ -214,8 +215,8 @@ def _left_out(evidence: Evidence) -> Iterator[Finding]:
             "no grad",
             "warning",
             empty,
-            f"No gradient came to {listed([described(graph, i) for i in empty])} in this backward "
-            f"pass, {len(empty)} of {len(evidence.leaves)} leaves: "
+            f"No gradient came to {list_some([described(graph, i) for i in empty])} in this "
+            f"backward pass, {len(empty)} of {len(evidence.leaves)} leaves: "
             f"{_who_passed_none(evidence, empty)}",
             {"parameters": len(empty)},
         )
@@ -240,8 +241,8 @@ def _who_passed_none(evidence: Evidence, empty: list[int]) -> str:
         return "the pass was told to leave them out, or began elsewhere."
     it, its = ("it", "its") if len(words) == 1 else ("them", "their")
     return (
-        f"{listed(words)} got one and passed none on there, because {its} backward returned None "
-        f"or the pass was told to leave out what is behind {it}."
+        f"{list_some(words)} got one and passed none on there, because {its} backward returned "
+        f"None or the pass was told to leave out what is behind {it}."
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
+from ..graph.english import list_some, plural
 from ..graph.nodes import leaf_tensor
-from .evidence import Evidence, counted, listed
+from .evidence import Evidence
 from .finding import Finding
 
 _MOST_NODES = 100
@@ -61,7 +62,7 @@ def _unregistered(evidence: Evidence) -> Iterator[Finding]:
         "unregistered",
         "warning",
         lost[:_MOST_NODES],
-        f"{counted(len(lost), 'Parameter')} of shape {listed(shapes)} "
+        f"{plural(len(lost), 'Parameter')} of shape {list_some(shapes)} "
         f"{'takes' if len(lost) == 1 else 'take'} part in this graph, but "
         f"{'is' if len(lost) == 1 else 'are'} not among the parameters of {whose}: made anew in "
         "forward(), or kept in a Python list or dict. parameters() leaves "

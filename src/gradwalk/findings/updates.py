@@ -9,9 +9,10 @@ import torch
 
 from ..backward.kept import Kept, norms
 from ..backward.run import Run
+from ..graph.english import list_some, plural
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere, is_plain
-from .evidence import Evidence, counted, listed
+from .evidence import Evidence
 from .finding import Finding
 
 _MOST_NODES = 100
@@ -76,7 +77,7 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
         one = len(evidence.optimizers) == 1
         parts.append(
             f"{'The optimizer does not hold' if one else 'None of the optimizers holds'} "
-            f"{listed(names)}, {counted(len(names), 'parameter')} of this graph, so "
+            f"{list_some(names)}, {plural(len(names), 'parameter')} of this graph, so "
             f"{'its step leaves' if one else 'their steps leave'} "
             f"{'it as it is' if len(names) == 1 else 'them as they are'}."
         )
@@ -88,7 +89,7 @@ def _held_otherwise(evidence: Evidence) -> Iterator[Finding]:
             )
     if strays:
         parts.append(
-            f"{counted(len(strays), 'tensor')} that it holds, of shape {listed(strays)}, "
+            f"{plural(len(strays), 'tensor')} that it holds, of shape {list_some(strays)}, "
             f"{'is' if len(strays) == 1 else 'are'} neither in this graph nor in a module that a "
             "variable holds, such as those of a layer that was replaced."
         )
@@ -112,7 +113,7 @@ def _of_several(evidence: Evidence) -> Iterator[Finding]:
             used.append(names)
     if len(used) < 2:
         return
-    each = "; ".join(map(listed, used))
+    each = "; ".join(map(list_some, used))
     yield Finding(
         "optimizer",
         "info",
@@ -142,8 +143,8 @@ def _standing_still(evidence: Evidence) -> Iterator[Finding]:
             "optimizer",
             "info",
             nodes[:_MOST_NODES],
-            f"The learning rate of {listed(names)} is 0 now, {counted(len(names), 'parameter')} of "
-            f"this graph, so a step of most optimizers leaves "
+            f"The learning rate of {list_some(names)} is 0 now, {plural(len(names), 'parameter')} "
+            f"of this graph, so a step of most optimizers leaves "
             f"{'it as it is' if len(names) == 1 else 'them as they are'}. A warm-up may begin so.",
             {"parameters": len(names)},
         )
@@ -220,7 +221,7 @@ def _cleared(evidence: Evidence) -> Iterator[Finding]:
         "cleared",
         "info",
         nodes[:_MOST_NODES],
-        f".grad of {listed(names)} holds nothing any more, although this backward pass brought "
+        f".grad of {list_some(names)} holds nothing any more, although this backward pass brought "
         f"{'it' if len(names) == 1 else 'them'} a gradient: it has been cleared since, as by "
         "zero_grad(). If no step() of the optimizer came between, it has nothing to go by: call "
         "zero_grad() before backward(), or after step().",
@@ -252,7 +253,7 @@ def _large(evidence: Evidence) -> Iterator[Finding]:
         "large",
         "info",
         nodes[:_MOST_NODES],
-        f"The gradients of the {counted(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
+        f"The gradients of the {plural(len(nodes), 'Parameter')} have a norm of {gradient:.3g} "
         f"altogether, {ratio:.3g} times that of the parameters themselves, {size:.3g}: a step of "
         f"plain SGD with a learning rate above {_rounded_up(1 / ratio)} changes them by more than "
         "they are. Look at the scale of the loss and of the data.",
@@ -303,7 +304,7 @@ def _added(evidence: Evidence, nodes: list[int], *, is_known: bool) -> Finding:
         "accumulated",
         "info",
         nodes[:_MOST_NODES],
-        f".grad of {listed(names)} is not what this backward pass gave alone, "
+        f".grad of {list_some(names)} is not what this backward pass gave alone, "
         f"{len(nodes)} of {len(evidence.leaves)} leaves: it "
         + ("held" if is_known else "may have been changed since, or held")
         + " something before, and backward adds to that. If passes are not meant to add up, call "
@@ -322,7 +323,7 @@ def _clipped(shares: list[tuple[int, float]]) -> Iterator[Finding]:
         "clipped",
         "info",
         [node for node, _ in shares][:_MOST_NODES],
-        f"Since this backward pass .grad of {counted(len(shares), 'parameter')} was made "
+        f"Since this backward pass .grad of {plural(len(shares), 'parameter')} was made "
         f"{1 / most:.3g} times smaller, all by one factor, as clip_grad_norm_() does. If "
         "that is so at every step, max_norm is what sets the size of the steps, not the gradient: "
         "compare it with the norm that clip_grad_norm_() returns.",

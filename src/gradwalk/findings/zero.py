@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from ..backward.kept import norms
 from ..backward.run import Run
 from ..backward.zero_births import ZeroBirth, is_zero, zero_births
+from ..graph.english import list_some
 from ..graph.nodes import custom_function
 from ..modules.plumbing import is_plumbing
 from ..reasons.blocking import Block, blocked_leaves, is_margin
 from .dead_units import dead_units
-from .evidence import Evidence, listed
+from .evidence import Evidence
 from .finding import Finding
 
 _MOST_NODES = 100
@@ -138,7 +139,7 @@ def _zero_finding(evidence: Evidence, nodes: list[int], severity: str, why: str)
         "zero",
         "info" if severity == "info" else "warning",
         nodes[:_MOST_NODES],
-        f"The gradient of {listed(names)} is exactly zero everywhere, {len(nodes)} of "
+        f"The gradient of {list_some(names)} is exactly zero everywhere, {len(nodes)} of "
         f"{len(evidence.leaves)} leaves: {why}",
         {"parameters": len(nodes)},
     )

@@ -11,6 +11,7 @@ from torch.autograd.graph import GradientEdge, Node
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+from .english import plural
 from .nodes import gradient_edge, holder_of, is_gone, op_name
 from .transforms import transforms_around, unwrapped
 
@@ -84,17 +85,14 @@ def read_given(given: tuple[Any, ...], caller: str) -> Program | list[Output]:
     if not programs:
         return read_outputs(given, caller)
     if len(given) > 1:
+        found = plural(len(programs), "static graph is", "static graphs are")
         raise TypeError(
-            f"{_call(caller)} was given {len(given)} values, and {_counted(len(programs))} among "
-            "them. It takes one static graph, or the autograd graph of tensors: give each its own "
+            f"{_call(caller)} was given {len(given)} values, and {found} among them. "
+            "It takes one static graph, or the autograd graph of tensors: give each its own "
             "call, or draw them side by side with gradwalk.compare({'dynamic': loss, "
             "'static': program})."
         )
     return programs[0]
-
-
-def _counted(count: int) -> str:
-    return "a static graph is" if count == 1 else f"{count} static graphs are"
 
 
 def values_in(given: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from torch.autograd.graph import Node
 
 from .adjacency import attributes, predecessors, successors
 from .compiled import calls_in
+from .english import plural
 from .nodes import COMPILED, custom_function, is_of_torch, node_class
 from .saved import plain_value
 
@@ -200,7 +201,7 @@ def _sign_of_code(data: dict[str, Any], behind: Node | None) -> str:
     if data["op"] != COMPILED:
         return _BACKWARD.sub("", data["op"])
     count = 0 if behind is None else len(calls_in(behind))
-    return f"compiled: {count} call{'s' * (count != 1)}" if count else "compiled"
+    return f"compiled: {plural(count, 'call')}" if count else "compiled"
 
 
 def _sign_at(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from ..wire import TensorSummary
+from .english import join_words
 from .json_values import as_json, evenly_spread, json_number, listed, readable
 from .reading import (
     PART,
@@ -92,7 +93,7 @@ def _of_wrapped(tensor: torch.Tensor, inner: torch.Tensor, hidden: list[int]) ->
     summary = summarise(inner)
     if hidden:
         note = (
-            f"vmap over {' and '.join(map(str, hidden))}: the program sees one sample, of shape "
+            f"vmap over {join_words(map(str, hidden))}: the program sees one sample, of shape "
             f"{tuple(tensor.shape)}; all of them are shown, as {tuple(inner.shape)}."
         )
         summary["note"] = " ".join(filter(None, (note, summary["note"])))

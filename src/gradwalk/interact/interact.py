@@ -104,7 +104,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                         f"{self._called} returned {kind}, and nothing in it requires grad, so "
                         "there is no graph to show. Return the tensor that you would call "
                         "backward() on, computed from "
-                        f"{_listed(leaves) or 'a number among the arguments'}."
+                        f"{', '.join(leaves) or 'a number among the arguments'}."
                     )
                 # The picture is many small objects: the collector would go through them again and
                 # again. What the function itself leaves behind is collected as ever.
@@ -380,7 +380,3 @@ def interact(function: Callable[..., Any], /, **arguments: Any) -> Interact:
 
 def _is_plain(given: Any) -> bool:
     return isinstance(given, (bool, int, float, ipywidgets.fixed))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
+from ..graph.english import join_words
 from ..graph.modes import random_numbers_kept
 from ..graph.nodes import is_gone, leaf_tensor
 from ..graph.outputs import gone_sentence
@@ -65,7 +66,7 @@ def arguments_of(
     if missing:
         raise ValueError(
             f"{custom.__name__} cannot be checked on what it saved, because what forward was given "
-            f"for {' and '.join(missing)} is not known to be among it. Give all its arguments: "
+            f"for {join_words(missing)} is not known to be among it. Give all its arguments: "
             f"check(node, {', '.join(names)})."
         )
     return [found[i] for i in places]

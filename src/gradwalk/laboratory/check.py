@@ -11,6 +11,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..backward.recorded_pass import refuse_within_backward
+from ..graph.english import plural
 from ..graph.modes import grad_mode_kept, random_numbers_kept, unseen
 from ..graph.nodes import custom_function, is_of_torch, op_name
 from ..graph.reading import first_line
@@ -203,9 +204,7 @@ class _Checked:
     def _tried(self, count: int) -> str:
         size = sum(count_of(self._arguments[i]) for i in self._varied)
         few = "" if size <= count else f", of {size:,}"
-        return (
-            f"{count:,} gradient{'s' * (count != 1)}{few} beside finite differences of its forward"
-        )
+        return f"{plural(count, 'gradient')}{few} beside finite differences of its forward"
 
     def _outputs(self, leaves: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
         """The outputs that a gradient can come from, by number."""

@@ -13,14 +13,13 @@ from ..backward.run import Run
 from ..backward.run_backward import starting_gradients
 from ..graph.capture import Capture
 from ..graph.description import Place
+from ..graph.english import list_some
 from ..graph.nodes import ModuleHook, custom_function, leaf_tensor, outputs_metadata
 from ..graph.tensors import has_hooks
 from ..wire import FewModel
 from .change import Edit, Edits, Kind, fitting
 from .places import called, find_edge, find_place, place_name
 from .replay import Flow, Gradient, Replay
-
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -224,8 +223,8 @@ class Experiment:
         found = []
         if hooked:
             found.append(
-                f"Hooks of yours, on {_listed(hooked)}, were kept from running, so what they would "
-                "do to a gradient is in neither number."
+                f"Hooks of yours, on {list_some(hooked)}, were kept from running, so what they "
+                "would do to a gradient is in neither number."
             )
         ran = replay.above(node for node, _ in self.wanted)
         classes = {
@@ -242,7 +241,7 @@ class Experiment:
         customs = [each.__name__ for each in classes if each is not ModuleHook]
         if customs:
             found.append(
-                f"The backward of {_listed(customs)}, Python code, ran again: what it does "
+                f"The backward of {list_some(customs)}, Python code, ran again: what it does "
                 "besides computing a gradient was done again."
             )
         if not listed:
@@ -280,11 +279,6 @@ def _at_edit(flow: Flow, edit: Edit) -> Gradient:
         return _at(flow, edit.place)
     passed = flow.passed.get(edit.edge[0])
     return None if passed is None else passed[edit.edge[1]]
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _check_factor(value: Any, like: Any, label: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from torch.fx import Node
 
 from ..graph.compiled import CannotOpenError, kernels_of
+from ..graph.english import list_some, with_counts
 from ..graph.inductor_text import VIEWS
 from ..graph.kernels import Kernel
 from .inside import Fused, Inner
@@ -16,7 +17,6 @@ from .inside import Fused, Inner
 _UNFUSED = "Its backend left no text of kernels behind: nothing is known to be fused."
 _VIEW = "It only shows numbers of another tensor, so no kernel is told for it."
 _UNKNOWN = "In which kernel it runs is not certain."
-MOST_NAMED = 6
 """Operations that are named beside a call of the same kernel."""
 
 
@@ -93,12 +93,4 @@ def said_of(fused: Fused, call: Inner) -> str:
     if not others:
         alone = "in a kernel of its own" if kernel.is_whole else "in this kernel"
         return f"It runs {alone}: {kernel.name}."
-    return f"It is fused with {listed(others)} into one kernel: {kernel.name}."
-
-
-def listed(counted: Mapping[str, int] | Iterable[str]) -> str:
-    """Names with how often each is there, the first few: "mul ×3, add and 2 more"."""
-    count = Counter(counted)
-    named = [name if times == 1 else f"{name} ×{times}" for name, times in count.items()]
-    rest = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return ", ".join(named[:MOST_NAMED]) + rest
+    return f"It is fused with {list_some(with_counts(others))} into one kernel: {kernel.name}."

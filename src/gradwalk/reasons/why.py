@@ -20,6 +20,7 @@ from ..graph.compiled import (
     is_compiled,
     is_recomputed,
 )
+from ..graph.english import join_words, plural
 from ..graph.nodes import custom_function, donates_buffers
 from ..graph.sharded import Sharded
 from ..graph.signatures import signature
@@ -77,8 +78,8 @@ def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = Non
     arguments = [argument.name for argument in found.arguments]
     free = {place["argument"] for place in data.get("no_grad_inputs", ())}
     none = [argument for argument in arguments if argument in free]
-    into = _listed([argument for argument in arguments if argument not in free] or arguments)
-    rest = f" ({_listed(none)} need{'s' * (len(none) == 1)} none)" if none else ""
+    into = join_words([argument for argument in arguments if argument not in free] or arguments)
+    rest = f" ({join_words(none)} need{'s' * (len(none) == 1)} none)" if none else ""
     return (
         f"The backward of {operation}: it takes the gradient of what {operation} returned and "
         f"computes from it the gradient of {into}{rest}.{_about_digit(data['op'], found.forward)}"
@@ -95,7 +96,7 @@ def _about_compiled(node: Node) -> str:
     again = sum(map(is_recomputed, calls))
     some = f", {again} of them calls of the forward pass that run again" if again else ""
     return (
-        f"{made} Its backward is {len(calls)} call{'s' * (len(calls) != 1)}{some}. A double click, "
+        f"{made} Its backward is {plural(len(calls), 'call')}{some}. A double click, "
         "or expand() of the widget, shows them in its place: the backward program as it was before "
         "the backend (such as Inductor) fused it."
     )
@@ -262,12 +263,6 @@ def _was_handed_back(graph: nx.MultiDiGraph, node_id: int, run: Run) -> bool:
 
 def _is_variable(name: str | None) -> bool:
     return name is not None and all(part.isidentifier() for part in name.split("."))
-
-
-def _listed(words: list[str]) -> str:
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def blocked(captured: Capture) -> str | None:

@@ -11,6 +11,7 @@ import torch
 from ..backward.recorded_pass import find_node
 from ..findings.finding import Finding
 from ..findings.judge import Limits
+from ..graph.english import plural
 from ..graph.names import Names
 from ..program.about import about
 from ..program.kinds import no_backward
@@ -172,7 +173,7 @@ def _note(captured: StaticCapture) -> str:
     graph = captured.graph
     calls = sum(kind == "op" for _, kind in graph.nodes(data="kind"))
     return (
-        f"Static graph of {captured.made_by}: {calls} call{'s' * (calls != 1)}, the same whatever "
+        f"Static graph of {captured.made_by}: {plural(calls, 'call')}, the same whatever "
         "goes in. It holds no gradients."
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
+from ..graph.english import list_some, plural, with_counts
 from ..matching.match import match
 from ..subject.subject import Subject
 from ..wire import ChangeModel, EdgeModel, GraphModel, JsonNumber, NodeModel, UpdateModel, Values
@@ -134,7 +135,7 @@ def _of_rank(was: GraphModel, now: GraphModel) -> str:
     rank = was["ranks"]["shown"]
     parts = ((f"not on rank {rank}", after - before), ("gone", before - after))
     said = [
-        f"{word}: {_listed(now['nodes'][node] for node in sorted(nodes))}"
+        f"{word}: {_kinds_of(now['nodes'][node] for node in sorted(nodes))}"
         for word, nodes in parts
         if nodes
     ]
@@ -170,7 +171,9 @@ def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
     kept = set(of.values())
     new = [n for n in now["nodes"] if n["id"] not in of and n["kind"] in ("op", "leaf")]
     gone = [n for n in was["nodes"] if n["id"] not in kept and n["kind"] in ("op", "leaf")]
-    said = [f"{word}: {_listed(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes]
+    said = [
+        f"{word}: {_kinds_of(nodes)}" for word, nodes in (("new", new), ("gone", gone)) if nodes
+    ]
     if said:
         return "; ".join(said)
     # Nodes without a partner are all there is to say, unless a name, a shape or an edge changed.
@@ -181,22 +184,16 @@ def _in_words(was: GraphModel, now: GraphModel, of: Mapping[int, int]) -> str:
         now["nodes"][new]["shape"] != was["nodes"][old]["shape"] for new, old in of.items()
     )
     if reshaped:
-        return f"another shape at {_counted(reshaped)}"
+        return f"another shape at {plural(reshaped, 'node')}"
     if renamed:
-        return f"another name at {_counted(renamed)}"
+        return f"another name at {plural(renamed, 'node')}"
     return "the same operations, connected otherwise"
 
 
-def _counted(nodes: int) -> str:
-    return "1 node" if nodes == 1 else f"{nodes} nodes"
-
-
-def _listed(nodes: Iterable[NodeModel]) -> str:
+def _kinds_of(nodes: Iterable[NodeModel]) -> str:
     """Nodes by what they are called on a board, most frequent first."""
     words = Counter(_called(node) for node in nodes)
-    named = [f"{word} ×{times}" if times > 1 else word for word, times in words.most_common()]
-    rest = len(named) - _MOST_NAMED
-    return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more kinds" if rest > 0 else "")
+    return list_some(with_counts(dict(words.most_common())), _MOST_NAMED)
 
 
 def _called(node: NodeModel) -> str:

@@ -15,7 +15,7 @@ from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
 from ..files import export, mime
 from ..files.html import to_html
-from ..files.text import counted
+from ..files.text import size_of
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept
@@ -283,7 +283,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
     to_dot = export.to_dot
 
     def _summary(self, subject: Subject) -> str:
-        return counted(subject.graph)
+        return size_of(subject.graph)
 
     def __str__(self) -> str:
         if self._behind is None or self._quiz is not None:  # a quiz is not given away

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..graph.english import join_words
 from ..wire import (
     GraphModel,
     QuestionModel,
@@ -303,7 +304,7 @@ class Quiz:
             told.append(
                 self._name(node) + (f" = {written(value)}" if is_told and value is not None else "")
             )
-        return [f"it is {self._sign(question.node)} of {' and '.join(told)}"]
+        return [f"it is {self._sign(question.node)} of {join_words(told)}"]
 
     def _sign(self, node: int) -> str:
         found = self.graph["nodes"][node]

@@ -1,0 +1,30 @@
+"""Lists and counts as a sentence has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+MOST_LISTED = 8  # names in one sentence
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Join words as a sentence lists them: "a, b and c"."""
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def list_some(words: Sequence[str], most: int = MOST_LISTED) -> str:
+    """Join the first of many words, and count the rest: "a, b and 3 more"."""
+    rest = len(words) - most
+    return f"{', '.join(words[:most])} and {rest:,} more" if rest > 0 else join_words(words)
+
+
+def plural(number: int, word: str, words: str | None = None) -> str:
+    """Count things: "1 node", "2 nodes"."""
+    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def with_counts(words: Iterable[str] | Mapping[str, int]) -> list[str]:
+    """Merge equal words: "mul ×3", "add"."""
+    return [f"{word} ×{n}" if n > 1 else word for word, n in Counter(words).items()]
