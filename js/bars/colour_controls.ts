@@ -10,7 +10,6 @@ const CHOICES: [ColourBy, string, string][] = [
   ["memory", "memory", "not counted yet"],
   ["dtype", "dtype", "not known"],
   ["module", "module", "not known"],
-  ["kernel", "kernel", "of compiled code that is open, after its first backward"],
 ];
 
 interface ColourControls {

@@ -8,7 +8,6 @@ import {
   isKnown,
 } from "../colours/colouring";
 import { type GradientNorms, gradientNorms } from "../colours/gradient_norms";
-import { type Kernels, kernelsOf } from "../colours/kernels";
 import { rankStrips } from "../colours/rank_strips";
 import { type TileGrads, tileGrads, uncoloured } from "../colours/tile_grads";
 import { button, element } from "../dom/element";
@@ -58,7 +57,6 @@ export function createViewBar(
   let legend: ColourLegend | null = null;
   let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
   let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
-  let kernels: { of: GraphModel; found: Kernels | null } | null = null;
   /** The same object as long as it says the same. */
   let alarms: Map<number, string> | null = null;
   const ranked = new Remembered();
@@ -139,22 +137,19 @@ export function createViewBar(
     diagnose.classList.toggle("is-working", works);
   }
 
-  /** Norms are found once per run, kernels once per graph. */
+  /** Norms are found once per run. */
   function sources(): ColourSources {
     const graph = folder.drawnGraph?.graph ?? null;
     const run = drawing.progress?.recording.run ?? null;
     if (!graph || !run) norms = null;
     else if (norms?.run !== run || norms.of !== graph)
       norms = { run, of: graph, values: gradientNorms(graph, run) };
-    if (!graph) kernels = null;
-    else if (kernels?.of !== graph) kernels = { of: graph, found: kernelsOf(graph) };
     return {
       tiles: tilesOf(graph, drawing.progress?.recording ?? null),
       norms: norms?.values ?? null,
       memory: channel.get("_memory") ?? null,
       dtypes: channel.get("_dtypes") ?? null,
       tree: folder.drawnGraph?.tree ?? null,
-      kernels: kernels?.found ?? null,
     };
   }
 

@@ -15,7 +15,6 @@ import {
   ZERO,
 } from "./colouring";
 import { gradientNorms } from "./gradient_norms";
-import { kernelEntries, kernelsOf } from "./kernels";
 
 /** loss = sum(b(a(x))): loss 0, b 1, a 2, x 3; edges 0 to 2 in a row. */
 function line() {
@@ -57,7 +56,6 @@ function picture(closed: string[] = []) {
     memory: null,
     dtypes: null,
     tree: grouped.tree,
-    kernels: null,
     ...change,
   });
   return { graph, scene, sources };
@@ -184,34 +182,6 @@ describe("colours", () => {
     const mixed = colouringOf("dtype", closed.scene, closed.sources({ dtypes }));
     expect(mixed.tint?.nodes[closed.scene.drawn[3][0]]).toBe("is-c-mixed");
     expect(mixed.legend?.entries.map(({ text }) => text)).toContain("several in one box");
-  });
-
-  it("tell the kernels of compiled code apart, and calls that several run", () => {
-    const { graph, scene, sources } = picture();
-    expect(kernelsOf(graph)).toBeNull();
-    expect(isKnown("kernel", sources({}))).toBe(false);
-    const runBy = [[], ["add_0"], ["mul_1"], ["add_0", "mul_1"]];
-    const nodes = graph.nodes.map((node, i) => ({ ...node, kernels: runBy[i], inside: 0 }));
-    const kernels = kernelsOf({ ...graph, nodes });
-    const { tint, legend } = colouringOf("kernel", scene, sources({ kernels }));
-    expect(tint?.nodes).toEqual([NOTHING, "is-k0", "is-k1", "is-c-mixed"]);
-    expect(scene.nodes.map((node) => tint?.words(node))).toEqual([
-      null,
-      "add_0",
-      "mul_1",
-      "add_0, mul_1",
-    ]);
-    expect(legend?.entries.map(({ text }) => text)).toEqual(["add_0", "mul_1", "in several"]);
-  });
-
-  it("give kernels of one name in two compiled nodes colours of their own, which take turns", () => {
-    const { graph } = picture();
-    const nodes = graph.nodes.map((node, i) => ({ ...node, kernels: ["sum_0"], inside: i % 2 }));
-    expect(kernelsOf({ ...graph, nodes })?.nodes).toEqual([[0], [1], [0], [1]]);
-    const names = Array.from({ length: 10 }, (_, i) => `k${i}`);
-    const entries = kernelEntries({ names, nodes: [] });
-    expect(entries).toHaveLength(8);
-    expect(entries[7].text).toBe("k7 and, in turn, 2 more");
   });
 
   it("are offered only where something is known", () => {

@@ -5,19 +5,11 @@ import { formatBytes, formatNumber, normText } from "../text/number";
 import type { MemoryModel } from "../wire";
 import { type Dtypes, dtypeClass, dtypeEntries, dtypeWords, MIXED } from "./dtypes";
 import type { GradientNorms } from "./gradient_norms";
-import { type Kernels, kernelClass, kernelEntries, kernelWords } from "./kernels";
 import { moduleColours } from "./modules";
 import { type LogScale, logScale, placeOn, stepOn, ticksOn } from "./scale";
 import type { TileGrads } from "./tile_grads";
 
-export type ColourBy =
-  | "none"
-  | "parameters"
-  | "gradient"
-  | "memory"
-  | "dtype"
-  | "module"
-  | "kernel";
+export type ColourBy = "none" | "parameters" | "gradient" | "memory" | "dtype" | "module";
 
 /** What colours can say, as far as it is known. */
 export interface ColourSources {
@@ -27,7 +19,6 @@ export interface ColourSources {
   memory: MemoryModel | null;
   dtypes: Dtypes | null;
   tree: GroupTree | null;
-  kernels: Kernels | null;
 }
 
 /** What explains the colours. */
@@ -54,24 +45,22 @@ export const NOT_FINITE = "is-c-alarm";
 /** Whether there is something to colour by. */
 export function isKnown(
   by: ColourBy,
-  { tiles, norms, memory, dtypes, tree, kernels }: ColourSources,
+  { tiles, norms, memory, dtypes, tree }: ColourSources,
 ): boolean {
   if (by === "parameters") return tiles !== null && tiles.tiles.size > 0;
   if (by === "gradient") return norms !== null;
   if (by === "memory") return memory !== null && memory.nodes.length > 0;
   if (by === "dtype") return dtypes !== null;
-  if (by === "kernel") return kernels !== null;
   return by === "none" || (tree !== null && tree.path.length > 1);
 }
 
 export function colouringOf(by: ColourBy, scene: Scene, sources: ColourSources): Colouring {
-  const { tiles, norms, memory, dtypes, tree, kernels } = sources;
+  const { tiles, norms, memory, dtypes, tree } = sources;
   if (by === "parameters" && tiles) return { tint: null, legend: tilesLegend(tiles) };
   if (by === "gradient" && norms) return byGradient(scene, norms);
   if (by === "memory" && memory) return byMemory(scene, memory);
   if (by === "dtype" && dtypes) return byDtype(scene, dtypes);
   if (by === "module" && tree && tree.path.length > 1) return byModule(scene, tree);
-  if (by === "kernel" && kernels) return byKernel(scene, kernels);
   return { tint: null, legend: null };
 }
 
@@ -180,16 +169,6 @@ function byDtype(scene: Scene, dtypes: Dtypes): Colouring {
   return {
     tint: { nodes, edges: scene.edges.map(() => ""), words: (node) => dtypeWords(node, dtypes) },
     legend: { title: "dtype", ticks: null, entries },
-  };
-}
-
-function byKernel(scene: Scene, kernels: Kernels): Colouring {
-  const nodes = scene.nodes.map((node) => kernelClass(node, kernels));
-  const entries = kernelEntries(kernels);
-  if (nodes.includes(MIXED)) entries.push({ name: MIXED, text: "in several" });
-  return {
-    tint: { nodes, edges: scene.edges.map(() => ""), words: (node) => kernelWords(node, kernels) },
-    legend: { title: "kernel", ticks: null, entries },
   };
 }
 

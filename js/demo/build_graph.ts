@@ -16,7 +16,6 @@ export const PLAIN_NODE: Omit<NodeModel, "id" | "kind" | "op" | "label"> = {
   checkpoint: null,
   inside: null,
   recomputed: false,
-  kernels: [],
 };
 
 /** Something an operation can take: a node made before, or a constant that needs no gradient. */

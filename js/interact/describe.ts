@@ -154,7 +154,6 @@ function describeQuiet(graph: GraphModel, node: NodeModel, { progress }: Marks):
       lines.push(`cut off from ${oneLine(graph.nodes[target].label)}`);
   }
   if (node.recomputed) lines.push("recomputed: a call of the forward pass, run in backward");
-  for (const kernel of node.kernels) lines.push(`in the kernel ${oneLine(kernel)}`);
   lines.push(...valueLine(node));
   if (node.shape !== null) lines.push(`shape ${formatShape(node.shape)}`);
   if (node.kind === "call" && node.namespace)

@@ -111,8 +111,6 @@ export interface NodeModel {
   inside: NodeId | null;
   /** Whether it is a call of the forward pass that was put into backward. */
   recomputed: boolean;
-  /** Of a call of compiled code the kernels that run it, as far as they are known. */
-  kernels: string[];
 }
 
 /**

@@ -275,7 +275,6 @@ class CompareWidget(SteppingWidget[LinkedPasses]):
                 {"node": step.node, "passes": list(step.passes)} for step in linked.steps
             ]
             self.set_trait("steps", steps)
-            self.set_trait("compiled", self._compiled(linked.subjects))  # kernels are made by now
         self.cursor = linked.cursor
         return bool(news)
 

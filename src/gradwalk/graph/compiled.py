@@ -19,8 +19,6 @@ from torch.autograd.graph import Node
 from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
-from .inductor_text import UnknownKernelsError
-from .kernels import Kernel, kernels
 from .nodes import COMPILED, donates_buffers, input_numbers
 from .packed import unpacked
 
@@ -217,41 +215,6 @@ def _outputs_with_gradient(metadata: Any) -> list[int]:
             found.append(place)
     first = len(mutated) + len(metadata.output_info)
     return [*found, *range(first, first + metadata.num_intermediate_bases)]
-
-
-_kernels: weakref.WeakKeyDictionary[type, list[Kernel] | str] = weakref.WeakKeyDictionary()
-"""Class of compiled code -> its kernels, or why they are not known, once they are there."""
-
-
-def kernels_of(node: Any) -> list[Kernel]:
-    """The kernels that a backend made of the backward program of a compiled node.
-
-    Args:
-        node: A node of the class ``CompiledFunctionBackward``.
-
-    Raises:
-        CannotOpenError: Why they are not known.
-    """
-    cls = node._forward_cls
-    made = getattr(cls, "compiled_bw", None)
-    if made is None:
-        raise CannotOpenError(
-            "Which calls run in one kernel is not known yet: the backend makes them when backward "
-            "runs for the first time."
-        )
-    if cls not in _kernels:
-        program = getattr(made, "inductor_post_grad_graph_str", None)
-        written = getattr(made, "source_code", None)
-        if not isinstance(program, str) or not isinstance(written, str):
-            return []  # a backend that makes none, such as aot_eager
-        try:
-            _kernels[cls] = kernels(program, written)
-        except UnknownKernelsError as why:
-            _kernels[cls] = f"Which calls run in one kernel is not known: {why}."
-    found = _kernels[cls]
-    if isinstance(found, str):
-        raise CannotOpenError(found)
-    return found
 
 
 def is_call(node: FxNode) -> bool:

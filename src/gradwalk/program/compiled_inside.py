@@ -20,7 +20,6 @@ from ..graph.compiled import (
     is_recomputed,
 )
 from ..modules.paths import common_ancestor
-from .fused import fused_inside, put_kernels
 from .fx_graph import operands
 from .fx_node import Source, describe
 from .inside import Flow, Inner, Inside, names_of_inputs
@@ -74,8 +73,6 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
     names = names_of_inputs(captured, node)
     inner = {each: _call(each, source, modules.get(each), each in carrying) for each in calls}
     inner |= {each: _held(each, source, backward, names) for each in saved}
-    fused = functools.partial(fused_inside, behind, {each: inner[each] for each in calls})
-    put_kernels((inner[each] for each in calls), fused())
     return Inside(
         node,
         [inner[each] for each in calls],
@@ -99,7 +96,6 @@ def compiled_inside(captured: Capture, node: int, max_bytes: int) -> Inside:
         {inner[call]: path for call, path in modules.items()},
         classes,
         functools.partial(run_inside, backward, inner, behind, max_bytes),
-        fused,
     )
 
 

@@ -6,7 +6,7 @@ the operations that a backward ran in a recorded pass (`gradwalk.program.recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from ..forward.annotate import Annotated
 from ..forward.source_line import SourceLine
 from ..graph.adjacency import attributes, copied, successors
 from ..graph.capture import Capture
-from ..graph.kernels import Kernel
 from ..wire import Values
 
 if TYPE_CHECKING:
@@ -78,19 +77,6 @@ class InsideNumbers:
 
 
 @dataclass(frozen=True)
-class Fused:
-    """Which calls run in one kernel.
-
-    Attributes:
-        of: Call -> the kernels that do it, as far as that is certain.
-        note: Why nothing is known, or that it was not fused; empty where kernels are known.
-    """
-
-    of: Mapping[Inner, list[Kernel]]
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Inside:
     """What is inside of one node.
 
@@ -108,7 +94,6 @@ class Inside:
         numbers: Gives the values, of what flowed through the node in a pass.
 
             Raises `gradwalk.graph.compiled.CannotOpenError` where they are not known, with why.
-        fused: Gives which calls run in one kernel. None where nothing was compiled.
     """
 
     node: int
@@ -120,7 +105,6 @@ class Inside:
     modules: dict[Inner, str]
     classes: dict[str, str]
     numbers: Callable[[Step], InsideNumbers]
-    fused: Callable[[], Fused] | None = None
 
 
 def with_inside(captured: Annotated, opened: Sequence[Inside]) -> Annotated:

@@ -81,12 +81,10 @@ def capture(
         backward programs, or the operations that ran, each with ``inside`` (its node's id), ``op``
         ("aten.mm.default"), ``called`` (the call with its arguments), ``fx_name``, ``namespace``
         and ``source`` as above, of the forward call that it is the backward of, ``seq_nr`` (the
-        number of that call in the forward pass), ``recomputed`` (whether it is a call of the
-        forward pass, put into backward) and ``kernels`` (the names of the kernels that run it, none
-        where a library does; None where that is not known, as before the first backward). Edges of
-        kind "gradient" lead from the compiled node to the calls that take its gradients, from call
-        to call, and from calls to the node's own next functions; ``argument`` is that of the call
-        that they lead to, which takes it as operand
+        number of that call in the forward pass) and ``recomputed`` (whether it is a call of the
+        forward pass, put into backward). Edges of kind "gradient" lead from the compiled node to
+        the calls that take its gradients, from call to call, and from calls to the node's own next
+        functions; ``argument`` is that of the call that they lead to, which takes it as operand
         ``output_nr``, and ``input_nr`` is which of several tensors it is. Edges of kind "constant"
         lead from calls to saved tensors and to calls that work on these alone; the saved tensors
         are constants at the end, also with ``inside``. The compiled node keeps its own edges. One

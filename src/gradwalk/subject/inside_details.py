@@ -11,7 +11,6 @@ from ..backward.recorded_pass import RecordedPass
 from ..graph.adjacency import predecessors, successors
 from ..graph.summary import Summarise
 from ..graph.words import label
-from ..program.fused import said_of
 from ..wire import ConsumerModel, DetailsModel, InputModel, ValueModel
 from .blank import blank_details
 from .extra_details import MOST_LISTED, line_model
@@ -47,8 +46,6 @@ def inside_details(
     about = place.inner.about
     if is_call:
         about = f"A call of {data['op']} inside of node {outer}. {about}"
-        if place.inside.fused is not None:
-            about = f"{about} {said_of(place.inside.fused(), place.inner)}"
     value, note = _value(opening, place, recorded, summarised, is_call=is_call)
     inputs = _inputs(graph, node)
     users = _users(graph, node)

@@ -95,7 +95,6 @@ def graph_model(
             "checkpoint": numbers.get(node),
             "inside": data.get("inside"),
             "recomputed": data.get("recomputed", False),
-            "kernels": data.get("kernels") or [],
         }
         for node, data in attributes(graph).items()
     ]

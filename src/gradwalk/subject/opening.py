@@ -20,7 +20,6 @@ from ..graph.compiled import CannotOpenError, is_compiled
 from ..graph.engine import NO_TASK, current_task
 from ..graph.guarded import could_not
 from ..program.compiled_inside import compiled_inside
-from ..program.fused import put_kernels
 from ..program.inside import Inner, Inside, InsideNumbers, with_inside
 from ..program.recorded_inside import recorded_inside
 from ..wire import Values
@@ -83,8 +82,6 @@ class Opening:
     def show(self, run: Run | None) -> bool:
         """Another pass is shown: what its nodes ran takes the place of what was open before.
 
-        With the first pass a backend also makes its kernels.
-
         Returns:
             Whether the graph is drawn anew.
         """
@@ -96,12 +93,9 @@ class Opening:
             del self.inside[node]
             with contextlib.suppress(CannotOpenError):
                 self.inside[node] = self._read(node)
-        inside = self.inside.values()
-        fused = [put_kernels(each.calls, each.fused()) for each in inside if each.fused is not None]
-        is_news = bool(opened) or any(fused)
-        if is_news:
+        if opened:
             self._draw()
-        return is_news
+        return bool(opened)
 
     def expand(self, node: int) -> None:
         """Open a node.

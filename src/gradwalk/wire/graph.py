@@ -69,8 +69,6 @@ class NodeModel(TypedDict):
     """Of a call, and of a tensor that it takes, the opened node that it is inside of."""
     recomputed: bool
     """Whether it is a call of the forward pass that was put into backward."""
-    kernels: list[str]
-    """Of a call of compiled code the kernels that run it, as far as they are known."""
 
 
 class EdgeModel(TypedDict):

@@ -10,7 +10,7 @@ from .graph import EdgeModel, GraphModel, NodeModel
 if TYPE_CHECKING:
     import networkx as nx
 
-_OF_CALLS = ("inside", "recomputed", "kernels")
+_OF_CALLS = ("inside", "recomputed")
 
 DRAWN_NODE = ("id", "kind", "op", "name", "shape", "no_grad_inputs", *_OF_CALLS)
 """What the wire model tells of a node in the captured graph's own words."""

@@ -26,7 +26,7 @@ from .columns import TooLargeError, decode
 from .values import CheckpointPlace, Count, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 10
+VERSION = 11
 
 MOST_BYTES = 256 * 2**20
 """Of the text in a file: a hostile one could be blown up to fill the memory."""
