@@ -8,22 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 Run = Callable[..., Any]
-
-SAVED_IS_TOLD = hasattr(torch._C._autograd.SavedTensor, "unpack_hook")
-"""Whether torch tells who packed a saved tensor, and gives out one that was changed in place; torch
-2.7 does neither, so there no region is known but those that are one node."""
-
-TOLD = pytest.mark.skipif(
-    not SAVED_IS_TOLD,
-    reason="this torch tells of no region: test_what_torch_does_not_tell_is_not_claimed",
-)
-"""Marks a test of what only such a torch tells."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from checkpointed import TOLD, Block
+from checkpointed import Block
 from torch import nn
 from torch.utils.checkpoint import (
     checkpoint,
@@ -28,7 +28,6 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("watched", [False, True])
-@TOLD
 def test_a_region_that_is_a_module_is_the_modules_box(watched):
     net = Net()
     if watched:
@@ -73,7 +72,6 @@ class Empty(Sized):
 
 
 @pytest.mark.parametrize("kind", [Sized, Unsized, Empty])
-@TOLD
 def test_a_region_is_a_modules_box_whatever_the_length_of_the_module(kind):
     net = kind()
     loss = checkpoint(net, torch.randn(2, 3, requires_grad=True), use_reentrant=False).sum()
@@ -81,7 +79,6 @@ def test_a_region_is_a_modules_box_whatever_the_length_of_the_module(kind):
     assert model["box"] == "net"
 
 
-@TOLD
 def test_a_region_of_several_modules_has_a_box_around_them():
     net = nn.Sequential(*(m for _ in range(3) for m in (nn.Linear(4, 4), nn.Tanh())))
     with watch():
@@ -96,7 +93,6 @@ def test_a_region_of_several_modules_has_a_box_around_them():
         assert model["modules"]["names"][spaces[f"{box}/{2 * nr}"]] == "Linear"
 
 
-@TOLD
 def test_a_region_that_cuts_through_a_module_has_no_box():
     cell = nn.Linear(2, 2)
     x = torch.rand(3, 2, requires_grad=True)

@@ -6,7 +6,6 @@ import operator
 
 import pytest
 import torch
-from checkpointed import SAVED_IS_TOLD
 from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
@@ -269,8 +268,7 @@ def test_what_does_not_tell_what_its_graphs_take_stays_closed():
     assert "It calls aten.sin.default." in widget.details["about"]
 
 
-# torch 2.7 does not export one whose function takes more than what is scanned.
-@pytest.mark.parametrize("with_more", [False, True] if SAVED_IS_TOLD else [False])
+@pytest.mark.parametrize("with_more", [False, True])
 def test_what_an_associative_scan_combines_is_tied_to_what_is_scanned(with_more):
     class Scanned(torch.nn.Module):
         def forward(self, x, y, z):

@@ -11,6 +11,7 @@ import torch
 from compiled_zoo import ZOO, compiled_loss
 from test_html import held
 from torch._dynamo.utils import counters
+from torch._functorch._aot_autograd.aot_autograd_result import SerializedGraphModule
 from torch.fx import Interpreter
 from torch.fx.node import map_arg
 
@@ -21,13 +22,6 @@ from gradwalk.graph.names import Names
 from gradwalk.graph.outputs import read_outputs
 from gradwalk.graph.packed import unpacked
 from gradwalk.wire.columns import decode
-
-try:
-    from torch._functorch._aot_autograd.aot_autograd_result import SerializedGraphModule
-except ImportError:  # of torch 2.7
-    SerializedGraphModule = None
-
-PACKED = pytest.mark.skipif(SerializedGraphModule is None, reason="this torch packs no programs")
 
 pytestmark = [
     pytest.mark.one_python,
@@ -216,7 +210,6 @@ def test_code_from_torchs_cache_is_read_and_not_run(name):
         assert "torch forgets them" in widget.details["about"]
 
 
-@PACKED
 @pytest.mark.parametrize("name", EVERY)
 def test_a_packed_program_is_read_as_it_was(name):
     loss = compiled_loss(name, "aot_eager")
@@ -227,7 +220,6 @@ def test_a_packed_program_is_read_as_it_was(name):
         assert program_in(read) == program_in(module)
 
 
-@PACKED
 @pytest.mark.parametrize(
     "code",
     [

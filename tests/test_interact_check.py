@@ -29,7 +29,7 @@ def test_a_gradient_and_its_finite_difference_agree_unless_backward_is_wrong():
     assert box.graph._differences is None
     box.close()
     wrong = elementwise(lambda x: x * 3, lambda _: 2)
-    made = interact(lambda x: wrong.apply(x), x=(1.0, 2.0))  # noqa: PLW0108  torch 2.7 knows no keywords
+    made = interact(lambda x: wrong.apply(x), x=(1.0, 2.0))  # noqa: PLW0108  apply names no argument
     pair = made.check()["x"]
     assert (pair.agrees, pair.gradient) == (False, 2.0)
     assert pair.difference == pytest.approx(3.0)
@@ -79,7 +79,7 @@ def test_at_a_kink_what_is_between_the_slopes_of_both_sides_agrees(function, sid
 @pytest.mark.parametrize("said", [math.inf, -math.inf, math.nan])
 def test_no_gradient_agrees_that_is_not_finite_where_the_difference_is(said):
     doubled = elementwise(lambda x: x * 2, lambda _: said)
-    made = interact(lambda x: doubled.apply(x), x=(0.0, 1.0))  # noqa: PLW0108  torch 2.7 knows no keywords
+    made = interact(lambda x: doubled.apply(x), x=(0.0, 1.0))  # noqa: PLW0108  apply names no argument
     assert not made.check()["x"].agrees
     made.close()
 

@@ -118,8 +118,6 @@ def test_freed_buffers_are_gone():
 
 
 def test_packed_tensors_stay_packed_and_are_unknown():
-    if not hasattr(torch._C._autograd.SavedTensor, "unpack_hook"):
-        return  # this torch does not tell whether a hook has packed a tensor
     unpacked = []
     x = torch.ones(100, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: unpacked.append(1) or t):

@@ -56,7 +56,7 @@ def with_constants_and_cuts():
 @pytest.mark.parametrize("mode", [Dispatched, Called, Counted])
 @pytest.mark.parametrize("program", [*PROGRAMS.values(), with_constants_and_cuts])
 def test_of_a_watched_forward(program, mode, watched_first):
-    program()  # torch 2.7 imports its compiler with the first checkpoint, and computes meanwhile
+    program()  # the first checkpoint imports torch's compiler, which computes meanwhile
 
     def seen(watching):
         mine = mode()

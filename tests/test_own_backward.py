@@ -242,7 +242,6 @@ class TestWhereItStarts:
         found = fresh("""
             import sys
             import torch
-            import torch.utils.checkpoint  # that of torch 2.7 imports it
             from gradwalk import GraphWidget, record
 
             before = "sympy" in sys.modules

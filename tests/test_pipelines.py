@@ -6,7 +6,6 @@ import re
 
 import pytest
 import torch
-from checkpointed import SAVED_IS_TOLD
 from played_ranks import as_ddp, batch, kinds, only, row
 from processes import WORLDS, together
 from torch import nn
@@ -17,12 +16,9 @@ from gradwalk import GraphWidget, load, save
 pytestmark = pytest.mark.one_python
 
 PIPELINE = """
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, schedules
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-# Of what 1F1B sends and receives together torch 2.7 waits for the last alone, over gloo for ever.
-SCHEDULES = [ScheduleGPipe]
-if hasattr(schedules, "_wait_batch_p2p"):
-    SCHEDULES.append(Schedule1F1B)
+SCHEDULES = [ScheduleGPipe, Schedule1F1B]
 
 
 def whole():
@@ -148,7 +144,6 @@ for name in (schedule.__name__ for schedule in SCHEDULES):
     )
 
 
-@pytest.mark.skipif(not SAVED_IS_TOLD, reason="this torch does not tell of such regions")
 def test_each_stage_of_a_pipeline_keeps_its_checkpointed_regions(tmp_path):
     together(
         f"folder = {str(tmp_path)!r}\n"

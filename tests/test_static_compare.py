@@ -334,7 +334,7 @@ LAYERS = {
 def test_any_stack_of_layers_matches_layer_by_layer(layers):
     net = nn.Sequential(nn.Linear(4, 4), *(LAYERS[name]() for name in layers))
     x = torch.randn(2, 4)
-    program = export(net, (x,), strict=False)  # dynamo, in older torch, tires of so many
+    program = export(net, (x,), strict=False)
     widget = compare({"dynamic": net(x), "static": program}, names=net)
     # Nothing but the transposes of weights is without its partner.
     assert set(unpaired(widget, "dynamic")) <= {"TBackward0"}

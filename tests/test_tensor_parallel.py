@@ -118,8 +118,7 @@ def work(rank):
                 shared = DTensor.from_local(local, mesh, [first]).redistribute(mesh, [second]) * 2
                 told += are_true(shared.to_local(grad_placements=[last]).square().sum())
     assert "all-gather" in seen
-    if not torch.__version__.startswith("2.7."):  # it has added partial sums up before they come
-        assert seen == set(COLLECTIVES.values())
+    assert seen == set(COLLECTIVES.values())
     for each in seen:
         assert any(f" {each} over tp, 2 ranks" in about for about in told), each
     assert any("nothing is sent" in about for about in told)

@@ -266,10 +266,7 @@ def _owner() -> Run | None:
 
 
 def _is_large(leaf: Any) -> bool:
-    """Whether torch shall hand its gradient over to a leaf, rather than copy it.
-
-    To copy that of a DTensor torch 2.7 asks the other ranks, which may not ask the same.
-    """
+    """Whether torch hands its gradient over to a leaf without a copy: a DTensor, or a large one."""
     try:
         return bool(leaf.variable.nbytes > LARGEST_COPY) or own_part(leaf.variable) is not None
     except Exception:  # sparse, nested, a class that refuses to tell

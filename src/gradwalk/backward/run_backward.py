@@ -11,14 +11,12 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
-from ..graph.engine import at_leaf
 from ..graph.modes import unseen
 from ..graph.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
 from .failures import error_note, failed_node
 from .grads import Grads
 from .observe import Observer
 from .operations import noting_operations
-from .recorded_pass import refuse_within_backward
 from .run import Run
 
 _UNNAMED = "the output"
@@ -53,12 +51,9 @@ def run_backward(
         TypeError: An argument is of the wrong kind.
         ValueError: ``gradient`` is missing for an output that is not one real number, or does not
             fit, or one of ``inputs`` requires no grad.
-        RuntimeError: A hook of a leaf asked for it.
         Exception: What backward itself raises, with a note where it happened. Every ``.grad`` is
             then as it was before.
     """
-    if at_leaf():  # torch 2.7 would wait there for ever, for itself
-        refuse_within_backward("backward()")
     given = read_gradient(captured, gradient)
     wanted = _read_inputs(inputs)
     _check_flag("create_graph", create_graph, (True, False))

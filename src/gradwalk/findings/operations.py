@@ -56,12 +56,7 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
                 continue
             record = find_record(each)
             where = " (run the forward pass under gradwalk.watch() to see which line did it)"
-            if record is not None and saved.value is None:
-                where = (
-                    f" (by which line is not known: torch {torch.__version__} does not give out a "
-                    "tensor that was changed)"
-                )
-            elif record is not None:
+            if record is not None:
                 memory = storage_id(saved.value)
                 found = (
                     None if memory is None else record.thread.change_of(memory, sequence_nr(each))

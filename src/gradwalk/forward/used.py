@@ -163,8 +163,6 @@ def _is_as_saved(takers: Takers, node: int, leaf: torch.Tensor) -> bool | None:
     known: bool | None = None
     for taker in takers.near(node):
         for saved in takers.changed(taker):
-            if saved.value is None and saved.version == version_of(leaf):
-                return False  # torch before 2.13 does not give it out
             if isinstance(saved.value, torch.Tensor) and storage_of(saved.value) == memory:
                 return False
         if memory in takers.memories(taker):

@@ -26,8 +26,8 @@ from .reading import PLAIN
 Frame = weakref.ref[Any]
 """A frame, while torch knows of it; each has one such reference, so its ``id`` tells it apart."""
 
-_Frame: type | None = getattr(torch.utils.checkpoint, "_CheckpointFrame", None)
-_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+_Frame: type = torch.utils.checkpoint._CheckpointFrame
+_top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[P
 
 def frame_here() -> Frame | None:
     """The frame of the innermost checkpointed part that this thread is in the forward pass of."""
-    top = _top_hooks(True) if _top_hooks is not None else None
+    top = _top_hooks(True)
     frame = _frame_in(top[1]) if top is not None else None
     return None if frame is None else weakref.ref(frame)
 
@@ -109,7 +109,7 @@ def frame_of(node: Any) -> Any | None:
         try:
             packed = getattr(node, name)
             for one in packed if type(packed) is tuple else (packed,):
-                hook = getattr(one, "unpack_hook", None)
+                hook = one.unpack_hook
                 if hook is not None:
                     return _frame_in(hook)
             there = getattr(node, name.removeprefix("_raw"), None)
@@ -150,7 +150,7 @@ def _frame_in(hook: Any) -> Any | None:
     """The frame that a hook closes over."""
     for cell in getattr(hook, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # not assigned yet
-            if _Frame is not None and isinstance(cell.cell_contents, _Frame):
+            if isinstance(cell.cell_contents, _Frame):
                 return cell.cell_contents
     return None
 

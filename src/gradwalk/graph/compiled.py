@@ -242,15 +242,7 @@ def calls_in(node: Node) -> list[FxNode]:
 
 def is_recomputed(call: FxNode) -> bool:
     """Whether a call of a backward program is one of the forward pass, put into backward."""
-    tag = call.meta.get("partitioner_tag")
-    if tag is not None:
-        return str(tag) == "is_forward"
-    if "nn_module_stack" in call.meta:
-        return "fwd_nn_module_stack" not in call.meta
-    # torch 2.7 tags the calls of backward alone. Those that the backward of a custom Function makes
-    # are tagged by none, and are said to come from the Function.
-    source = call.meta.get("source_fn_stack")
-    return bool(source) and "fwd_source_fn_stack" not in call.meta and "autograd" not in str(source)
+    return call.meta.get("partitioner_tag") == "is_forward"
 
 
 def adds_gradients(call: FxNode) -> bool:

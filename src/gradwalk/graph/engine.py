@@ -34,11 +34,6 @@ def running_node() -> str | None:
     return None if node is None else str(node.name())
 
 
-def at_leaf() -> bool:
-    """Whether the running code is a hook of a leaf, such as a post-accumulate one."""
-    return running_node() == "torch::autograd::AccumulateGrad"
-
-
 def remove_hooks(handles: Iterable[RemovableHandle]) -> None:
     """Remove hooks, as their handles' own ``remove()`` does, in half the time."""
     for handle in handles:
@@ -78,9 +73,9 @@ def carry(key: str, value: Any) -> None:
 
 @functools.cache
 def _is_held_when_carried() -> bool:
-    """Whether this torch takes a reference to what it puts there; 2.7 lets go of one all the same.
+    """Whether torch takes a reference to the object; up to 2.11 it only releases one.
 
-    What was carried would then be freed while somebody has it, and the process crash.
+    The object would be freed while it is in use, and the process would crash.
     """
     probe = object()
     before = sys.getrefcount(probe)

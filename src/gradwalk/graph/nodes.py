@@ -48,8 +48,8 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
 def is_gone(node: Node) -> bool:
     """Whether torch has freed a node that Python still has, which must not be read then.
 
-    An older torch, such as 2.7, frees the node of a custom Function along with the tensor that it
-    gave, unless what was computed from that is there.
+    torch up to 2.12 frees the node of a custom Function along with the output tensor, unless a
+    result computed from that output is alive.
     """
     if not isinstance(node, _BY_PYTHON):
         return False

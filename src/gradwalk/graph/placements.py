@@ -83,7 +83,7 @@ def crossing(node: Node, arrived: Placed | None = None) -> Crossing | None:
         return None
     of: Any = node
     if way == "from local":
-        # torch 2.7 has them by other names.
+        # torch 2.10 has them by other names.
         placements = getattr(
             of, "forward_input_placements", getattr(of, "previous_placement", None)
         )

@@ -104,13 +104,13 @@ def simulated_parts(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
 def _is_in_memory(tensor: torch.Tensor) -> bool:
     try:
         return bool(tensor.const_data_ptr())  # type: ignore[attr-defined]
-    except Exception:  # a wrapper, an older torch: to be looked at more closely
+    except Exception:  # a wrapper, or torch up to 2.12: the caller looks more closely
         return False
 
 
 _STRIDED = torch.strided
 
-_address: Callable[[torch.Tensor], int] | None = getattr(torch._C, "_storage_address", None)
+_address: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]
 
 
 def storage_id(tensor: torch.Tensor) -> int | None:
@@ -132,7 +132,7 @@ def storage_of(tensor: torch.Tensor) -> int | None:
     try:
         if tensor.is_nested or tensor.layout is not _STRIDED:
             return None
-        if type(tensor) in PLAIN and _address is not None and _is_in_memory(tensor):
+        if type(tensor) in PLAIN and _is_in_memory(tensor):
             return _address(tensor)  # the same without an object for Python
         storage = tensor.untyped_storage()
         return int(storage._cdata) if storage.nbytes() else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from torch.autograd.graph import Node
 
 from ..wire import SavedModel
 from .json_values import json_number
-from .left_packed import LeftPackedError, left_packed
 from .nodes import keeps_tensors, node_class, saved_names, saved_tensors
 from .reading import first_line
 from .signatures import tensor_arguments
@@ -34,8 +32,6 @@ _CHANGED = (
     "values shown are the changed ones."
 )
 
-
-_AT_VERSION = re.compile(r"is at version (\d+)")
 _REFUSED = "It is there, but torch does not give it out; it says: {}"
 
 
@@ -48,8 +44,6 @@ class Saved(NamedTuple):
         freed: Whether torch has dropped it.
         note: A sentence when the value needs one.
         changed: Whether it was changed in place since, so that backward refuses it.
-        version: How often that which was changed has been by now. torch before 2.13 gives out no
-            tensor that was changed, and this is all that it tells of it.
     """
 
     name: str
@@ -57,7 +51,6 @@ class Saved(NamedTuple):
     freed: bool = False
     note: str | None = None
     changed: bool = False
-    version: int | None = None
 
 
 def read_saved(node: Node, names: Container[str] | None = None) -> Iterator[Saved]:
@@ -276,24 +269,15 @@ def _of_list(name: str, packed: Any, unpack: Callable[[], Any]) -> Iterator[Save
 
 
 def _unpacked(name: str, raw: Any, unpack: Callable[[], Any]) -> Iterator[Saved]:
-    # torch before 2.13 cannot tell whether a hook packed a tensor: there it is unpacked, unless a
-    # checkpointed part would run again for it.
-    if getattr(raw, "unpack_hook", None) is not None:
+    if raw.unpack_hook is not None:
         yield Saved(name, None, note=_PACKED)
         return
     try:
-        with left_packed():
-            value = unpack()
-    except LeftPackedError:
-        yield Saved(name, None, note=_PACKED)
-        return
+        value = unpack()
     except Exception as error:  # what unpacks it may be anything
         said = str(error)
         if "modified by an inplace operation" in said:
-            told = _AT_VERSION.search(said)
-            version = None if told is None else int(told[1])
-            changed = getattr(raw, "data", None)
-            yield Saved(name, changed, note=_CHANGED, changed=True, version=version)
+            yield Saved(name, raw.data, note=_CHANGED, changed=True)
         elif "have already been freed" in said:
             yield Saved(name, None, freed=True, note=_FREED)
         else:

@@ -166,8 +166,6 @@ class Replay:
 
         refuse_within_backward(_AGAIN)
         with unseen():
-            # Not within the pass: torch before 2.13 unpacks what is read, and what a checkpoint
-            # computes again can be unpacked once in each pass.
             refuse(self.captured, wanted)
         return self.beside(lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep))
 
