@@ -111,7 +111,7 @@ broken(
 broken(
     "there and back by numpy",
     "no grad",
-    "0.weight|NumPy array|not known",
+    "0.weight|NumPy array|which ends the graph",
     """
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
     def step():

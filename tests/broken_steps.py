@@ -146,7 +146,7 @@ broken(
 broken(
     "a branch that is not used",
     "no grad",
-    "aux.weight and model.aux.bias|not computed",
+    "aux.weight and model.aux.bias|saw no path",
     """
     class Net(nn.Module):
         def __init__(self):

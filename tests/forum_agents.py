@@ -79,7 +79,7 @@ broken(
 broken(
     "DQN that learns its target net",
     "cut",
-    "what was computed from q.weight|grad mode was off",
+    "operation on q.weight|grad mode was off",
     """
     import copy
     q = nn.Linear(4, 2)
@@ -151,7 +151,7 @@ broken(
 broken(
     "a VAE whose KL goes by numpy",
     "no grad",
-    "NumPy array|not known for sure",
+    "NumPy array|which ends the graph",
     """
     enc, dec = nn.Linear(4, 4), nn.Linear(2, 4)
     optimizer = torch.optim.Adam([*enc.parameters(), *dec.parameters()])

@@ -44,7 +44,7 @@ broken(
 broken(
     "MAML that writes its steps into the parameters",
     "no grad",
-    "why is not known|AccumulateGrad",
+    "the reason is unknown|AccumulateGrad",
     """
     model = nn.Linear(4, 1)
     optimizer = torch.optim.Adam(model.parameters())
@@ -112,7 +112,7 @@ broken(
 broken(
     "an ensemble stacked by torch.func",
     "no grad",
-    "why is not known|nets[2].bias",
+    "the reason is unknown|nets[2].bias",
     """
     nets = [nn.Linear(4, 1) for _ in range(3)]
     optimizer = torch.optim.SGD([p for n in nets for p in n.parameters()], 0.1)
@@ -188,7 +188,7 @@ broken(
 broken(
     "the weights of the average are trained",
     "no grad",
-    "model.weight|was not computed from it",
+    "model.weight|saw no path",
     """
     import copy
     model = nn.Linear(4, 1)
@@ -243,7 +243,7 @@ broken(
 broken(
     "a merged adapter",
     "no grad",
-    "a and b|before watch() began is not seen",
+    "a and b|saw no path",
     """
     base = nn.Linear(4, 1).requires_grad_(False)
     a, b = nn.Parameter(torch.randn(2, 4)), nn.Parameter(torch.randn(1, 2))

@@ -98,7 +98,7 @@ broken(
 broken(
     "a decorator no_grad on forward",
     "cut",
-    "model.enc.weight|inside of enc, what was computed|grad mode was off",
+    "model.enc.weight|inside of enc, torch did not record|grad mode was off",
     """
     class Net(nn.Module):
         def __init__(self):
@@ -182,7 +182,7 @@ broken(
 broken(
     "a Function that uses a Parameter it was not given",
     "no grad",
-    "pass it to apply() as an input",
+    "to apply() as an input",
     """
     w = nn.Parameter(torch.randn(4, 1))
     pre = nn.Linear(4, 4)

@@ -19,7 +19,7 @@ broken(
 broken(
     "np.mean of losses",
     "no grad",
-    "NumPy array|not known for sure",
+    "NumPy array|which ends the graph",
     """
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -60,7 +60,7 @@ broken(
 broken(
     "a loss on the input",
     "no grad",
-    "model.weight|was not computed from it",
+    "model.weight|saw no path",
     """
     model = nn.Linear(4, 4)
     bias = nn.Parameter(torch.zeros(4))
@@ -187,7 +187,7 @@ broken(
 broken(
     "one hot of a rounded output",
     "cut",
-    "was cast to them|model.weight",
+    "was cast to integers|model.weight",
     """
     model, head = nn.Linear(4, 1), nn.Linear(5, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *head.parameters()], 0.1)
@@ -211,7 +211,7 @@ broken(
 broken(
     "indices that are learned",
     "cut",
-    "place was cast to them",
+    "place was cast to integers",
     """
     table = nn.Embedding(8, 4)
     place = nn.Parameter(torch.rand(16) * 7)

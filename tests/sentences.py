@@ -18,9 +18,12 @@ def line(offset=-1):
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno + offset}"
 
 
-def one_sentence(text):
+def short_sentences(text):
+    """Check that a text is at most four sentences of at most 40 words, code included."""
     assert text.endswith(".")
-    assert ". " not in text.replace(".grad is", "").replace("e.g. ", ""), text
+    sentences = text.replace(".grad is", "").split(". ")
+    assert len(sentences) <= 4, text
+    assert all(len(each.split()) <= 40 for each in sentences), text
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sentences import gets_no_gradient, leaf, one_sentence
+from sentences import gets_no_gradient, leaf, short_sentences
 from torch import nn
 
 from gradwalk import GraphWidget, explain_grad, watch
@@ -14,7 +14,7 @@ def test_backward_has_not_run():
     w = leaf(2.0)
     loss = (w * 3).sum()
     assert w.grad is None
-    text = one_sentence(explain_grad(w, loss))
+    text = short_sentences(explain_grad(w, loss))
     assert text.startswith("w is part of the graph of loss, but no backward pass has added")
     assert "loss.backward()" in text
     assert "no backward pass has added" in explain_grad(w)
@@ -34,9 +34,9 @@ def test_without_a_name_and_without_a_loss():
 def test_requires_grad_is_false():
     w, x = leaf(2.0), torch.tensor([3.0])
     loss = w * x
-    assert "x.requires_grad is False" in one_sentence(explain_grad(x, loss))
+    assert "x.requires_grad is False" in short_sentences(explain_grad(x, loss))
     frozen = nn.Parameter(torch.ones(1), requires_grad=False)
-    assert "frozen" in one_sentence(explain_grad(frozen, frozen * w))
+    assert "frozen" in short_sentences(explain_grad(frozen, frozen * w))
 
 
 def test_requires_grad_was_turned_off_later():
@@ -51,7 +51,7 @@ def test_requires_grad_was_turned_off_later():
 
 def test_integers_have_no_gradient():
     index = torch.tensor([1, 2])
-    text = one_sentence(explain_grad(index))
+    text = short_sentences(explain_grad(index))
     assert "torch.int64" in text
     with pytest.raises(RuntimeError, match="floating point"):
         index.requires_grad_()
@@ -61,7 +61,7 @@ def test_an_intermediate_without_retain_grad():
     w = leaf(2.0)
     h = w * 3
     loss = h.sum()
-    text = one_sentence(explain_grad(h, loss))
+    text = short_sentences(explain_grad(h, loss))
     assert "h is not a leaf" in text
     assert "h.retain_grad()" in text
     loss.backward(retain_graph=True)
@@ -101,15 +101,14 @@ def test_a_module_lists_what_has_no_gradient():
     text = explain_grad(net, loss)
     head, *rows = text.splitlines()
     good = [n for n, p in net.named_parameters() if p.grad is not None and p.grad.any()]
-    assert head == (
-        f"{len(good)} of the 8 parameters of Net have a finite gradient that is not zero; whether "
-        "loss has a part in it is not known of 1."
-    )
+    assert head == (f"{len(good)} of the 8 parameters of Net has a gradient.")
     found = {row[2:].partition(" (")[0]: row for row in rows}
     assert "frozen.weight, frozen.bias" in found["requires_grad is False"]
     assert "unused.weight, unused.bias" in found["Not part of the graph of the loss"]
     assert "first.weight, first.bias" in found["Zero everywhere"]
+    assert "second.bias" in found["Has a gradient, but no pass was recorded"]
     assert set(found) == {
+        "Has a gradient, but no pass was recorded",
         "requires_grad is False",
         "Not part of the graph of the loss",
         "Zero everywhere",
@@ -122,9 +121,13 @@ def test_a_module_lists_what_has_no_gradient():
 def test_a_module_of_which_all_is_well():
     net = nn.Linear(2, 1)
     loss = net(torch.ones(1, 2)).sum()
-    assert "0 of the 2" in explain_grad(net, loss)
+    assert explain_grad(net, loss).startswith("None of the 2 parameters of Linear has")
     loss.backward()
-    assert explain_grad(net, loss) == "Every parameter of Linear has a gradient (2 of 2)."
+    assert explain_grad(net) == "All 2 parameters of Linear have a gradient."
+    assert explain_grad(net, loss) == (
+        "All 2 parameters of Linear have a gradient. This graph has not recorded a backward pass, "
+        "so other losses may have contributed."
+    )
     assert "no parameters" in explain_grad(nn.ReLU(), loss)
 
 
@@ -134,7 +137,7 @@ def test_nan_is_no_gradient_to_be_content_with():
     (net(given) - net(given)).sqrt().sum().backward()
     assert net.weight.grad.isnan().all()
     text = explain_grad(net)
-    assert text.startswith("0 of the 2")
+    assert text.startswith("None of the 2")
     assert "NaN or infinite (2): weight, bias" in text
 
 

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 import torch
 from processes import together
-from sentences import leaf, one_sentence
+from sentences import leaf, short_sentences
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -253,15 +253,9 @@ def test_what_is_said_of_a_gradient_that_is_there_is_so(program):
     assert kind in text
     assert ("is not part of the graph of loss" in text) is (wanted is None)
     if kind == "holds":
-        said = "has run through the graph of loss" in text
-        assert said is (isinstance(wanted, str) and wanted == "freed")
-        assert ("has a part in it is not known" in text) is isinstance(wanted, torch.Tensor)
+        assert ("so other losses may have contributed" in text) is (wanted is not None)
     if "adds nothing to it" in text:
         assert not wanted.any()
-    if "x.grad = None before loss.backward()" in text and isinstance(wanted, torch.Tensor):
-        x.grad = None
-        loss.backward()
-        assert torch.equal(x.grad, wanted)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -269,8 +263,8 @@ def test_a_checkpoint_that_may_have_added_to_it_is_named(own):
     x, w = leaf(2.0, 3.0), leaf(1.0, 1.0)
     loss = checkpoint(lambda at: (at * w).exp(), x, use_reentrant=True).sum()
     (loss if own else w.exp().sum()).backward()
-    text = one_sentence(explain_grad(w, loss))
-    assert "not known: only CheckpointFunctionBackward (node 1) can reach w" in text
+    text = short_sentences(explain_grad(w, loss))
+    assert "CheckpointFunctionBackward (node 1) can reach w by a backward pass of its own" in text
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -284,8 +278,8 @@ def test_what_was_computed_before_a_change_in_place_is_not_denied(watched, chang
         h.retain_grad()
         loss = h.sum()
         change(h)
-    text = one_sentence(explain_grad(h, loss))
-    assert "loss was computed from what it was before, or not from it" in text
+    text = short_sentences(explain_grad(h, loss))
+    assert "loss was computed from its earlier value, or not from it" in text
     loss.backward()
     assert torch.autograd.grad(h.sum(), h)[0] is not None
 
@@ -295,7 +289,7 @@ def test_a_pass_that_came_before_retain_grad_or_failed_is_considered():
     loss = (h * h).sum()
     loss.backward()
     h.retain_grad()
-    assert "or came before retain_grad()" in one_sentence(explain_grad(h, loss))
+    assert "or ran before retain_grad()" in short_sentences(explain_grad(h, loss))
 
     def refuse(grad):
         raise ValueError("no")
@@ -313,7 +307,7 @@ def test_a_pass_that_came_before_retain_grad_or_failed_is_considered():
     loss = (x * x).sum()
     with pytest.raises(ValueError, match="no"):
         loss.backward()
-    assert "or failed on the way" in one_sentence(explain_grad(x, loss))
+    assert "or failed" in short_sentences(explain_grad(x, loss))
 
 
 def test_an_account_says_of_how_many_the_loss_is_not_known():
@@ -323,17 +317,11 @@ def test_an_account_says_of_how_many_the_loss_is_not_known():
     net(given).sum().backward()
     loss = net[1](net[0](given)).sum()
     text = explain_grad(net, loss)
-    assert text.startswith(
-        "6 of the 6 parameters of Sequential have a finite gradient that is not zero; whether loss "
-        "has a part in it is not known of 4.\n- Has a gradient, and no part of the graph of the "
-        "loss (2): 2.weight, 2.bias. 2.weight.grad holds a gradient that came by"
-    )
-    assert "6 of 6" in explain_grad(net)
-    assert explain_grad(net[0], loss).endswith(
-        "(2 of 2); whether loss has a part in it is not known of 2."
-    )
-    loss.backward()
-    assert explain_grad(net[0], loss) == "Every parameter of Linear has a gradient (2 of 2)."
+    assert text.startswith("All 6 parameters of Sequential have a gradient.\n- ")
+    assert "Has a gradient, but no pass was recorded (4): 0.weight, 0.bias, 1.weight" in text
+    assert "Has a gradient, but not from this loss (2): 2.weight, 2.bias. 2.weight.grad" in text
+    assert explain_grad(net) == "All 6 parameters of Sequential have a gradient."
+    assert explain_grad(net[0], loss).endswith("so other losses may have contributed.")
 
 
 def test_parameters_that_fsdp_keeps_in_parts_are_part_of_the_graph():
@@ -353,12 +341,12 @@ def work(rank):
     count = len(list(holder[0][0].parameters()))
     waits = explain_grad(holder[0][0], loss)
     assert f"- In the graph, and .grad is None ({count}): 0.weight" in waits, waits
-    assert "ask with its module" in explain_grad(weight, loss)
+    assert "Ask with its module" in explain_grad(weight, loss)
     loss.backward()
     assert weight.grad is not None
-    assert explain_grad(holder[0][0], loss).endswith(f"has a gradient ({count} of {count}).")
+    assert explain_grad(holder[0][0], loss).startswith(f"All {count} parameters")
     model = holder[0][0]
-    assert "has run through the graph" in explain_grad(weight, loss)
+    assert "has not recorded a backward pass" in explain_grad(weight, loss)
 
 on_ranks(work)
 """

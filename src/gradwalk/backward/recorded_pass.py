@@ -51,6 +51,11 @@ class RecordedPass:
         return self.captured.graph
 
     @property
+    def last_run(self) -> Run:
+        """The pass, for `gradwalk.backward.open_passes.source_of`."""
+        return self.run
+
+    @property
     def owned(self) -> bool:
         """Whether moving the cursor moves ``.grad``."""
         return self.run.grads is not None and self.run.grads.fixed is None

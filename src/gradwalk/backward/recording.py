@@ -18,6 +18,7 @@ from ..graph.outputs import read_outputs
 from ..graph.whole_number import whole_number
 from .kept import DEFAULT_BUDGET
 from .observe import Observer
+from .open_passes import announce
 from .recorded_pass import (
     RecordedPass,
     read_count,
@@ -60,6 +61,7 @@ class Recording:
 
     def __init__(self, recorded: RecordedPass) -> None:
         self._pass = recorded
+        announce(recorded)
 
     @property
     def graph(self) -> nx.MultiDiGraph:

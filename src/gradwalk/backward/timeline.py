@@ -217,7 +217,7 @@ def is_small(tensor: torch.Tensor | None) -> bool:
 
 def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:
     """Whether a tensor holds what it held before; True where that cannot be compared."""
-    if why_unreadable(now) is not None:  # its memory was freed since
+    if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed since
         return False
     try:
         # The first is quicker by far, but to it NaN is no NaN, and it cannot take nested tensors.

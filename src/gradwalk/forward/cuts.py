@@ -101,7 +101,8 @@ class Reading:
     """A line that read values of tensors that need grad out of torch.
 
     Attributes:
-        how: "item", "numpy", or "function" for a leaf used inside of an ``autograd.Function``.
+        how: "item", "numpy", "function" for a leaf used inside an ``autograd.Function``, or
+            "checkpoint" for a tensor used inside a reentrant checkpoint.
         where: The user's line.
         cuts: Where gradient was lost by it, or on the way to it.
     """

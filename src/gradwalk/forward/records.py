@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import math
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ _MOST_CALLS = 512  # that are searched for leaves: a program may cut at every st
 _MOST_READ = 64  # lines that read values out of torch
 _MOST_CHANGES = 8  # of one memory
 _MOST_CHANGED = 1024  # memories that were changed in place
+_MOST_WATCHES = 1024  # blocks with unwatched operations between them
 
 
 class Taken(NamedTuple):
@@ -177,7 +179,22 @@ class ThreadRecords:
         self.marked = 0  # nodes of living records
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
+        self._watched: list[tuple[int, float]] = []  # ranges of node numbers
         _threads.add(self)
+
+    def begin_watch(self, number: int) -> None:
+        """Note that `watch` sees every call from a node number on."""
+        if self._watched and self._watched[-1][1] >= number:  # no node was made in between
+            number = self._watched.pop()[0]
+        self._watched = [*self._watched[-_MOST_WATCHES:], (number, math.inf)]
+
+    def end_watch(self, number: int) -> None:
+        """Note that `watch` has ended before a node number."""
+        self._watched[-1] = self._watched[-1][0], number
+
+    def was_watched(self, number: int) -> bool:
+        """Whether `watch` was on when this thread made the node of a number."""
+        return any(start <= number < end for start, end in self._watched)
 
     def add(self, record: Record) -> None:
         """Make a record findable; numbers only grow, so it belongs at the end."""
@@ -259,6 +276,22 @@ def _some_live(cut: Cut) -> bool:
 def lines_that_read() -> list[Reading]:
     """The lines that read values out of torch while they were watched, of all threads."""
     return [reading for thread in list(_threads) for reading in thread.read]
+
+
+def ran_under_watch(captured: Capture) -> bool:
+    """Whether `watch` was on while any operation of a graph ran, seen or not."""
+    numbers = [data["sequence_nr"] for data in captured.attributes.values() if data["kind"] == "op"]
+    return any(thread.was_watched(number) for thread in list(_threads) for number in numbers)
+
+
+def has_watched() -> bool:
+    """Whether `watch` has been on in a thread that lives."""
+    return any(thread._watched for thread in list(_threads))
+
+
+def living_records() -> Iterator[Record]:
+    """Every record that is still alive, of all threads."""
+    return (record for thread in list(_threads) for record in thread.since(0))
 
 
 def of_this_thread() -> ThreadRecords:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import CheckpointFunction
 
 from ..graph.checkpoints import frame_here
 from ..graph.engine import next_sequence_nr
@@ -53,6 +54,7 @@ class Session:
         self._records = records.of_this_thread()
         self._records.last = None
         self._began = next_sequence_nr()
+        self._records.begin_watch(self._began)
         self._lines = SourceLines()
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._read_out = ReadOut()
@@ -129,6 +131,7 @@ class Session:
 
     def finish(self) -> None:
         """End the watch: see to it that what was noted lives as long as the graph."""
+        self._records.end_watch(next_sequence_nr())
         if self._last_was_used:
             self._records.last = None
         parents = {id(p) for record in self._records.since(self._began) for p in record.parents}
@@ -297,11 +300,18 @@ class Session:
         return self.modules.reference(tensor)
 
     def _note_used(self, going_in: list[Operand]) -> None:
-        """Note the leaves that are used inside of an ``autograd.Function``: it may get no node."""
+        """Note tensors with a gradient path that the forward of an ``autograd.Function`` uses."""
+        frame = function_frame()
+        is_checkpoint = frame is not None and frame.f_locals["cls"] is CheckpointFunction
         for _, value in going_in:
-            if isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
-                cut = self._cut("no_grad", self._lines.here(), value, None)
-                self._records.note_read("function", cut.where, (cut,))
+            if not isinstance(value, torch.Tensor) or not value.requires_grad:
+                continue
+            if value.is_leaf or is_checkpoint:
+                made_by = self._made_by(value) if is_checkpoint else None
+                cut = self._cut("no_grad", self._lines.here(), value, made_by)
+                self._records.note_read(
+                    "checkpoint" if is_checkpoint else "function", cut.where, (cut,)
+                )
 
     def _note_change(self, name: str, changed: Any, number: int) -> None:
         """Note which line changes tensors in place."""

@@ -77,47 +77,78 @@ def no_flow(data: dict[str, Any]) -> str:
     return "It needs no grad, so backward computes no gradient for it."
 
 
-def lost_by(cut: Cut, source: str) -> str:
-    """How gradient was lost, and what to do about it: a clause for after a colon.
+_LOST = {
+    "detach": (
+        "detach(){at} took the values of {source} without its graph",
+        "Leave out the detach() if gradients should flow",
+    ),
+    "data": (
+        ".data{at} took the values of {source} without its graph",
+        "Use the tensor itself if gradients should flow",
+    ),
+    "copy": (
+        "torch.tensor(){at} made a new tensor from the values of {source}, without its graph",
+        "Use the tensor itself, or its clone()",
+    ),
+    "no_grad": (
+        "torch did not record the operation on {source}{at}, because grad mode was off{region}",
+        "Compute that outside torch.no_grad()",
+    ),
+    "inference_mode": (
+        "torch did not record the operation on {source}{at}, because of torch.inference_mode()",
+        "Move that line out of the inference_mode block",
+    ),
+    "derivative": (
+        "torch.autograd.grad(){at} gave a derivative of {source} without its graph",
+        "Pass create_graph=True if gradients should flow through the derivative",
+    ),
+    "item": (
+        "the values of {source} were read as Python numbers{at}, and a number has no graph",
+        "Stay with tensors, without item(), tolist() and float()",
+    ),
+    "numpy": (
+        "the values of {source} were read as a NumPy array{at}, and an array has no graph",
+        "Stay with torch functions",
+    ),
+    "integer cast": (
+        "{source} was cast to integers{at}, which have no gradients, and there is no other path",
+        "Stay with floating point numbers",
+    ),
+    "integer result": (
+        "an operation on {source}{at} gave integers, which have no gradients, and there is no "
+        "other path",
+        "Use a smooth substitute, such as softmax for argmax",
+    ),
+    ALIAS: (
+        "an operation{at} took a tensor that shares the memory of {source} but does not require "
+        "grad, as detach() or .data makes it (inferred from the memory)",
+        "Use the tensor itself, after requires_grad_()",
+    ),
+}
+"""By how gradient was lost: what happened, and what to do."""
+
+
+def lost_by(cut: Cut, source: str, more: str = "") -> str:
+    """Say how a gradient was lost and what to do about it, to follow a colon.
 
     Args:
         cut: Where it was lost.
-        source: What to call the tensor whose values went on.
+        source: The name of the tensor whose values went on.
+        more: What to add to the first sentence.
+
+    Returns:
+        Two sentences, without the last full stop.
     """
     at = at_line(cut.where, text=True)
     if cut.own is not None:
         at += f", called{at_line(cut.own, text=True)},"
     region = f" (switched off at {cut.region})" if cut.region is not None else ""
-    return {
-        "detach": f"detach(){at} took the values of {source} without its graph; leave out the "
-        "detach() if gradients should flow",
-        "data": f".data{at} took the values of {source} without its graph; use the tensor itself "
-        "if gradients should flow",
-        "copy": f"torch.tensor(){at} made a new tensor from the values of {source}, without its "
-        "graph; use the tensor itself, or its clone()",
-        "no_grad": f"what was computed from {source}{at} was not recorded, because grad mode was "
-        f"off, as under torch.no_grad(){region}; compute that where it is on",
-        "inference_mode": f"what was computed from {source}{at} was not recorded, because of "
-        "torch.inference_mode(); move that line out of the inference_mode block",
-        "derivative": f"torch.autograd.grad(){at} gave a derivative of {source} without its graph; "
-        "pass create_graph=True if gradients should flow through the derivative",
-        "item": f"the values of {source} were read as Python numbers{at}, and a number has no "
-        "graph; stay with tensors, without item(), tolist() and float()",
-        "numpy": f"the values of {source} were read as a NumPy array{at}, and an array has no "
-        "graph; stay with torch functions",
-        "integer cast": f"the only way leads through integers, which have no gradients: {source} "
-        f"was cast to them{at}; stay with floating point numbers",
-        "integer result": "the only way leads through integers, which have no gradients: an "
-        f"operation on {source} gave them{at}; use a smooth substitute, such as softmax for argmax",
-        ALIAS: f"an operation{at} was given a tensor that shares the memory of {source} but needs "
-        "no grad, as detach() or .data makes it, or as it was before requires_grad_() (inferred "
-        "from that memory: nobody saw it made); use the tensor itself, after requires_grad_(), if "
-        "gradients should flow",
-    }[cut.how]
+    how, remedy = _LOST[cut.how]
+    return f"{how.format(at=at, source=source, region=region)}{more}. {remedy}"
 
 
 def at_line(where: SourceLine | None, *, text: bool = False) -> str:
-    """Where something happened: " at file.py:3", if asked with the line's text; "" for None."""
+    """Return " at file.py:3", if asked with the line's text; empty for None."""
     if where is None:
         return ""
     return f" at {where}" + (f" (`{where.text}`)" if text and where.text else "")

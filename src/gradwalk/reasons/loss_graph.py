@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
 from ..backward.inner_leaves import inner_leaves
+from ..backward.open_passes import source_of
+from ..backward.recording import Recording
+from ..backward.run import Run
 from ..forward.annotate import Annotated, annotate, watched
 from ..forward.annotations import cuts_of, was_watched
 from ..forward.cuts import Cut, Reading
-from ..forward.records import lines_that_read
+from ..forward.records import lines_that_read, ran_under_watch
+from ..forward.uses import Use, uses_in
 from ..graph.capture import Capture, capture_nodes
 from ..graph.names import Names
 from ..graph.nodes import AccumulateGrad, gradient_edge, keeps_tensors, leaf_tensor, node_class
@@ -32,29 +36,26 @@ class LossGraph:
         captured: The graph with its annotations; None when no part of the loss requires grad.
         without_grad: The parts of the loss that do not require grad.
         name: What to call the loss in a sentence.
-        gathered: ``id`` of a parameter that FSDP2 keeps in parts -> that of the leaf that it
-            gathered.
+        gathered: ``id`` of a parameter that FSDP2 shards -> that of its gathered leaf.
+        run: The recorded backward pass, if one has ended.
     """
 
     captured: Annotated | None
     without_grad: tuple[torch.Tensor, ...]
     name: str
     gathered: Mapping[int, int] = field(default_factory=dict)
+    run: Run | None = None
 
     @property
-    def start(self) -> str:
-        """Its name for the start of a sentence."""
-        return "The loss" if self.name == "the loss" else self.name
-
-    @property
-    def code(self) -> str:
-        """Its name in a line of code."""
-        return "loss" if self.name == "the loss" else self.name
+    def is_leaf(self) -> bool:
+        """Whether the loss is a leaf, so that no operation leads to it."""
+        return self.captured is not None and not self.captured.operations
 
     @property
     def is_watched(self) -> bool:
         """Whether `watch` saw the forward pass, or a part of it."""
-        if self.captured is not None and (self.captured.annotations or self.cuts):
+        captured = self.captured
+        if captured and (captured.annotations or self.cuts or ran_under_watch(captured)):
             return True
         leaves = map(leaf_tensor, self.captured.nodes) if self.captured is not None else ()
         return any(was_watched(t) for t in (*self.without_grad, *leaves) if t is not None)
@@ -128,38 +129,23 @@ class LossGraph:
         return self._inner.get(id(tensor))
 
     def backward_ran(self, node: int) -> bool:
-        """Whether the operations that pass gradients to a node have freed what they saved.
+        """Whether an operation that passes gradients to a node has freed its saved tensors.
 
-        Those that save nothing give no evidence; what passes gradients to them may.
+        Operations without saved tensors give no evidence, so those before them are asked.
         """
-        assert self.captured is not None
-        nodes, before, known = self.captured.nodes, self.captured.predecessors, self._ran
-        waiting = list(before[node])
-        towards = dict.fromkeys(waiting, node)  # the next on the way to the node
-        empty = []
-        for source in waiting:  # grows while we walk
-            if keeps_tensors(type(nodes[source])):
-                ran = is_freed(nodes[source])
-            elif source in known:
-                ran = known[source]
-            else:
-                ran = False
-                empty.append(source)
-                further = [each for each in before[source] if each not in towards]
-                towards.update(dict.fromkeys(further, source))
-                waiting += further
-            if ran:
-                step = towards[source]
-                while step != node:
-                    known[step], step = True, towards[step]
-                return True
-        known.update(dict.fromkeys(empty, False))
-        return False
+        return node in self._ran
 
     @functools.cached_property
-    def _ran(self) -> dict[int, bool]:
-        """What `backward_ran` found of nodes that save nothing, so that no way is walked twice."""
-        return {}
+    def _ran(self) -> set[int]:
+        assert self.captured is not None
+        nodes, following = self.captured.nodes, self.captured.successors
+        waiting = [i for i, node in enumerate(nodes) if _keeps(node) and is_freed(node)]
+        found: set[int] = set()
+        for node in waiting:  # grows while we walk
+            new = [each for each in following[node] if each not in found]
+            found.update(new)
+            waiting += [each for each in new if not _keeps(nodes[each])]
+        return found
 
     def custom_functions_before(self, node: int) -> list[str]:
         """The custom Functions by which gradients come to a node, the nearest first."""
@@ -229,6 +215,11 @@ class LossGraph:
         cuts = _cuts_in(self.captured) if self.captured is not None else []
         cuts += [cut for tensor in self.without_grad for cut in cuts_of(tensor)]
         return list(dict.fromkeys(cuts))
+
+    @functools.cached_property
+    def uses(self) -> dict[int, Use]:
+        """By ``id`` of each leaf that `watch` saw used, one use."""
+        return {} if self.captured is None else uses_in(self.captured)
 
     @functools.cached_property
     def _readings(self) -> list[tuple[Reading, dict[int, Cut]]]:
@@ -311,17 +302,21 @@ def _cuts_seen(captured: Capture) -> list[Cut]:
 
 
 def read_loss(loss: Any, names: Names) -> LossGraph:
-    """The graph behind what backward starts from.
+    """Capture the graph of a loss, or take that of an open widget on the same loss.
 
     Args:
         loss: A tensor, ``GradientEdge`` or autograd ``Node``, any number, also in lists, tuples
-            and dicts.
-        names: What the user calls the tensors.
+            and dicts; or one `Recording`.
+        names: The names of tensors in the user's program.
 
     Raises:
-        TypeError: Something is of a kind that has no autograd graph.
+        TypeError: Something has no autograd graph.
     """
     given = values_in(loss)
+    if len(given) == 1 and isinstance(given[0], Recording):
+        recorded = given[0]._pass
+        captured = _annotated(recorded.captured, names)
+        return replace(graph_of(captured, recorded.run), gathered=names.leaves_of_parameters())
     without = tuple(
         value for value in given if isinstance(value, torch.Tensor) and not value.requires_grad
     )
@@ -331,12 +326,25 @@ def read_loss(loss: Any, names: Names) -> LossGraph:
     if without and not rest:
         return LossGraph(None, without, name)
     outputs = read_outputs((rest,), "explain_grad")
-    captured = annotate(capture_nodes(outputs, names), names, infer=True)
-    return LossGraph(captured, without, name, names.leaves_of_parameters())
+    source = source_of([(output.node, output.output_nr) for output in outputs])
+    captured = _annotated(source.captured if source else capture_nodes(outputs, names), names)
+    run = _ended(source.last_run if source else None)
+    return LossGraph(captured, without, name, names.leaves_of_parameters(), run)
 
 
-def graph_of(captured: Annotated) -> LossGraph:
-    """The graph behind a loss that has been captured already."""
+def _annotated(captured: Capture, names: Names) -> Annotated:
+    if isinstance(captured, Annotated):
+        return captured
+    return annotate(captured, names, infer=True)
+
+
+def graph_of(captured: Annotated, run: Run | None = None) -> LossGraph:
+    """Make the graph of a loss that has been captured already.
+
+    Args:
+        captured: The graph.
+        run: Its recorded backward pass.
+    """
     roots = captured.graph.graph["roots"]
     names = {
         captured.graph.nodes[node]["outputs"][nr]["name"]
@@ -344,7 +352,15 @@ def graph_of(captured: Annotated) -> LossGraph:
         if nr < len(captured.graph.nodes[node]["outputs"])
     }
     only = names.pop() if len(names) == 1 else None
-    return LossGraph(captured, (), only or "the loss")
+    return LossGraph(captured, (), only or "the loss", run=_ended(run))
+
+
+def _ended(run: Run | None) -> Run | None:
+    return None if run is None or run.state == "running" else run
+
+
+def _keeps(node: Node) -> bool:
+    return keeps_tensors(type(node))
 
 
 def _by_tensor(cuts: Iterable[Cut]) -> dict[int, Cut]:

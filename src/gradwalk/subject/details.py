@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 
 from ..backward.kept import Kept
 from ..backward.recorded_pass import RecordedPass
-from ..backward.run import Step
+from ..backward.run import Run, Step
 from ..derivatives.chain import chain_model, has_chain
 from ..derivatives.evaluation import fill_in, take_many
 from ..forward.annotate import Annotated
@@ -84,7 +84,7 @@ def details(
     run = recording.run if recording is not None else None
     state, step = _at_cursor(recording, node_id)
     parts = looking.parts_of(node_id)
-    still = parts.once(lambda: _still(looking, parts, node_id, drawn))
+    still = parts.once(lambda: _still(looking, parts, node_id, drawn, run))
     tensor, inputs = still.tensor, still.fields["inputs"]
     stored = None
     if not is_told:
@@ -139,7 +139,7 @@ def details(
     }
 
 
-def _still(looking: Looking, parts: Parts, node_id: int, drawn: Drawn) -> Still:
+def _still(looking: Looking, parts: Parts, node_id: int, drawn: Drawn, run: Run | None) -> Still:
     """What is said of a node wherever the cursor stands."""
     captured, summarised = looking.captured, looking.summaries.of
     graph, node = captured.graph, captured.nodes[node_id]
@@ -184,7 +184,7 @@ def _still(looking: Looking, parts: Parts, node_id: int, drawn: Drawn) -> Still:
         "function": parts.build("function", lambda: function_model(node), None),
         "explained": parts.build(
             "explained",
-            lambda: None if leaf is None else _explained(captured, leaf, data["name"]),
+            lambda: None if leaf is None else _explained(captured, leaf, data["name"], run),
             None,
         ),
     }
@@ -198,8 +198,8 @@ def _stored(tensor: torch.Tensor | None, summarised: Summarise) -> TensorSummary
     return None if grad is None else summarised(grad)
 
 
-def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None) -> str:
-    return reason_of(leaf, name, graph_of(captured)).sentence
+def _explained(captured: Annotated, leaf: torch.Tensor, name: str | None, run: Run | None) -> str:
+    return reason_of(leaf, name, graph_of(captured, run)).sentence
 
 
 def _at_cursor(recording: RecordedPass | None, node: int) -> tuple[NodeState, Step | None]:

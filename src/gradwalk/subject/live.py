@@ -12,7 +12,9 @@ import torch
 
 from ..backward.grads import Grads
 from ..backward.kept import DEFAULT_BUDGET
+from ..backward.open_passes import announce
 from ..backward.recorded_pass import RecordedPass, find_node
+from ..backward.run import Run
 from ..backward.run_backward import run_backward
 from ..findings.evidence import Evidence
 from ..findings.finding import Finding
@@ -131,6 +133,11 @@ class Live:
             self._passes.drawn_anew()
 
     @property
+    def last_run(self) -> Run | None:
+        """The latest pass that was seen, also one that is not shown yet."""
+        return self._passes.last_run
+
+    @property
     def openable(self) -> Sequence[int]:
         """The compiled nodes, and those whose operations the pass that is shown has noted."""
         return self._opening.openable
@@ -190,6 +197,7 @@ class Live:
     def follow(self, changed: Callable[[], None], begun: Callable[[], None] | None = None) -> None:
         """Put a hook on every node."""
         self._passes.follow(changed, begun)
+        announce(self)
 
     def read_now(self) -> None:
         """The small values; of compiled code all, parts of which its first pass forgets."""

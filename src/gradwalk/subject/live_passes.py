@@ -87,6 +87,12 @@ class LivePasses:
         """What went wrong within a hook."""
         return None if self._observer is None else self._observer.fault
 
+    @property
+    def last_run(self) -> Run | None:
+        """The latest pass that was seen, also one that is not shown yet."""
+        last = None if self._observer is None else self._observer.last
+        return self.shown.run if last is None and self.shown is not None else last
+
     def close(self) -> None:
         """Remove every hook and let go of what was recorded."""
         self.shown = self._last = None
