@@ -1017,8 +1017,8 @@ export interface CompareTraits extends SharedTraits {
   passes: PassModel[];
   steps: MergedStepModel[];
   table: LeafTableModel;
+  /** How far the numbers of two graphs are apart; null where none were compared. */
   errors: ErrorsModel | null;
-  /** How far two graphs' numbers are apart; null unless that was asked. */
   compiled: CompiledModel[];
 }
 

@@ -107,8 +107,8 @@ class CompareTraits(SharedTraits):
     steps: list[MergedStepModel]
     table: LeafTableModel
     errors: ErrorsModel | None
+    """How far the numbers of two graphs are apart; None where none were compared."""
     compiled: list[CompiledModel]
-    """How far two graphs' numbers are apart; None unless that was asked."""
 
 
 class StartMessage(TypedDict):
