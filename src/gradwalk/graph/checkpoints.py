@@ -176,6 +176,8 @@ def inputs_of(frame: Any) -> list[torch.Tensor]:
 
 
 def _inputs(frame: Any) -> list[Any]:
+    if (saver := getattr(frame, "input_saver", None)) is not None:  # torch up to 2.11
+        return [] if saver.grad_fn is None else list(saver.grad_fn._raw_saved_tensors)
     kept = getattr(frame, "saved_args", ())
     return [each for each in kept if isinstance(each, torch._C._autograd.SavedTensor)]
 
