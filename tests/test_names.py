@@ -11,7 +11,20 @@ import pytest
 import torch
 from torch import nn
 
-from gradwalk import GraphWidget, capture, watch
+from gradwalk import (
+    GraphWidget,
+    capture,
+    compare,
+    compare_numerics,
+    contributions,
+    diagnose,
+    explain_grad,
+    load,
+    record,
+    save,
+    watch,
+    what_if,
+)
 from gradwalk.graph.names import names_among, read_names
 
 
@@ -241,3 +254,50 @@ def test_a_tied_weight_is_told_by_all_its_names(places, watched):
         assert about.startswith(f"{' = '.join(names[:4])}{more}: one tensor")
     assert "0.weight is a leaf" in about
     assert (places > 1) == ("one tensor" in about)
+
+
+def updated(loss, quokka):
+    widget = GraphWidget(loss * 2, names={})
+    widget.update(loss)
+    return names_in(widget)
+
+
+def diagnosed(loss, quokka):
+    quokka = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])  # the second is not used
+    return diagnose(quokka[0](torch.ones(1)).sum())
+
+
+def diagnosed_by_widget(loss, quokka):
+    quokka = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])
+    return GraphWidget(quokka[0](torch.ones(1)).sum(), names={}).diagnose()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda loss, quokka: names_in(GraphWidget(loss)),
+        lambda loss, quokka: compare(loss, loss * 1).table,
+        lambda loss, quokka: [row.label for row in compare_numerics(loss, loss * 1).rows],
+        lambda loss, quokka: record(loss).graph.nodes(data="name"),
+        diagnosed,
+        lambda loss, quokka: explain_grad(quokka, loss),
+        lambda loss, quokka: what_if(loss).after,
+        lambda loss, quokka: contributions(quokka, loss),
+        updated,
+        diagnosed_by_widget,
+    ],
+    ids=[
+        *("GraphWidget", "compare", "compare_numerics", "record", "diagnose", "explain_grad"),
+        *("what_if", "contributions", "update", "widget.diagnose"),
+    ],
+)
+def test_every_function_names_tensors_by_the_variables_of_its_caller(call):
+    leaf = torch.zeros(3, requires_grad=True)
+    loss = (leaf * 2).sum()
+    assert "quokka" in str(call(loss, leaf))
+
+
+def test_save_names_tensors_by_the_variables_of_its_caller(tmp_path):
+    quokka = torch.zeros(3, requires_grad=True)
+    save(quokka * 2, path=tmp_path / "graph.gw")
+    assert "quokka" in names_in(load(tmp_path / "graph.gw"))

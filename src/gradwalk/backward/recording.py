@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .. import notebook
 from ..forward.annotate import watched
 from ..graph.capture import Capture, capture_nodes
 from ..graph.modes import grad_mode_kept
-from ..graph.names import Names, names_among, read_names
+from ..graph.names import Names, caller_names
 from ..graph.outputs import read_outputs
 from ..graph.whole_number import whole_number
 from .kept import DEFAULT_BUDGET
@@ -168,11 +166,7 @@ def record(
         >>> x.grad is None
         True
     """
-    called = (
-        names_among(notebook.caller_variables(sys._getframe(1)))
-        if names is None
-        else read_names(names, "record")
-    )
+    called = caller_names(names, "record")
     asked = {
         "gradient": gradient,
         "retain_graph": retain_graph,

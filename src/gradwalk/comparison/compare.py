@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from .. import notebook
-from ..graph.names import Names, names_among
+from ..graph.names import Names, caller_names
 from ..subject.shown import are_small, read_constants
 from .compare_input import read_graphs
 from .compare_widget import CompareWidget
@@ -56,11 +54,8 @@ def compare(
     """
     constants = read_constants(constants)
     given = graphs[0] if len(graphs) == 1 else graphs
-    found = Names()
-    if names is None:
-        variables = notebook.caller_variables(sys._getframe(1))
-        # The labels are written above the graphs; as names of the outputs they would say it twice.
-        found = names_among({k: value for k, value in variables.items() if value is not given})
+    # The labels stand above the graphs; as names of the outputs they would say it twice.
+    found = Names() if names is not None else caller_names(None, "compare", without=given)
     subjects = read_graphs(given, names, found, constants)
     if opened:
         for subject in subjects.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,11 +11,10 @@ from typing import Any, Literal
 
 import torch
 
-from .. import notebook
 from ..backward.recorded_pass import find_node
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
-from ..graph.names import Names, names_among, read_names
+from ..graph.names import caller_names
 from ..graph.tensors import dtype_of, tolerances
 from ..graph.words import label
 from ..subject.shown import are_small
@@ -227,9 +225,7 @@ def compare_numerics(
         'SoftmaxBackward0'
     """
     allowed = read_tolerance(rtol, atol)
-    called = Names() if names is None else read_names(names, NUMERICS)
-    if names is None:
-        called = names_among(notebook.caller_variables(sys._getframe(1)))
+    called = caller_names(names, NUMERICS)
     sides = [read_run(each, side, called, gradient) for side, each in (("a", a), ("b", b))]
     return _compare(sides, allowed)
 

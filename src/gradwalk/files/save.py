@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
-from .. import notebook
 from ..findings.finding import finding_models
 from ..graph.collector import collector_paused
-from ..graph.names import Names, names_among, read_names
+from ..graph.names import Names, caller_names
 from ..graph.saved import saved_read_once
 from ..subject.model import dtypes_model
 from ..subject.opened import undetailed
@@ -99,11 +97,7 @@ def save(
                 "save() was given names along with a widget, which has its own. Leave them out."
             )
         return write_file(path, _contents(given[0]._shown(), source), "save")
-    called = (
-        names_among(notebook.caller_variables(sys._getframe(1)))
-        if names is None
-        else read_names(names, "save")
-    )
+    called = caller_names(names, "save")
     subject = read_subject(tuple(given), called, "save", named=names is not None)
     try:
         shown = Shown(subject, subject.direction, subject.size <= MOST_SHOWN)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from ..notebook import caller_variables
 from .nodes import Edge, gradient_edge
 from .replicated import reduced
 from .sharded import Sharded, gathered_parameters
@@ -155,6 +156,25 @@ def read_names(names: Any, caller: str) -> Names:
                 f"{type(value).__name__}. Map each name to a tensor or an nn.Module."
             )
     return found
+
+
+def caller_names(names: Any, caller: str, without: Any = None) -> Names:
+    """Return the names that a public function was given, or those of its caller's variables.
+
+    It reads the frame above the function that calls it, so only the public function may call it.
+
+    Args:
+        names: The argument ``names=``; None for the variables of the caller.
+        caller: The public name to use in messages.
+        without: A value whose variable gives no names.
+
+    Raises:
+        TypeError: ``names`` is not what `read_names` takes.
+    """
+    if names is not None:
+        return read_names(names, caller)
+    variables = caller_variables(sys._getframe(2))
+    return names_among({name: each for name, each in variables.items() if each is not without})
 
 
 def names_among(variables: Mapping[str, Any]) -> Names:

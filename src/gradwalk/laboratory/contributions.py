@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 
-from .. import notebook
 from ..graph.capture import capture_nodes
 from ..graph.description import Place
 from ..graph.modes import grad_mode_kept, unseen
-from ..graph.names import Names, names_among
+from ..graph.names import Names, caller_names
 from ..graph.outputs import Output, read_outputs
 from .change import Edits
 from .experiment import Experiment
@@ -92,7 +90,7 @@ def contributions(
             "contributions() was given no output. Give the tensor or its name first, then what "
             "backward starts from, as in contributions('w', loss)."
         )
-    names = names_among(notebook.caller_variables(sys._getframe(1)))
+    names = caller_names(None, "contributions")
     return _contributions(tensor_or_name, read_outputs(outputs, "contributions"), names, by)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from .. import notebook
 from ..backward.recorded_pass import RecordedPass
 from ..backward.recording import Recording
 from ..backward.run import Run
@@ -17,7 +15,7 @@ from ..forward.annotate import watched
 from ..graph.capture import Capture, capture_nodes
 from ..graph.description import Place
 from ..graph.modes import grad_mode_kept, unseen
-from ..graph.names import Names, names_among
+from ..graph.names import Names, caller_names
 from ..graph.outputs import read_outputs
 from ..subject.shown import Showing
 from .change import same
@@ -172,7 +170,7 @@ def what_if(
         >>> what_if(out, scale={"h": 10}).after["w"]
         tensor(7.0999)
     """
-    names = names_among(notebook.caller_variables(sys._getframe(1)))
+    names = caller_names(None, "what_if")
     captured, run = _read_run(outputs, names)
     return _what_if(captured, run, (cut, scale, replace), gradient, inputs)
 

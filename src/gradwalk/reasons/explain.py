@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from .. import notebook
 from ..backward.recorded_pass import RecordedPass
 from ..forward.annotate import Annotated
 from ..graph.modes import grad_mode_kept
-from ..graph.names import Names, names_among, read_names
+from ..graph.names import Names, caller_names, read_names
 from ..graph.nodes import leaf_tensor
 from .loss_graph import LossGraph, graph_of, read_loss
 from .reason import KINDS, Reason
@@ -96,7 +94,7 @@ x.requires_grad_() before the forward pass.
         )
     if isinstance(tensor, str) and widget is not None:
         return widget._shown().explain(tensor)
-    names = names_among(notebook.caller_variables(sys._getframe(1)))
+    names = caller_names(None, "explain_grad")
     graph = None
     if widget is not None:
         graph = _graph_shown(widget, names)

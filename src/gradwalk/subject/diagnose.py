@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from .. import notebook
 from ..findings.finding import Finding
 from ..findings.judge import Limits
-from ..graph.names import Names, names_among, read_names
+from ..graph.names import Names, caller_names
 from ..program.kinds import no_backward
 from .read import read_subject
 from .shown import Showing
@@ -66,10 +64,7 @@ def diagnose(
     """
     limits = Limits(vanishing, exploding, dead, largest)
     optimizers = read_optimizers(optimizer)
-    if names is None:
-        called = names_among(notebook.caller_variables(sys._getframe(1)))
-    else:
-        called = read_names(names, "diagnose")
+    called = caller_names(names, "diagnose")
     only = outputs[0] if len(outputs) == 1 else None
     if isinstance(only, Showing):
         subject = only._shown().subject

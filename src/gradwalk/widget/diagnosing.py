@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 import traitlets
 
-from .. import notebook
 from ..findings.finding import Finding, finding_models
 from ..findings.judge import Limits
-from ..graph.names import names_among, read_names
+from ..graph.names import caller_names
 from ..subject.diagnose import judged, read_optimizers
 from ..subject.subject import Subject
 from ..wire import FindingModel, MemoryModel
@@ -67,10 +65,7 @@ class Diagnosing(traitlets.HasTraits):
             ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
         """
         optimizers = read_optimizers(optimizer)
-        if names is None:
-            called = names_among(notebook.caller_variables(sys._getframe(1)))
-        else:
-            called = read_names(names, "diagnose")
+        called = caller_names(names, "diagnose")
         limits = Limits(vanishing, exploding, dead, largest)
         subject = self._up_to_date()
         found = judged(

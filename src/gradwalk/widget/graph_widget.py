@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 import traitlets
 
-from .. import notebook
 from ..backward.kept import DEFAULT_BUDGET
 from ..backward.recorded_pass import find_node, read_max_bytes
 from ..bundle import bundle
@@ -19,7 +17,7 @@ from ..files.text import size_of
 from ..graph.capture import MOST_NODES, read_most
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept
-from ..graph.names import names_among, read_names
+from ..graph.names import caller_names
 from ..graph.saved import saved_read_once
 from ..graph.whole_number import whole_number
 from ..subject.read import read_subject
@@ -165,10 +163,7 @@ class GraphWidget(Surgery, Diagnosing, QuizzingWidget):
         }
         named = names is not None
         with collector_paused(), saved_read_once():
-            if names is None:
-                found = names_among(notebook.caller_variables(sys._getframe(1)))
-            else:
-                found = read_names(names, "GraphWidget")
+            found = caller_names(names, "GraphWidget")
             subject = read_subject(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
                 constants = are_small([subject])

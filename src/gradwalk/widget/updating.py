@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -13,7 +12,7 @@ import traitlets
 from .. import notebook
 from ..graph.collector import collector_paused
 from ..graph.modes import grad_mode_kept, unseen
-from ..graph.names import names_among, read_names
+from ..graph.names import caller_names
 from ..graph.whole_number import whole_number
 from ..subject.model import dtypes_model
 from ..subject.read import read_subject
@@ -93,10 +92,7 @@ class UpdatingWidget(SteppingWidget[Subject]):
         """
         self._refuse_closed()
         self._refuse_while_running("update()")
-        if names is None:
-            found = names_among(notebook.caller_variables(sys._getframe(1)))
-        else:
-            found = read_names(names, "update")
+        found = caller_names(names, "update")
         subject = read_subject(outputs, found, "update", named=names is not None, **self._read_as)
         self._replace(subject)
 
