@@ -150,7 +150,7 @@ def test_what_cannot_be_opened_says_why(monkeypatch):
     class Cached:
         bw_module_fn = None
 
-    for info, word in ((None, "machine code"), (Cached(), "cache"), (object(), "not as a graph")):
+    for info, word in ((None, "cache"), (Cached(), "cache"), (object(), "cannot be read")):
         monkeypatch.setattr(compiled._forward_cls, "_lazy_backward_info", info)
         graph = capture(loss, opened=True)
         (sentence,) = (text for _, text in graph.nodes(data="closed") if text)

@@ -11,16 +11,10 @@ import torch
 from compiled_zoo import ZOO, compiled_loss
 from test_html import held
 from torch._dynamo.utils import counters
-from torch._functorch._aot_autograd.aot_autograd_result import SerializedGraphModule
 from torch.fx import Interpreter
-from torch.fx.node import map_arg
 
 from gradwalk import GraphWidget, capture, compare_numerics, load, record, save
-from gradwalk.graph.capture import capture_nodes
-from gradwalk.graph.compiled import compiled_backward, is_compiled, program_arguments
-from gradwalk.graph.names import Names
-from gradwalk.graph.outputs import read_outputs
-from gradwalk.graph.packed import unpacked
+from gradwalk.graph.compiled import compiled_backward, program_arguments
 from gradwalk.wire.columns import decode
 
 pytestmark = [
@@ -177,64 +171,31 @@ def test_inside_of_inductors_code_agrees_with_what_flowed(name):
         assert "flowed out" in numbers.note, numbers
 
 
-def program_in(module):
-    """What a program calls, with what, whatever its values are called."""
-    places = {node: place for place, node in enumerate(module.graph.nodes)}
-    return [
-        (node.op, node.target, str(map_arg((node.args, node.kwargs), lambda n: f"%{places[n]}")))
-        for node in module.graph.nodes
-    ]
+@pytest.mark.full
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.filterwarnings("ignore:dynamo_pgo force disabled:UserWarning")
+def test_code_from_torchs_cache_stays_closed_and_the_advice_opens_it():
+    compiled_loss("mlp", "inductor").backward()
+    torch._dynamo.reset()
+    (closed,) = (
+        data["closed"]
+        for _, data in capture(compiled_loss("mlp", "inductor"), opened=True).nodes(data=True)
+        if "closed" in data
+    )
+    assert "torch._inductor.config.force_disable_caches = True" in closed
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        assert calls_of(opened(compiled_loss("mlp", "inductor")))
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("own_cache")
-@pytest.mark.parametrize("name", ["mlp", "transformer", "function"])
-@torch._functorch.config.patch(donated_buffer=False)
-def test_code_from_torchs_cache_is_read_and_not_run(name):
-    compiled_loss(name, "inductor").backward()
-    torch._dynamo.reset()
-    widget = opened(compiled_loss(name, "inductor"))
-    live = widget._open()
-    counted = {key: dict(value) for key, value in counters.items()}
-    for compiled in widget._openable:
-        cls = live.captured.nodes[compiled]._forward_cls
-        pack = cls._lazy_backward_info.bw_module_fn
-        read = compiled_backward(live.captured.nodes[compiled]).module
-        assert {key: dict(value) for key, value in counters.items()} == counted
-        assert program_in(read) == program_in(pack())
-    widget.backward()
-    for compiled in widget._openable:
-        numbers = live._opening.numbers(compiled, live.recording)
-        assert "flowed out" in numbers.note
-        widget.selected = live._opening.captured.first_extra - 1
-        assert "torch forgets them" in widget.details["about"]
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_a_packed_program_is_read_as_it_was(name):
-    loss = compiled_loss(name, "aot_eager")
-    for node in filter(is_compiled, capture_nodes(read_outputs((loss,), "test"), Names()).nodes):
-        module = compiled_backward(node).module
-        read = unpacked(SerializedGraphModule(module).deserialize)
-        assert read.code == module.code
-        assert program_in(read) == program_in(module)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def forward(self, x):\n    return open('there')",
-        "def forward(self, x):\n    import os\n    return x",
-        "def forward(self, x):\n    y = torch.ops.aten.sin.default(z)\n    return y",
-        "def forward(self, x):\n    y = [each for each in x]\n    return y",
-        "x = 1",
-    ],
-)
-def test_a_packed_program_of_another_kind_is_refused(code):
-    packed = SerializedGraphModule(torch.fx.symbolic_trace(torch.nn.Identity()))
-    packed.args[0]["_code"] = code
-    with pytest.raises(ValueError, match="it "):
-        unpacked(packed.deserialize)
+def test_a_call_that_torch_discarded_facts_of_says_so():
+    loss = compiled_loss("mlp", "inductor")
+    loss.backward(retain_graph=True)
+    widget = opened(loss)
+    widget.selected = calls_of(widget)[0]["id"]
+    assert "torch discarded them after the first backward" in widget.details["about"]
 
 
 def test_closed_again_it_is_the_same_picture():

@@ -20,9 +20,13 @@ from torch.fx import Graph, GraphModule
 from torch.fx import Node as FxNode
 
 from .nodes import COMPILED, donates_buffers, input_numbers
-from .packed import unpacked
 
 _FRAMEWORK = f"torch {torch.__version__}"
+_CACHED = (
+    "This compiled graph came from torch's compile cache, which holds its backward program in "
+    "packed form only. To open it, set torch._inductor.config.force_disable_caches = True, call "
+    "torch._dynamo.reset() and run the forward pass again."
+)
 
 
 class CannotOpenError(ValueError):
@@ -80,40 +84,11 @@ def compiled_backward(node: Node) -> CompiledBackward:
 
 
 def _program(node: Any) -> GraphModule:
-    info = getattr(node._forward_cls, "_lazy_backward_info", None)
-    if info is None:
-        raise CannotOpenError(
-            f"{_FRAMEWORK} keeps no backward program for this node: the backend compiled it "
-            "together with the forward pass, and what is left is machine code."
-        )
-    if hasattr(info, "bw_module_fn"):
-        return _read_packed(node._forward_cls, info.bw_module_fn)
-    module = getattr(info, "bw_module", None)
-    if not isinstance(module, GraphModule):
-        raise CannotOpenError(
-            f"{_FRAMEWORK} keeps the backward program of this node as "
-            f"{type(module).__name__}, not as a graph of calls."
-        )
+    info = node._forward_cls._lazy_backward_info
+    if info is None or hasattr(info, "bw_module_fn"):
+        raise CannotOpenError(_CACHED)
+    module: GraphModule = info.bw_module
     return module
-
-
-_unpacked: weakref.WeakKeyDictionary[type, GraphModule] = weakref.WeakKeyDictionary()
-"""Class of compiled code that came out of torch's compile cache -> its program, once read."""
-
-
-def _read_packed(cls: type, pack: Any) -> GraphModule:
-    """The program of code that came out of torch's compile cache, which has it packed."""
-    if cls not in _unpacked:
-        try:
-            _unpacked[cls] = unpacked(pack)
-        except Exception as error:  # of another torch, or written as nobody has met yet
-            raise CannotOpenError(
-                "This node's code came out of torch's compile cache, where its backward program "
-                f"is packed, and it cannot be read there ({type(error).__name__}: {error}). Set "
-                "torch._functorch.config.enable_autograd_cache = False before the first call, and "
-                "compile it anew."
-            ) from None
-    return _unpacked[cls]
 
 
 _noted: weakref.WeakKeyDictionary[GraphModule, dict[str, dict[str, Any]]]
@@ -236,7 +211,7 @@ def calls_in(node: Node) -> list[FxNode]:
     """The calls of the backward program of a compiled node; none where it cannot be read."""
     try:
         return [each for each in _graph_of(_program(node)).nodes if is_call(each)]
-    except Exception:  # of another torch, packed, or no graph: `compiled_backward` says why
+    except Exception:  # of another torch, or cached: `compiled_backward` says why
         return []
 
 

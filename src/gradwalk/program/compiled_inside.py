@@ -34,9 +34,8 @@ _RECOMPUTED = (
     "be saved. No gradient flows through it."
 )
 _FORGOTTEN = (
-    "Its shape, module and line are not known: torch forgets them when it packs the program for "
-    "its compile cache, after the first backward. A widget that is made before that keeps them; of "
-    "code that comes out of the cache nothing has them."
+    "Its shape, module and line are unknown: torch discarded them after the first backward. Make "
+    "the widget before that backward to keep them."
 )
 _ON_SAVED = "It works on what the forward pass saved alone: no gradient flows through it."
 
