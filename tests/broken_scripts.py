@@ -400,7 +400,7 @@ broken(
 broken(
     "a hidden state that is kept",
     "freed",
-    "has lost its saved tensors to an earlier backward pass|detach()",
+    "an earlier backward pass freed|detach()",
     """
     model = nn.LSTM(4, 5)
     h = None
@@ -415,7 +415,7 @@ broken(
 broken(
     "two losses that share a part, one after the other",
     "freed",
-    "has lost its saved tensors to an earlier backward pass|add the losses up",
+    "an earlier backward pass freed|add them and call backward() once",
     """
     body, one, two = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Linear(8, 1), nn.Linear(8, 1)
     def step():

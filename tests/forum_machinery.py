@@ -71,7 +71,7 @@ broken(
 broken(
     "an LSTM's state from the last batch",
     "freed",
-    "detach() what is carried over",
+    "keep .detach() of it",
     """
     rnn, head = nn.LSTM(4, 3, batch_first=True), nn.Linear(3, 1)
     _, state = rnn(torch.randn(2, 5, 4))

@@ -249,7 +249,7 @@ broken(
 broken(
     "PINN without create_graph",
     "freed",
-    "create_graph=True, if its derivative belongs to the loss",
+    "create_graph=True there",
     """
     u = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1))
     t = torch.linspace(0, 1, 16)[:, None].requires_grad_()

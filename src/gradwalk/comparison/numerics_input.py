@@ -12,13 +12,14 @@ import torch
 
 from ..backward.recording import Recording, record_captured
 from ..files.disk import read_file
+from ..forward.annotate import annotate
 from ..graph.capture import capture_nodes
 from ..graph.modes import grad_mode_kept
 from ..graph.names import Names
 from ..graph.outputs import is_program, read_outputs
 from ..graph.saved import is_freed
 from ..graph.tensors import dtype_of
-from ..reasons import why
+from ..reasons.freed import why_freed
 from ..subject.opened import Opened
 from ..subject.read import read_subject
 from ..subject.shown import Showing
@@ -84,7 +85,7 @@ def read_run(given: Any, side: str, names: Names, gradient: Any) -> Known:
     captured = capture_nodes(read_outputs((given,), NUMERICS), names)
     freed = {i for i, node in enumerate(captured.nodes) if is_freed(node)}
     if freed:
-        raise RuntimeError(why.freed(captured, freed))
+        raise RuntimeError(why_freed(annotate(captured, names, infer=False), freed))
     outputs = [captured.graph.nodes[node]["outputs"][nr] for node, nr in captured.roots]
     recording = record_captured(captured, gradient=_cast(gradient, outputs))
     recording.reset()

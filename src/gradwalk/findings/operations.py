@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-from torch.autograd.graph import Node
-
 from ..forward.records import find_record
 from ..graph.english import list_some, plural
 from ..graph.nodes import keeps_tensors, sequence_nr
 from ..graph.reading import storage_id
 from ..graph.saved import is_freed, read_saved
+from ..reasons.freed import advice_on_freed, freed_part
 from .evidence import Evidence, at_line
 from .finding import Finding
 
@@ -76,45 +74,20 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _freed(evidence: Evidence) -> Iterator[Finding]:
-    """Where the graph goes on into what an earlier backward pass has used up."""
-    graph, nodes = evidence.captured.graph, evidence.captured.nodes
-    freed = [node for node, each in enumerate(nodes) if is_freed(each)]
-    came_from = dict(zip(freed, freed, strict=True))
-    waiting = list(freed)
-    for node in waiting:  # grows while we walk, past those that save nothing
-        for user in graph.pred[node]:
-            if user in came_from:
-                continue
-            came_from[user] = came_from[node]
-            if not _holds_tensors(nodes[user]):
-                waiting.append(user)
-                continue
-            start = came_from[node]
-            yield Finding(
-                "freed",
-                "error",
-                [start, user],
-                f"{evidence.words(start)}{evidence.at(start)} has lost its saved tensors to an "
-                f"earlier backward pass, and {evidence.words(user)}{evidence.at(user)}, which "
-                "leads to it, has not: the graph goes on into that of an earlier output, as by a "
-                "hidden state that is kept, a part that two losses share, or what "
-                "torch.autograd.grad() went through. backward() raises an error there. detach() "
-                "what is carried over, add the losses up and call backward() once, or pass "
-                "retain_graph=True to the earlier one; to autograd.grad(), create_graph=True, if "
-                "its derivative belongs to the loss.",
-                {"nodes": len(freed)},
-            )
-            return
-
-
-def _holds_tensors(node: Node) -> bool:
-    """Whether a node has saved tensors and still has them."""
-    if not keeps_tensors(type(node)):
-        return False
-    saved = list(read_saved(node))
-    return any(isinstance(each.value, torch.Tensor) for each in saved) and not any(
-        each.freed for each in saved
-    )
+    """Where the graph reaches into one that an earlier backward pass freed."""
+    found = freed_part(evidence.captured)
+    if found is not None:
+        start, user = found
+        yield Finding(
+            "freed",
+            "error",
+            [start, user],
+            f"{evidence.words(user)}{evidence.at(user)} leads to "
+            f"{evidence.words(start)}{evidence.at(start)}, whose saved tensors an earlier backward "
+            "pass freed, so backward() raises an error there. "
+            f"{advice_on_freed(evidence.captured, start)}",
+            {"nodes": sum(map(is_freed, evidence.captured.nodes))},
+        )
 
 
 def _not_training(evidence: Evidence) -> Iterator[Finding]:

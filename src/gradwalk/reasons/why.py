@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,10 +21,9 @@ from ..graph.compiled import (
     is_recomputed,
 )
 from ..graph.english import join_words, plural
-from ..graph.nodes import custom_function, donates_buffers
+from ..graph.nodes import custom_function
 from ..graph.sharded import Sharded
 from ..graph.signatures import signature
-from ..graph.words import described
 from ..wire import NodeState
 from .extra_words import at_line
 from .rank_words import about_ranks
@@ -269,19 +268,6 @@ def blocked(captured: Capture) -> str | None:
     """Why backward from the outputs cannot start without ``gradient=``; None when it can."""
     missing = (missing_gradient(captured, *root) for root in captured.graph.graph["roots"])
     return next(filter(None, missing), None)
-
-
-def freed(captured: Capture, nodes: Collection[int]) -> str:
-    """Why backward cannot run again: what the given nodes had saved is gone."""
-    first = described(captured.graph, min(nodes))
-    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    again = ", and pass retain_graph=True to every backward() but the last"
-    if any(donates_buffers(captured.nodes[node]) for node in nodes):
-        again = " for each backward: compiled code in it can run only once"
-    return (
-        f"Backward cannot run again: {first}{more} freed the tensors saved for it when it ran. "
-        f"Compute the output again{again}."
-    )
 
 
 def failure(error: BaseException) -> str:

@@ -26,6 +26,7 @@ from ..graph.names import Names
 from ..graph.nodes import leaf_tensor
 from ..program.inside import tied
 from ..reasons import why
+from ..reasons.freed import why_freed
 from ..wire import (
     DetailsModel,
     GraphModel,
@@ -229,7 +230,7 @@ class Live:
             Exception: What `gradwalk.backward.run_backward.run_backward` raises.
         """
         if self.freed:
-            raise RuntimeError(why.freed(self.captured, self.freed))
+            raise RuntimeError(why_freed(self.captured, self.freed))
         run_backward(self.captured, self._passes.observer, operations=self.is_watched, **asked)
 
     def notice(self) -> bool:
@@ -283,7 +284,7 @@ class Live:
         return {
             "owned": shown is not None and shown.owned,
             "note": None if shown is None else shown.note,
-            "blocked": why.freed(self.captured, self.freed) if self.freed else self._missing,
+            "blocked": why_freed(self.captured, self.freed) if self.freed else self._missing,
         }
 
     @functools.cached_property
