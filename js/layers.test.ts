@@ -11,6 +11,7 @@ const ROOMS = [
   "steps",
   "scene",
   "fold",
+  "pipeline",
   "worker",
   "paint",
   "interact",

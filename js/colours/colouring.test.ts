@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { closeGroup, firstFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
-import { makeScene } from "../scene/make_scene";
+import { makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import type { JsonNumber, RunModel } from "../wire";
 import {

@@ -6,7 +6,7 @@ import { NO_MARKS } from "../paint/marks";
 import { nodeParts } from "../paint/node_parts";
 import type { Part } from "../paint/parts";
 import { rankParts } from "../paint/rank_strips";
-import { makeScene } from "../scene/make_scene";
+import { makeScene } from "../pipeline";
 import { MODELS } from "../testing/graphs";
 import { withRanks } from "../testing/ranks";
 import { residualNet } from "../testing/residual";

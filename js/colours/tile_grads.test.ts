@@ -4,7 +4,7 @@ import { firstFolding, toDepth } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { NO_MARKS } from "../paint/marks";
 import { tileAt, tintOf } from "../paint/tiles";
-import { makeScene } from "../scene/make_scene";
+import { makeScene } from "../pipeline";
 import { membersOf } from "../scene/members";
 import { recordingOf } from "../steps/recording";
 import { residualNet } from "../testing/residual";

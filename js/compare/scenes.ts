@@ -1,16 +1,18 @@
 import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import type { Direction } from "../layout/direction";
+import { makeScene } from "../pipeline";
 import { boardPlan } from "../scene/board_plan";
 import { cardSize, MOST_CARDS } from "../scene/card";
+import { quietPart } from "../scene/curves";
 import { labelled } from "../scene/labels";
 import { placeLinks } from "../scene/links";
-import { makeScene, quietPart, shapesOf, sharesOf, timesDrawn } from "../scene/make_scene";
 import { edgePart } from "../scene/members";
 import type { NodeShape } from "../scene/node_shape";
 import { flatPlan, type Plan } from "../scene/plan";
 import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import type { BoxSize } from "../scene/shape";
+import { shapesOf, sharesOf, timesDrawn } from "../scene/sizes";
 import { fitView, type Size } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -65,12 +67,12 @@ export function paneScenes(
   signs: ReadonlyMap<number, string> = new Map(),
 ): PaneScene[] {
   const { slots, slotMembers, panes } = united;
-  const cards = areCards(united) && "near";
+  const card = areCards(united) ? "near" : null;
   const slotOf = panes.map((pane) => pane.place.map((place) => united.slot[place]));
   const whole = planOf(slots);
-  const together = cards ? boardPlan(slots, whole) : whole;
-  const times = timesDrawn(slots, together, cards !== false);
-  const shares = sharesOf(slots, together, times);
+  const together = card ? boardPlan(slots, whole) : whole;
+  const times = timesDrawn({ graph: slots, plan: together, card });
+  const shares = sharesOf({ graph: slots, plan: together }, times);
   const shapesFor = ({ graph }: Pane, p: number, least: readonly BoxSize[]): NodeShape[] => {
     const uses = new Int32Array(graph.nodes.length);
     for (const edge of graph.edges) uses[edge.target]++;
@@ -82,7 +84,9 @@ export function paneScenes(
     });
     // What is added up in one of the graphs has its rows in all.
     const rows = slotOf[p].subarray(0, nodes.length).map((slot) => shares[slot]);
-    return shapesOf(graph, { ...flat, nodes }, direction, measure, drawn, least, cards, rows);
+    const plan = { ...flat, nodes };
+    const options = { times: drawn, shares: rows, least };
+    return shapesOf({ graph, plan, direction, card }, measure, options);
   };
   const alone = panes.map((pane, p) => shapesFor(pane, p, []));
   const box = largest(slotMembers, alone, (shape) => [shape.width, shape.height]);
@@ -101,8 +105,8 @@ export function paneScenes(
   });
   const scene = makeScene(slots, together, direction, measure, {
     shapes: largestOf,
-    cards,
-    ...(cards && { room }),
+    cards: card ?? false,
+    ...(card && { room }),
   });
   const alike = alikeEdges(united);
   return panes.map((_, p) =>

@@ -1,12 +1,12 @@
 import { tilesLegend } from "../colours/colouring";
 import { rankStrips } from "../colours/rank_strips";
 import { tileGrads } from "../colours/tile_grads";
-import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import type { Fonts } from "../looks/looks";
 import { GradientLayer } from "../paint/gradients";
 import { type Marks, NO_MARKS, seenMarks } from "../paint/marks";
 import { part } from "../paint/parts";
+import { bestDirection, firstScene } from "../pipeline/first_view";
 import { graphName, shownGraph } from "../scene/shown_graph";
 import { recordingOf, shownCursor } from "../steps/recording";
 import { STILL_FONTS, tableMeasure } from "../text/metrics";

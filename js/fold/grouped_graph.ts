@@ -3,7 +3,7 @@ import { type ModuleParameters, moduleParameters } from "../scene/parameters";
 import type { Plan } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
-import { type Folding, openPaths } from "./folding";
+import { type Folding, LARGEST_WHOLE, openPaths } from "./folding";
 import { OTHER, roleOfOp } from "./layers";
 import { namespacesOf } from "./namespaces";
 import { isPlumbing } from "./plumbing_ops";
@@ -129,4 +129,9 @@ function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visi
     }),
     edgeOf,
   };
+}
+
+/** Whether there is anything to fold: modules, or so many nodes that plumbing is in the way. */
+export function canFold({ tree, graph }: GroupedGraph): boolean {
+  return tree.path.length > 1 || graph.nodes.length > LARGEST_WHOLE;
 }

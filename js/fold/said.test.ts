@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { NO_MODULES, PLAIN_NODE } from "../demo/build_graph";
+import { foldedScene } from "../pipeline";
 import { allIn, holds } from "../scene/members";
 import { shownGraph } from "../scene/shown_graph";
 import { estimate } from "../text/measure";
 import type { GraphModel, NodeModel } from "../wire";
-import { foldedScene } from "./folded_scene";
 import { wholeFolding } from "./folding";
 import { groupedGraph } from "./grouped_graph";
 

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
+import { foldedScene } from "../pipeline";
 import type { Plan } from "../scene/plan";
 import { residualNet } from "../testing/residual";
 import { estimate } from "../text/measure";
-import { foldedScene } from "./folded_scene";
 import { firstFolding, openBlock, setPlumbing, toDepth } from "./folding";
 import { foldedPlan, groupedGraph } from "./grouped_graph";
 import { repeatedBlocks } from "./repeats";

@@ -1,5 +1,3 @@
-import { fittingFolding, openedBlock } from "../fold/first_scene";
-import { canFold, foldedScene } from "../fold/folded_scene";
 import {
   closeGroup,
   type Folding,
@@ -11,11 +9,13 @@ import {
   revealNode,
   unfoldPlumbing,
 } from "../fold/folding";
-import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { canFold, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import { membersIn } from "../fold/tree";
 import { visibleCount } from "../fold/visible_count";
 import type { Direction } from "../layout/direction";
 import type { ContentCache } from "../layout/types";
+import { foldedScene } from "../pipeline";
+import { fittingFolding, openedBlock } from "../pipeline/first_view";
 import { boxAround } from "../scene/find";
 import { renewed } from "../scene/renewed";
 import type { Scene, SceneNode } from "../scene/scene";

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fakeRun, SITUATIONS } from "../demo/fake_run";
-import { foldedScene } from "../fold/folded_scene";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, isHorizontal } from "../layout/direction";
+import { foldedScene } from "../pipeline";
 import { type Box, overlap } from "../scene/grid";
 import { extentOf } from "../scene/obstacles";
 import type { Place } from "../scene/scene";

@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import { transformer } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
-import { foldedScene } from "../fold/folded_scene";
 import { firstFolding, toDepth } from "../fold/folding";
 import { groupedGraph } from "../fold/grouped_graph";
+import { foldedScene } from "../pipeline";
 import { boxOf } from "../scene/find";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { wholeFolding } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
+import { makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import { boardPlan } from "./board_plan";
-import { makeScene } from "./make_scene";
 
 /** A layer of two operations, a learnt activation, and a head with a single operation in a module of its own. */
 function network() {

@@ -12,11 +12,11 @@ import {
 } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction, flow } from "../layout/direction";
+import { makeScene } from "../pipeline";
 import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
-import { makeScene } from "./make_scene";
 import type { Scene } from "./scene";
 
 function sceneOf(

@@ -3,11 +3,10 @@ import { pickHanging } from "../layout/hanging";
 import { layout } from "../layout/index";
 import type { ContentCache, Layout, LayoutOptions } from "../layout/types";
 import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
 import { type Dock, docksOf, hangingOf, type Placement, withDocked, withoutDocked } from "./dock";
 import { HEADER, titleWidth } from "./frame";
-import type { CardSize, NodeShape } from "./node_shape";
-import type { Plan } from "./plan";
+import type { NodeShape } from "./node_shape";
+import type { Sized } from "./sizes";
 import { fitView, LEGIBLE, type Room, type Size } from "./views";
 
 /** Between cards, px: there is room for a number on an arrow. */
@@ -54,40 +53,29 @@ interface PlaceOptions {
   cache?: ContentCache | undefined;
 }
 
-/** What a picture is made of, before any place is known. */
-interface Drawable {
-  graph: GraphModel;
-  plan: Plan;
-  shapes: readonly NodeShape[];
-  /** Per node of the plan, how often it is drawn. */
-  times: Int32Array;
-  direction: Direction;
-  card: CardSize | null;
-}
-
-/** Where everything in a picture goes, in the layout's coordinates; as cards of the given size, if any. */
-export function place(drawable: Drawable, measure: Measure, options: PlaceOptions): Placement {
-  const { graph, plan, shapes, times, card } = drawable;
-  if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(drawable, measure, options);
+/** Lay a picture out: the place of everything, in the layout's coordinates. */
+export function place(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
+  const { graph, plan, shapes, times, card } = sized;
+  if (!card || plan.nodes.some(({ group }) => group)) return tilesIn(sized, measure, options);
   const docks = docksOf(graph, plan, shapes, times);
   const { room } = options;
-  if (!room) return laidOut(drawable, docks, measure, options);
-  const horizontal = isHorizontal(drawable.direction);
+  if (!room) return laidOut(sized, docks, measure, options);
+  const horizontal = isHorizontal(sized.direction);
   const scale = ({ width, height }: Placement) =>
     fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
-  let best = laidOut(drawable, docks, measure, options, { long: Infinity, wrapsBoxes: false });
+  let best = laidOut(sized, docks, measure, options, { long: Infinity, wrapsBoxes: false });
   // In one line where that can be read well, or where it is of large cards; else wrapped as it is largest.
   if (card === "full" || scale(best) >= WELL_READ) return best;
   if (scale(best) < LEAST_WHOLE && !room.derivatives) {
     const dense = { long: Infinity, wrapsBoxes: false, rankGap: DENSE };
-    best = laidOut(drawable, docks, measure, options, dense);
+    best = laidOut(sized, docks, measure, options, dense);
     if (scale(best) >= LEAST_WHOLE) return best;
   }
   const [long, high] = horizontal ? [room.width, room.height] : [room.height, room.width];
   const attempt = (docked: readonly Dock[], wrapsBoxes: boolean) => {
     for (const times of WRAPS) {
       const wrap = { long: WRAPPED * long, aspect: (times * high) / long, wrapsBoxes };
-      const wrapped = laidOut(drawable, docked, measure, options, wrap);
+      const wrapped = laidOut(sized, docked, measure, options, wrap);
       if (scale(wrapped) > WORTH * scale(best)) best = wrapped;
     }
   };
@@ -99,11 +87,11 @@ export function place(drawable: Drawable, measure: Measure, options: PlaceOption
 }
 
 /** Where tiles go: in rows as long as the room, or in more of them where that is larger and could not be read else. */
-function tilesIn(drawable: Drawable, measure: Measure, options: PlaceOptions): Placement {
+function tilesIn(sized: Sized, measure: Measure, options: PlaceOptions): Placement {
   const { room } = options;
-  const { plan, direction } = drawable;
+  const { plan, direction } = sized;
   const horizontal = isHorizontal(direction);
-  const best = { placed: laidOut(drawable, [], measure, options), scale: 0 };
+  const best = { placed: laidOut(sized, [], measure, options), scale: 0 };
   if (!room || plan.nodes.length > MOST_TILES) return best.placed;
   const scale = ({ width, height }: Placement) =>
     fitView(horizontal ? { width: height, height: width } : { width, height }, room).k;
@@ -112,7 +100,7 @@ function tilesIn(drawable: Drawable, measure: Measure, options: PlaceOptions): P
   for (const times of TILE_WRAPS) {
     if (best.scale >= LEGIBLE || best.scale < HOPELESS) break;
     const wrap = { long: WRAPPED * long, aspect: (times * high) / long };
-    const placed = laidOut(drawable, [], measure, options, wrap);
+    const placed = laidOut(sized, [], measure, options, wrap);
     if (scale(placed) > WORTH * best.scale) {
       best.placed = placed;
       best.scale = scale(placed);
@@ -122,7 +110,7 @@ function tilesIn(drawable: Drawable, measure: Measure, options: PlaceOptions): P
 }
 
 function laidOut(
-  { graph, plan, shapes, times, direction, card }: Drawable,
+  { graph, plan, shapes, times, direction, card }: Sized,
   docks: readonly Dock[],
   measure: Measure,
   { room, cache }: PlaceOptions,

@@ -8,8 +8,8 @@ import { estimate } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { pointAt } from "./curve";
 import { type Box, overlap } from "./grid";
-import { MOST_USES_OF_ONE } from "./make_scene";
 import type { Scene, SceneNode } from "./scene";
+import { MOST_USES_OF_ONE } from "./sizes";
 
 /** Everything wrong with a scene, in words. */
 function faults(scene: Scene): string[] {

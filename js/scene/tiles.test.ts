@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { firstFolding, setPlumbing, toDepth } from "../fold/folding";
 import { foldedPlan, groupedGraph } from "../fold/grouped_graph";
 import { DIRECTIONS, type Direction } from "../layout/direction";
+import { makeScene } from "../pipeline";
 import { residualNet, type Shortcut } from "../testing/residual";
 import { estimate, type Style } from "../text/measure";
 import type { GraphModel } from "../wire";
 import { emptiestCorner } from "./corners";
 import { boxOf } from "./find";
 import { overlap } from "./grid";
-import { makeScene } from "./make_scene";
 import type { Scene } from "./scene";
 import { fitView, seenBox } from "./views";
 

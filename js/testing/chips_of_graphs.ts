@@ -1,6 +1,6 @@
-import { bestDirection, firstScene } from "../fold/first_scene";
 import { asDirection } from "../layout/direction";
 import { placeGradients } from "../paint/gradients";
+import { bestDirection, firstScene } from "../pipeline/first_view";
 import { shownGraph } from "../scene/shown_graph";
 import { recordingOf } from "../steps/recording";
 import { tableMeasure } from "../text/metrics";

@@ -1,7 +1,7 @@
 import { messageOf } from "../dom/fault";
-import { foldedScene } from "../fold/folded_scene";
 import { type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
 import type { ContentCache } from "../layout/types";
+import { foldedScene } from "../pipeline";
 import { shownGraph } from "../scene/shown_graph";
 import { browserMeasure, FONTS, type Measure, type Style } from "../text/measure";
 import { type GraphModel, plain, type Travelled } from "../wire";

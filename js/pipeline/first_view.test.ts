@@ -2,14 +2,14 @@ import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { perceptron, resnet, transformer } from "../demo/deep_models";
 import { MODELS } from "../demo/models";
+import { groupedGraph } from "../fold/grouped_graph";
 import { overlap } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { firstView } from "../scene/views";
 import { FONTS } from "../text/measure";
 import { tableMeasure } from "../text/metrics";
 import type { GraphModel } from "../wire";
-import { bestDirection, firstScene } from "./first_scene";
-import { groupedGraph } from "./grouped_graph";
+import { bestDirection, firstScene } from "./first_view";
 
 const DEEP = {
   perceptron,

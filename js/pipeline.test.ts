@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { chain, perceptron } from "../demo/deep_models";
-import { fitView } from "../scene/views";
-import { estimate } from "../text/measure";
-import { canFold, foldedScene } from "./folded_scene";
-import { firstFolding, LARGEST_WHOLE } from "./folding";
-import { groupedGraph } from "./grouped_graph";
+import { chain, perceptron } from "./demo/deep_models";
+import { firstFolding, LARGEST_WHOLE } from "./fold/folding";
+import { canFold, groupedGraph } from "./fold/grouped_graph";
+import { foldedScene } from "./pipeline";
+import { fitView } from "./scene/views";
+import { estimate } from "./text/measure";
 
 const chainIn = (length: number, room: { width: number; height: number }) => {
   const grouped = groupedGraph(chain(length));

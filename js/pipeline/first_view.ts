@@ -1,12 +1,3 @@
-import type { Direction } from "../layout/direction";
-import type { ContentCache } from "../layout/types";
-import { MOST_CARDS } from "../scene/card";
-import type { Scene } from "../scene/scene";
-import { isWork } from "../scene/shown_graph";
-import { fitView, LEGIBLE, type Size } from "../scene/views";
-import type { Measure } from "../text/measure";
-import type { GraphModel } from "../wire";
-import { foldedScene } from "./folded_scene";
 import {
   deepest,
   type Folding,
@@ -14,10 +5,19 @@ import {
   openBlock,
   openedByHand,
   wholeFolding,
-} from "./folding";
-import { foldedPlan, type GroupedGraph, groupedGraph } from "./grouped_graph";
-import { isFollower } from "./layers";
-import { visibleCount } from "./visible_count";
+} from "../fold/folding";
+import { foldedPlan, type GroupedGraph, groupedGraph } from "../fold/grouped_graph";
+import { isFollower } from "../fold/layers";
+import { visibleCount } from "../fold/visible_count";
+import type { Direction } from "../layout/direction";
+import type { ContentCache } from "../layout/types";
+import { foldedScene } from "../pipeline";
+import { MOST_CARDS } from "../scene/card";
+import type { Scene } from "../scene/scene";
+import { isWork } from "../scene/shown_graph";
+import { fitView, LEGIBLE, type Size } from "../scene/views";
+import type { Measure } from "../text/measure";
+import type { GraphModel } from "../wire";
 
 /** A board reads from left to right unless it is this much larger the other way. */
 const PREFERRED = 1.15;

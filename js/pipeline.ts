@@ -1,0 +1,105 @@
+import type { Folding } from "./fold/folding";
+import { foldedPlan, type GroupedGraph } from "./fold/grouped_graph";
+import { type Direction, isHorizontal } from "./layout/direction";
+import type { ContentCache } from "./layout/types";
+import { boardPlan } from "./scene/board_plan";
+import { type Drawn, drawn } from "./scene/curves";
+import { lensRoom, withLens } from "./scene/lens";
+import { placeLinks } from "./scene/links";
+import type { CardSize, NodeShape } from "./scene/node_shape";
+import { place } from "./scene/place";
+import type { Plan, Strip } from "./scene/plan";
+import type { Scene } from "./scene/scene";
+import { cardIn, type Planned, type Sized, sized, WINDOW } from "./scene/sizes";
+import { fitView, type Room, type Size } from "./scene/views";
+import type { Measure } from "./text/measure";
+import type { GraphModel } from "./wire";
+
+// From a graph to its scene:
+//
+//   fold ► scene (sizes ► layout ► curves) ► paint
+//
+// Every stage is a function of what the stage before returned. None touches the DOM, so that a worker and an engine
+// without a page can run them. `Painting` paints the scene.
+
+interface SceneOptions {
+  /** The window to fill: a longer picture is wrapped, like text. Without one, it is as long as it comes. */
+  room?: Room | undefined;
+  /** Contents of boxes laid out before. */
+  cache?: ContentCache | undefined;
+  /** The sizes of the nodes, where they are known already. */
+  shapes?: readonly NodeShape[];
+  /** Whether small graphs are drawn as cards; or the size of the cards. */
+  cards?: boolean | CardSize;
+}
+
+/** Large cards are drawn only where they can be shown at this scale. */
+const LEAST_FULL = 0.84;
+
+/** Make the scene of a graph in one folding. */
+export function foldedScene(
+  grouped: GroupedGraph,
+  folding: Folding,
+  direction: Direction,
+  measure: Measure,
+  options: Pick<SceneOptions, "cache" | "room"> = {},
+): Scene {
+  const plan = foldedPlan(grouped, folding);
+  return makeScene(grouped.graph, plan, direction, measure, { room: WINDOW, ...options });
+}
+
+/** Make the scene of a plan. */
+export function makeScene(
+  graph: GraphModel,
+  plan: Plan,
+  direction: Direction,
+  measure: Measure,
+  options: SceneOptions = {},
+): Scene {
+  const { cards = true, room } = options;
+  const card = cards === true ? cardIn(graph, plan) : cards || null;
+  if (card === "full" && cards === true && room) {
+    const full = makeScene(graph, plan, direction, measure, { ...options, cards: "full" });
+    if (fitView(full, room).k >= LEAST_FULL) return full;
+    return makeScene(graph, plan, direction, measure, { ...options, cards: "near" });
+  }
+  const planned: Planned = {
+    graph,
+    plan: card ? withoutLabels(graph, plan) : plan,
+    direction,
+    card,
+  };
+  const withSizes = sized(planned, measure, options);
+  const placed = place(withSizes, measure, options);
+  const picture = drawn(withSizes, placed, measure, room ?? WINDOW);
+  const scene = withLenses(picture, withSizes, measure, options);
+  placeLinks(scene, graph, measure);
+  return scene;
+}
+
+/** The plan of a board. Its arrows have no labels: the tooltip names the operand. */
+function withoutLabels(graph: GraphModel, plan: Plan): Plan {
+  const edges = plan.edges.map((edge) => ({ ...edge, argument: null }));
+  return boardPlan(graph, { ...plan, edges });
+}
+
+/** Add a picture of its own, made by the same pipeline, for each open block of a strip. */
+function withLenses(
+  { scene, first }: Drawn,
+  { graph, plan, direction }: Sized,
+  measure: Measure,
+  { cache, cards, room }: SceneOptions,
+): Scene {
+  const horizontal = isHorizontal(direction);
+  const window: Size = room ?? WINDOW;
+  return (plan.lenses ?? []).reduce((around, lens) => {
+    const inner = makeScene(graph, lens.plan, direction, measure, {
+      cache,
+      cards: cards ?? true,
+      room: { ...window, ...lensRoom(around, window, horizontal) },
+    });
+    const strip = plan.nodes[lens.strip].strip as Strip;
+    const bar = around.nodes[first[lens.strip] + lens.block];
+    return withLens(around, inner, lens, strip, bar, horizontal, measure);
+  }, scene);
+}

@@ -1,0 +1,156 @@
+import { type Direction, isHorizontal, turn } from "../layout/direction";
+import type { Measure } from "../text/measure";
+import type { GraphModel, NodeModel } from "../wire";
+import type { Placement } from "./dock";
+import { placeSigns } from "./edge_signs";
+import { fittedTitle, type SceneFrame, titleWidth } from "./frame";
+import { factsOf, fittedFacts } from "./frame_facts";
+import { placeLabels } from "./labels";
+import { drawnFor } from "./members";
+import type { Plan } from "./plan";
+import { onlyOn, onlyTag } from "./rank_strip";
+import { nameRows } from "./rows";
+import type { Place, Scene, SceneNode } from "./scene";
+import { sceneEdges } from "./scene_edges";
+import { flagsIn, isLeaf, type Sized } from "./sizes";
+import { nameSkips, skipsIn } from "./skips";
+import { edgesOnBars, placeStrip } from "./strip";
+import type { Size } from "./views";
+
+/** A scene, and per node of the layout the place of the first thing drawn for it. */
+export interface Drawn {
+  scene: Scene;
+  first: Int32Array;
+}
+
+/** Draw everything of a picture that is laid out: frames, nodes, curves, and the words on them. */
+export function drawn(sized: Sized, placed: Placement, measure: Measure, window: Size): Drawn {
+  const { graph, plan, shapes, direction } = sized;
+  const horizontal = isHorizontal(direction);
+  const frames = sceneFrames(graph, plan, placed, direction, measure);
+  const { nodes, first } = sceneNodes(sized, placed, frames, measure, window);
+  const scene: Scene = {
+    direction,
+    isStatic: graph.static,
+    width: horizontal ? placed.height : placed.width,
+    height: horizontal ? placed.width : placed.height,
+    nodes,
+    edges: sceneEdges(graph, plan, placed, shapes, direction, measure),
+    drawn: drawnFor(nodes, graph.nodes.length),
+    frames,
+    ...(plan.edgeOf ? { edgeOf: plan.edgeOf } : {}),
+    ...(graph.ranks && { signs: tagsOf(nodes) }),
+  };
+  nameRows(scene, graph);
+  placeSigns(scene);
+  placeLabels(scene, plan.edges, measure);
+  nameSkips(scene, skipsIn(graph, plan), measure);
+  if (plan.nodes.some(({ strip }) => strip)) joinBars(scene, graph, plan, first);
+  return { scene, first };
+}
+
+/** The nodes at their places; a strip becomes one bar per block, in a frame of its own. */
+function sceneNodes(
+  { graph, plan, shapes, times, direction }: Sized,
+  placed: Placement,
+  frames: SceneFrame[],
+  measure: Measure,
+  window: Size,
+): { nodes: SceneNode[]; first: Int32Array } {
+  const horizontal = isHorizontal(direction);
+  const isReversed = direction === "right" || direction === "down";
+  const at = turn(direction, placed.height);
+  const flags = flagsIn(graph, plan);
+  const first = new Int32Array(placed.owner.length);
+  const nodes: SceneNode[] = [];
+  placed.owner.forEach((owner, index) => {
+    const { id, group, strip, gate, frame, said, also } = plan.nodes[owner];
+    const [x, y] = at(placed.x[index], placed.y[index]);
+    const only = onlyOn(graph, plan.nodes[owner]);
+    const isTold = frames[frame]?.isTold;
+    const lack = only ? { only, ...(isTold && { isTold }) } : {};
+    const place = { x, y, rank: placed.rank[index], shape: shapes[owner], ...lack };
+    first[index] = nodes.length;
+    if (strip) {
+      const depth = frame < 0 ? 0 : frames[frame].depth + 1;
+      const next = nodes.length;
+      const row = placeStrip(strip, place, next, horizontal, isReversed, depth, measure, window);
+      for (const bar of row.bars) nodes.push({ ...bar, index: nodes.length });
+      frames.push(row.frame);
+      return;
+    }
+    nodes.push({
+      ...place,
+      index: nodes.length,
+      id,
+      leaf: isLeaf(graph, plan.nodes[owner]),
+      root: flags[owner].length > 0,
+      copies: times[owner],
+      ...(gate && { gate }),
+      ...(said && { said }),
+      ...(group ? { group } : quietPart(graph.nodes[id])),
+      ...(also && { also }),
+    });
+  });
+  return { nodes, first };
+}
+
+/** Lead the edges of strips to their bars, and add the arrows between neighbours. */
+function joinBars(scene: Scene, graph: GraphModel, plan: Plan, first: Int32Array): void {
+  const horizontal = isHorizontal(scene.direction);
+  scene.edges = edgesOnBars(graph, plan, scene.edges, first, scene.nodes, horizontal);
+  scene.edgeOf = plan.edgeOf?.slice() ?? new Int32Array(graph.edges.length).fill(-1);
+  for (const { index, merged } of scene.edges.slice(plan.edges.length))
+    for (const e of merged?.edges ?? []) scene.edgeOf[e] = index;
+}
+
+/** The kind of a node that is none of autograd's, as a part of a `SceneNode`. */
+export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
+  return kind === "op" || kind === "leaf" || kind === "call" ? {} : { quiet: kind };
+}
+
+/** Where the signs are that say which ranks have a node. */
+function tagsOf(nodes: readonly SceneNode[]): Place[] {
+  return nodes.flatMap(({ x, y, shape, only, isTold }) => {
+    if (only === undefined || isTold || shape.sign) return [];
+    const tag = onlyTag(shape, only);
+    return [{ ...tag, x: x + tag.x, y: y + tag.y }];
+  });
+}
+
+function sceneFrames(
+  graph: GraphModel,
+  plan: Plan,
+  { boxes, height }: Placement,
+  direction: Direction,
+  measure: Measure,
+): SceneFrame[] {
+  const at = turn(direction, height);
+  const depth: number[] = [];
+  const facts = plan.frames.length > 0 ? factsOf(graph, plan) : [];
+  const told: boolean[] = [];
+  return plan.frames.map(({ path, parent }, i) => {
+    depth.push(parent < 0 ? 0 : depth[parent] + 1);
+    const [ax, ay] = at(boxes.left[i], boxes.top[i]);
+    const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
+    const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
+    const isAround = told[parent] === true;
+    const only = isAround ? null : facts[i].only;
+    const own = { ...facts[i], only };
+    const words = fittedFacts(own, titleWidth(graph, path, measure), right - left, measure);
+    const says = only !== null && words.some(({ text }) => text.startsWith(only)) ? only : null;
+    told.push(isAround || says !== null);
+    return {
+      path,
+      title: fittedTitle(graph, path, right - left, measure),
+      facts: words,
+      ...(says !== null && { says }),
+      ...(told[i] && { isTold: true }),
+      depth: depth[i],
+      left,
+      right,
+      top: Math.min(ay, by),
+      bottom: Math.max(ay, by),
+    };
+  });
+}

@@ -1,0 +1,173 @@
+import { type Direction, isHorizontal } from "../layout/direction";
+import type { Measure } from "../text/measure";
+import { oneLine } from "../text/shorten";
+import type { GraphModel } from "../wire";
+import { boxWords, groupTitle } from "./box_words";
+import { cardSize } from "./card";
+import { isMarked } from "./checkpoints";
+import { gateShape } from "./lens";
+import type { CardSize, NodeShape } from "./node_shape";
+import { flagsOf, wordsOf } from "./node_words";
+import { parametersIn } from "./parameters";
+import type { Plan, PlanNode } from "./plan";
+import { onlyOn, overRanks, roomForRanks } from "./rank_strip";
+import { type BoxSize, shapeOf } from "./shape";
+import { isWork, kindOfMerged } from "./shown_graph";
+import { stripShape } from "./strip";
+import { roundOf } from "./tile";
+import type { Size } from "./views";
+
+/** The window to fill where its size is unknown, px. */
+export const WINDOW: Size = { width: 1200, height: 600 };
+
+/** Between boxes these operations are signs in circles. */
+const ROUND = /^[+×−]$/;
+
+/** A leaf with more uses than this is drawn once per use; below, one node shows how gradients add up. */
+export const MOST_USES_OF_ONE = 3;
+/** The same on a board, where a leaf adds its contributions up in rows. */
+const MOST_USES_ON_BOARD = 8;
+
+/** A picture whose nodes and edges are known, before its sizes. */
+export interface Planned {
+  graph: GraphModel;
+  plan: Plan;
+  direction: Direction;
+  /** The size of its cards; null where nodes are not cards. */
+  card: CardSize | null;
+}
+
+/** A picture whose sizes are known, before its layout. */
+export interface Sized extends Planned {
+  shapes: readonly NodeShape[];
+  /** Per node of the plan, how often it is drawn. */
+  times: Int32Array;
+}
+
+interface ShapeOptions {
+  times: ArrayLike<number>;
+  /** Per node of the plan, how many gradients are added up at it. */
+  shares: ArrayLike<number>;
+  /** Boxes are at least this large. */
+  least?: readonly BoxSize[];
+  /** The window to fill. */
+  room?: Size | undefined;
+}
+
+/** Return the size of the cards of a picture, small beside boxes; null if nodes are not drawn as cards. */
+export function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardSize | null {
+  const size = cardSize(nodes.length, graph.static);
+  return size && nodes.some(({ group }) => group) ? "near" : size;
+}
+
+/** Add the sizes to a planned picture, or those that are known already. */
+export function sized(
+  planned: Planned,
+  measure: Measure,
+  { shapes, room }: { shapes?: readonly NodeShape[] | undefined; room?: Size | undefined },
+): Sized {
+  const times = timesDrawn(planned);
+  const shares = sharesOf(planned, times);
+  return {
+    ...planned,
+    times,
+    shapes: shapes ?? shapesOf(planned, measure, { times, shares, room }),
+  };
+}
+
+/** Per node of the plan, how often it is drawn: a leaf with many uses, once per use. */
+export function timesDrawn({ graph, plan, card }: Omit<Planned, "direction">): Int32Array {
+  const { nodes, edges } = plan;
+  const uses = new Int32Array(nodes.length);
+  for (const edge of edges) uses[edge.target]++;
+  const most = card ? MOST_USES_ON_BOARD : MOST_USES_OF_ONE;
+  return uses.map((used, i) => (isLeaf(graph, nodes[i]) && used > most ? used : 1));
+}
+
+/** Per node of the plan, how many gradients are added up at it. */
+export function sharesOf(
+  { graph, plan }: Pick<Planned, "graph" | "plan">,
+  times: ArrayLike<number>,
+): Int32Array {
+  const shares = new Int32Array(plan.nodes.length);
+  for (const { target, edges } of plan.edges)
+    if (times[target] === 1 && kindOfMerged(graph, edges) === "gradient") shares[target]++;
+  return shares;
+}
+
+/** Per node of the plan, its box and its words. */
+export function shapesOf(
+  { graph, plan, direction, card }: Planned,
+  measure: Measure,
+  { times, shares, least = [], room = WINDOW }: ShapeOptions,
+): NodeShape[] {
+  const flags = flagsIn(graph, plan);
+  const hasBoxes = plan.nodes.some(({ group }) => group);
+  const isParameter = parametersIn(graph);
+  const over = overRanks(graph);
+  return plan.nodes.map((node, i) => {
+    const { id, group, strip, gate } = node;
+    if (strip) return stripShape(strip, isHorizontal(direction), measure, room);
+    if (gate) return gateShape(gate, measure);
+    const { sign } = graph.nodes[id];
+    if (hasBoxes && !group && flags[i].length === 0 && ROUND.test(sign ?? "")) {
+      const after = (node.also ?? []).map((other) => graph.nodes[other].sign).join(" · ");
+      return roundOf(sign ?? "", after || null, measure);
+    }
+    const words = group
+      ? boxWords(graph, group, isParameter, flags[i], measure)
+      : {
+          ...wordsOf(
+            graph.nodes[id],
+            flags[i],
+            times[i],
+            measure,
+            isMarked(graph, graph.nodes[id]),
+          ),
+          shares: shares[i],
+        };
+    if (node.module !== undefined) words.name ??= nameFrom(graph, node.module, words.sign);
+    // Between boxes an operation is but a sign.
+    const isSign = card && hasBoxes && !group && isWork(graph.nodes[id]) && !words.flag;
+    if (isSign) Object.assign(words, { title: words.sign ?? words.title, shape: null });
+    const about = group ? group.leaves : [id];
+    words.hasStrip = !isSign && about.some((one) => over.has(one));
+    const only = isSign ? null : onlyOn(graph, node);
+    const wide = roomForRanks(graph, words.hasStrip, only);
+    const { width = 0, height = 0 } = least[i] ?? {};
+    const shape = shapeOf(
+      words,
+      isLeaf(graph, node),
+      isHorizontal(direction),
+      measure,
+      { width: Math.max(width, wide), height },
+      group || isSign ? null : card,
+    );
+    return isSign ? { ...shape, sign: "plain" } : shape;
+  });
+}
+
+/** Per node of the plan, what the flags of the outputs in it say. */
+export function flagsIn(graph: GraphModel, { nodes, nodeOf }: Plan): (readonly string[])[] {
+  const none: readonly string[] = [];
+  const found = nodes.map(() => none);
+  for (const [id, flags] of flagsOf(graph)) {
+    const at = nodeOf ? nodeOf[id] : id;
+    if (at >= 0) found[at] = [...found[at], ...flags];
+  }
+  return found;
+}
+
+export function isLeaf(graph: GraphModel, { id, group, gate }: PlanNode): boolean {
+  return !group && !gate && graph.nodes[id].kind === "leaf";
+}
+
+/** What an operation alone in its module is called by it, unless that is what it does. */
+function nameFrom(
+  graph: GraphModel,
+  module: string,
+  sign: string | null | undefined,
+): string | null {
+  const name = oneLine(groupTitle(module, graph));
+  return name === sign ? null : name;
+}
