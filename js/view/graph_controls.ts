@@ -1,0 +1,141 @@
+import { choices } from "../bars/choices";
+import { Corner } from "../bars/corner";
+import { createFindingsList, labelInModule } from "../bars/findings_list";
+import { createRankChoice } from "../bars/rank_choice";
+import { search } from "../bars/search";
+import { createSearchBox, type SearchBox } from "../bars/searchbox";
+import type { Shell } from "../bars/shell";
+import { createToolbar } from "../bars/toolbar";
+import { createViewBar } from "../bars/view_bar";
+import type { Channel, Traits } from "../channel";
+import { liveSvg } from "../export/live";
+import { createSaveMenu } from "../export/save_menu";
+import { drawsConstants } from "../scene/card";
+import type { Measure } from "../text/measure";
+import type { Picture, Request } from "./picture";
+
+interface ControlEvents {
+  /** A choice of the reader asks for another picture. */
+  redraw(): void;
+  /** The whole graph was brought into view. */
+  fitted(): void;
+  goTo(node: number): void;
+  toggleHelp(): void;
+}
+
+/** The controls around the picture of one graph. */
+export class GraphControls {
+  readonly search: SearchBox;
+  readonly view: ReturnType<typeof createViewBar>;
+  readonly toolbar: ReturnType<typeof createToolbar>;
+  readonly findings: ReturnType<typeof createFindingsList>;
+  private readonly ranks: ReturnType<typeof createRankChoice>;
+
+  constructor(
+    private readonly picture: Picture,
+    private readonly shell: Shell<Traits>,
+    private readonly channel: Channel,
+    measure: Measure,
+    private readonly events: ControlEvents,
+  ) {
+    const { drawing, folder } = picture;
+    this.search = this.createSearch();
+    this.view = createViewBar(drawing, folder, channel, measure, () => events.redraw());
+    this.ranks = createRankChoice((rank) => channel.set("rank", rank));
+    this.toolbar = this.createTools();
+    this.findings = createFindingsList(events.goTo, (node) => {
+      const { drawable } = picture;
+      return drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`;
+    });
+  }
+
+  /** The keys of the colours and of the states, in a corner of the picture. */
+  corner(stateKey: HTMLElement): Corner {
+    const { drawing } = this.picture;
+    const corner = new Corner(drawing, [this.view.key, stateKey]);
+    drawing.foot.prepend(corner.element);
+    return corner;
+  }
+
+  /** Show what the picture will show of its graph. */
+  show({ drawable, constants, derivatives }: Request): void {
+    const { toolbar } = this;
+    toolbar.setDerivatives(derivatives);
+    toolbar.setConstants(drawsConstants(drawable.graph) ? constants : null);
+    toolbar.setCrumb(...drawable.words);
+  }
+
+  /** Show how many boxes and nodes are drawn, where some are hidden. */
+  showDrawn(): void {
+    const { drawing, drawable } = this.picture;
+    const drawn = drawing.scene?.nodes.length ?? 0;
+    const all = drawable?.autograd.nodes.length ?? 0;
+    this.toolbar.setDrawn(drawn > 0 && drawn < all ? drawn : null);
+  }
+
+  showRank(): void {
+    const { channel, picture } = this;
+    const ranks = picture.drawable?.graph.ranks ?? null;
+    this.ranks.update(ranks, channel.get("rank") ?? null, channel.get("_ranks") ?? []);
+  }
+
+  showFindings(): void {
+    this.view.answered();
+    this.findings.update(this.channel.get("findings") ?? null);
+  }
+
+  private createSearch(): SearchBox {
+    const { picture } = this;
+    return createSearchBox({
+      find(query) {
+        const { shown } = picture;
+        const found = shown ? search(shown, query) : [];
+        picture.drawing.mark({ hits: query.trim() === "" ? null : new Set(found), hit: null });
+        return found;
+      },
+      go(id) {
+        picture.drawing.mark({ hit: id });
+        if (id === null) picture.folder.keep();
+        else picture.folder.reveal(id, true, "peek");
+      },
+      left: () => picture.drawing.focus(),
+    });
+  }
+
+  private createTools(): ReturnType<typeof createToolbar> {
+    const { picture, shell, channel, events, view } = this;
+    const { sight } = picture.drawing;
+    return createToolbar(
+      this.search,
+      {
+        zoom: (factor) => sight.zoomBy(factor),
+        fit() {
+          sight.fit();
+          events.fitted();
+        },
+        toggleConstants: () => channel.set("constants", !channel.get("constants")),
+        toggleDerivatives() {
+          choices.derivatives = !choices.derivatives;
+          picture.folder.forget(); // the arrows change their length
+          events.redraw();
+        },
+        toggleFull: () => shell.toggleFull(),
+        toggleHelp: () => events.toggleHelp(),
+        leaveTo: (depth) => picture.way.leave(depth),
+      },
+      this.createSaving(),
+      { view: view.element, colours: view.colours, ranks: this.ranks.element },
+    );
+  }
+
+  private createSaving(): HTMLElement {
+    const { picture, shell } = this;
+    return createSaveMenu(
+      () => {
+        const title = `Autograd graph of ${picture.drawable?.words[2] ?? ""}`;
+        return liveSvg([picture.drawing.still()], shell.root, title, this.view.legend);
+      },
+      () => picture.drawable?.graph.roots.map((output) => output.name) ?? [],
+    );
+  }
+}
