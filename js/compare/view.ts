@@ -2,7 +2,7 @@ import { choices } from "../bars/choices";
 import { createHelp } from "../bars/help";
 import { legendEntries } from "../bars/legend";
 import { search } from "../bars/search";
-import { createSearchBox } from "../bars/searchbox";
+import { createSearchBox, type SearchBox } from "../bars/searchbox";
 import { Shell } from "../bars/shell";
 import { createToolbar } from "../bars/toolbar";
 import { createTransportBar } from "../bars/transport_bar";
@@ -12,18 +12,15 @@ import { ownKeys } from "../dom/own_keys";
 import { whenResized } from "../dom/when_resized";
 import { liveSvg } from "../export/live";
 import { createSaveMenu } from "../export/save_menu";
-import { asDirection } from "../layout/direction";
+import { asDirection, type Direction } from "../layout/direction";
 import { hasConstants, isAutograd } from "../scene/shown_graph";
 import { runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
 import { browserMeasure } from "../text/measure";
 import { counted } from "../text/number";
-import { compiledSigns, createCompiledTable } from "./compiled";
-import { createErrorTable } from "./error_table";
+import { compiledSigns } from "./compiled";
 import { readErrors } from "./errors";
-import { createLeafTable } from "./leaf_table";
 import { compareEntries } from "./legend";
-import { createNodeTable } from "./node_table";
 import { PaneGrid } from "./pane_grid";
 import { bestFlow } from "./scenes";
 import {
@@ -34,215 +31,289 @@ import {
   stepperChannel,
   transportOf,
 } from "./stepping";
-import type { CompareChannel } from "./traits";
+import { CompareTables } from "./tables";
+import type { CompareChannel, CompareTraits } from "./traits";
 import { type Pane, type United, unite } from "./united";
 
 const NARROW = 640;
 
 const isStaticPane = ({ graph }: Pick<Pane, "graph">) => graph.static;
 
-/** Fills an element with a comparison: toolbar, a pane per graph, bar, tables. Returns what takes it all away again. */
+/** Fill an element with a comparison: toolbar, a pane per graph, bar, tables. Returns a function that removes everything. */
 export function createComparison(host: HTMLElement, channel: CompareChannel): () => void {
-  const shell = new Shell(channel, "gradwalk gw-comparison");
-  const { root, cleanup } = shell;
-  let united: United | null = null;
-  let tablesOpen = true;
-  /** What the reader dragged, px; NaN for the default. */
-  let height = Number.NaN;
+  const view = new Comparison(channel);
+  view.fill(host);
+  view.follow();
+  return () => view.destroy();
+}
 
-  const select = (place: number | null) => channel.set("selected", place);
-  const grid = new PaneGrid(browserMeasure(), {
-    select,
-    zoomed: (scale) => toolbar.setScale(scale),
-    escape: () => searchBox.clear() || shell.leaveFull(),
-  });
-  const searchBox = createSearchBox({
-    find(query) {
-      const found = united ? search(united.graph, query).filter((place) => isDrawn(place)) : [];
-      grid.markHits(query.trim() === "" ? null : new Set(found), null);
-      return found;
-    },
-    go: (place) => grid.showHit(place),
-    left: () => grid.focus(),
-  });
-  const saving = createSaveMenu(
-    () => liveSvg(grid.stills, root, "Autograd graphs side by side"),
-    () => united?.panes.map(({ label }) => label) ?? [],
-  );
-  const toolbar = createToolbar(
-    searchBox,
-    {
-      zoom: (factor) => grid.first?.sight.zoomBy(factor),
-      fit: () => grid.first?.sight.fit(),
-      toggleFull: () => shell.toggleFull(),
-      toggleHelp,
-      togglePanel: () => setTables(!tablesOpen),
-      toggleConstants: () => channel.set("constants", !channel.get("constants")),
-    },
-    saving,
-  );
-  const help = createHelp(shell.legend, element("span"), (direction) => {
-    choices.direction = direction;
-    channel.set("direction", direction);
-  });
-  const stepper = new Stepper(
-    stepperChannel(channel, () => united),
-    showStepping,
-  );
-  const bar = createTransportBar(stepper, (step) => {
-    const place = channel.get("steps")[step]?.node;
-    if (place === undefined) return;
-    select(place);
-    grid.reveal(place, true);
-  });
-  const recordings = new PaneRecordings();
-  const nodeTable = createNodeTable();
-  const choose = (place: number) => {
-    select(place);
-    grid.reveal(place);
-  };
-  const leafTable = createLeafTable(choose);
-  const errorTable = createErrorTable(choose);
-  const compiledTable = createCompiledTable(choose);
-  const tables = element(
-    "div",
-    "gw-tables",
-    errorTable.element,
-    compiledTable.element,
-    leafTable.element,
-    nodeTable.element,
-  );
-  const bottom = resizeHandle({
-    label: "Resize the graphs",
-    axis: "y",
-    class: "gw-handle-y",
-    grows: true,
-    read: () => ({ now: grid.rowHeight, least: 160, most: 2000 }),
-    set(size) {
-      height = size;
-      arrange();
-    },
-  });
-  shell.fill(
-    host,
-    toolbar.element,
-    shell.faults,
-    grid.element,
-    bottom.element,
-    bar.element,
-    bar.notes,
-    help.element,
-    tables,
-    shell.status,
-  );
+/** Several graphs side by side. Data flows one way: traits ► united graph ► panes ► bar, legend and tables. */
+class Comparison {
+  private readonly shell: Shell<CompareTraits>;
+  private readonly grid: PaneGrid;
+  private readonly search: SearchBox;
+  private readonly toolbar: ReturnType<typeof createToolbar>;
+  private readonly help: ReturnType<typeof createHelp>;
+  private readonly stepper: Stepper;
+  private readonly bar: ReturnType<typeof createTransportBar>;
+  private readonly tables: CompareTables;
+  private readonly bottom: ReturnType<typeof resizeHandle>;
+  private readonly recordings = new PaneRecordings();
+  private united: United | null = null;
+  /** The height that the reader dragged, px; NaN for the default. */
+  private height = Number.NaN;
 
-  function toggleHelp(): void {
-    choices.help = help.element.hidden === true;
-    showHelp();
+  constructor(private readonly channel: CompareChannel) {
+    this.shell = new Shell(channel, "gradwalk gw-comparison");
+    this.grid = new PaneGrid(browserMeasure(), {
+      select: (place) => this.select(place),
+      zoomed: (scale) => this.toolbar.setScale(scale),
+      escape: () => this.search.clear() || this.shell.leaveFull(),
+    });
+    this.search = this.createSearch();
+    this.toolbar = this.createTools();
+    this.help = createHelp(this.shell.legend, element("span"), (direction) => {
+      choices.direction = direction;
+      channel.set("direction", direction);
+    });
+    this.stepper = new Stepper(
+      stepperChannel(channel, () => this.united),
+      (stepping) => this.shell.guarded(() => this.followStepping(stepping))(),
+    );
+    this.bar = createTransportBar(this.stepper, (step) => {
+      const place = channel.get("steps")[step]?.node;
+      if (place === undefined) return;
+      this.select(place);
+      this.grid.reveal(place, true);
+    });
+    this.tables = new CompareTables(channel, (place) => {
+      this.select(place);
+      this.grid.reveal(place);
+    });
+    this.bottom = resizeHandle({
+      label: "Resize the graphs",
+      axis: "y",
+      class: "gw-handle-y",
+      grows: true,
+      read: () => ({ now: this.grid.rowHeight, least: 160, most: 2000 }),
+      set: (size) => {
+        this.height = size;
+        this.arrange();
+      },
+    });
   }
 
-  function showHelp(): void {
-    help.element.hidden = !choices.help;
-    toolbar.setHelp(choices.help);
+  /** Put all parts into the host. */
+  fill(host: HTMLElement): void {
+    const { shell, grid, bar, toolbar } = this;
+    const { root, cleanup } = shell;
+    shell.fill(
+      host,
+      toolbar.element,
+      shell.faults,
+      grid.element,
+      this.bottom.element,
+      bar.element,
+      bar.notes,
+      this.help.element,
+      this.tables.element,
+      shell.status,
+    );
+    const keys = {
+      f: () => grid.first?.sight.fit(),
+      "/": () => this.search.focus(),
+      "?": () => this.toggleHelp(),
+      Escape: () => !grid.hasFocus && (shell.leaveFull() || grid.focus()),
+    };
+    ownKeys(root, keys, cleanup);
+    const resized = () => {
+      this.arrange();
+      toolbar.tighten();
+    };
+    cleanup.add(whenResized([root, grid.element], resized));
+    shell.followFull(() => {
+      this.arrange();
+      grid.first?.sight.fit(false);
+    });
   }
 
-  function isDrawn(place: number): boolean {
-    return (united?.slot[place] ?? -1) >= 0;
+  /** Show everything, and follow the traits. */
+  follow(): void {
+    const { shell, stepper } = this;
+    const redraw = shell.guarded(() => this.draw());
+    const readSteps = shell.guarded(() => this.readSteps());
+    const showNode = shell.guarded(() => this.showNode());
+    const showSelected = shell.guarded(() => this.showSelected());
+    shell.on("panes", redraw);
+    shell.on("direction", redraw);
+    shell.on("constants", redraw);
+    shell.on("passes", () => {
+      stepper.answered();
+      readSteps();
+    });
+    shell.on("steps", readSteps);
+    shell.on("cursor", () => stepper.follow());
+    shell.on(
+      "table",
+      shell.guarded(() => this.showTable()),
+    );
+    shell.on("selected", showSelected);
+    shell.on("details", showNode);
+    shell.on("_fault", () => {
+      stepper.answered();
+      shell.showPythonFault();
+    });
+    this.showHelp();
+    redraw();
+    showSelected();
   }
 
-  function setTables(open: boolean): void {
-    tablesOpen = open;
-    tables.hidden = !open;
-    toolbar.setPanel(open);
+  destroy(): void {
+    this.stepper.destroy();
+    this.grid.destroy();
+    this.shell.cleanup.run();
   }
 
-  function arrange(): void {
+  private createSearch(): SearchBox {
+    const { grid } = this;
+    const isDrawn = (place: number) => (this.united?.slot[place] ?? -1) >= 0;
+    return createSearchBox({
+      find: (query) => {
+        const { united } = this;
+        const found = united ? search(united.graph, query).filter(isDrawn) : [];
+        grid.markHits(query.trim() === "" ? null : new Set(found), null);
+        return found;
+      },
+      go: (place) => grid.showHit(place),
+      left: () => grid.focus(),
+    });
+  }
+
+  private createTools(): ReturnType<typeof createToolbar> {
+    const { grid, shell, channel } = this;
+    const saving = createSaveMenu(
+      () => liveSvg(grid.stills, shell.root, "Autograd graphs side by side"),
+      () => this.united?.panes.map(({ label }) => label) ?? [],
+    );
+    return createToolbar(
+      this.search,
+      {
+        zoom: (factor) => grid.first?.sight.zoomBy(factor),
+        fit: () => grid.first?.sight.fit(),
+        toggleFull: () => shell.toggleFull(),
+        toggleHelp: () => this.toggleHelp(),
+        togglePanel: () => this.toolbar.setPanel(this.tables.toggle()),
+        toggleConstants: () => channel.set("constants", !channel.get("constants")),
+      },
+      saving,
+    );
+  }
+
+  private select(place: number | null): void {
+    this.channel.set("selected", place);
+  }
+
+  private toggleHelp(): void {
+    choices.help = this.help.element.hidden === true;
+    this.showHelp();
+  }
+
+  private showHelp(): void {
+    this.help.element.hidden = !choices.help;
+    this.toolbar.setHelp(choices.help);
+  }
+
+  private arrange(): void {
+    const { root } = this.shell;
     const width = root.clientWidth;
     root.classList.toggle("is-narrow", width > 0 && width < NARROW);
-    grid.arrange(width, width < NARROW, height);
-    bottom.update();
+    this.grid.arrange(width, width < NARROW, this.height);
+    this.bottom.update();
   }
 
-  const redraw = shell.guarded(() => {
-    shell.showPythonFault();
+  /** Unite the graphs, lay them out as one, and paint a pane for each. */
+  private draw(): void {
+    const { channel, toolbar, grid } = this;
+    this.shell.showPythonFault();
     const panes = channel.get("panes");
     const constants = channel.get("constants");
-    united = unite(panes, channel.get("members"), constants);
-    const hides = panes.some(({ graph }) => hasConstants(graph));
-    toolbar.setConstants(hides ? constants : null);
-    const chosen = channel.get("direction");
-    const asked = chosen === "auto" ? choices.direction : chosen;
-    // The data of static graphs flows down, as in one alone.
-    const areStatic = panes.every(isStaticPane);
-    const together = united;
-    const direction = asDirection(asked, () =>
-      areStatic ? "up" : bestFlow(together, browserMeasure(), grid.roomFor(together)),
-    );
-    help.setDirection(asked, areStatic);
-    leafTable.element.hidden = areStatic;
+    const united = unite(panes, channel.get("members"), constants);
+    this.united = united;
+    toolbar.setConstants(panes.some(({ graph }) => hasConstants(graph)) ? constants : null);
     toolbar.setCrumb(counted(panes.length, "graph"), "", "");
+    const direction = this.direction(united);
     const errors = channel.get("errors");
-    const compiled = channel.get("compiled");
-    grid.show(united, direction, errors && readErrors(errors), compiledSigns(compiled));
-    compiledTable.update(compiled);
-    errorTable.update(errors);
-    arrange();
-    readSteps();
-    searchBox.refresh(united.graph.nodes.length);
-  });
-
-  const showPasses = shell.guarded(() => {
-    if (!united) return;
-    const passes = channel.get("passes");
-    grid.markStates(passes.map((pass) => pass.state));
-    shell.note.textContent = sentencesOf(
-      united.panes,
-      passes.map((pass) => pass.state.note),
+    grid.show(
+      united,
+      direction,
+      errors && readErrors(errors),
+      compiledSigns(channel.get("compiled")),
     );
-    showLegend();
-  });
-
-  /** The merged steps changed, or what flowed in them. */
-  const readSteps = shell.guarded(() => {
-    if (united) stepper.read(stepGraph(united, channel.get("steps")));
-    showPasses();
-  });
-
-  function showStepping(stepping: Stepping): void {
-    shell.guarded(() => followStepping(stepping))();
+    this.tables.show(united);
+    this.arrange();
+    this.readSteps();
+    this.search.refresh(united.graph.nodes.length);
   }
 
-  /** Follows the stepper: all pictures at once, and what runs stays in view. */
-  function followStepping(stepping: Stepping): void {
+  /** The direction of all graphs: the chosen one, or the one that shows them largest. */
+  private direction(united: United): Direction {
+    const chosen = this.channel.get("direction");
+    const asked = chosen === "auto" ? choices.direction : chosen;
+    // The data of static graphs flows down, as in one alone.
+    const areStatic = united.panes.every(isStaticPane);
+    this.help.setDirection(asked, areStatic);
+    return asDirection(asked, () =>
+      areStatic ? "up" : bestFlow(united, browserMeasure(), this.grid.roomFor(united)),
+    );
+  }
+
+  private showPasses(): void {
+    const { united } = this;
+    if (!united) return;
+    const states = this.channel.get("passes").map((pass) => pass.state);
+    this.grid.markStates(states);
+    this.shell.note.textContent = sentencesOf(
+      united.panes,
+      states.map(({ note }) => note),
+    );
+    this.showLegend(united);
+  }
+
+  /** The merged steps changed, or the gradients in them. */
+  private readSteps(): void {
+    if (this.united) this.stepper.read(stepGraph(this.united, this.channel.get("steps")));
+    this.showPasses();
+  }
+
+  /** Show a step in all panes at once, and keep the running node in view. */
+  private followStepping(stepping: Stepping): void {
+    const { united, channel, grid } = this;
     if (!united) return;
     const passes = channel.get("passes");
     const steps = channel.get("steps");
-    bar.update(stepping, transportOf(united.panes, passes), stepGraph(united, steps));
-    // Python may have sent only some of what belongs together, or what the stepper is about to read.
+    this.bar.update(stepping, transportOf(united.panes, passes), stepGraph(united, steps));
+    // Traits that belong together arrive one by one.
     const known = stepping.progress?.recording.steps.length ?? 0;
     if (known !== steps.length || !areMerged(steps, passes)) return;
     const cursor = stepping.progress?.cursor ?? 0;
     const before = grid.progress;
-    const progress = recordings
+    const progress = this.recordings
       .read(united.panes, passes, steps)
       .map((recording) => recording && { recording, cursor });
     grid.markProgress(progress);
-    showNode();
-    showTable();
+    this.showNode();
+    this.showTable();
     const moved = before.some((one, p) => one && one.cursor !== progress[p]?.cursor);
     const running = progress.findIndex((one) => one && runningAt(one.recording, cursor) !== null);
     if (moved && running >= 0) grid.follow(running, cursor);
   }
 
-  function showLegend(): void {
-    if (!united) return;
+  private showLegend(united: United): void {
+    const { channel, grid } = this;
     const passes = channel.get("passes");
-    const ran = passes.some((pass) => pass.state.runs > 0);
-    shell.legend.replaceChildren(
-      ...compareEntries(
-        united.members.some((of) => of.includes(null)),
-        channel.get("errors") !== null,
-      ),
+    const isPartial = united.members.some((of) => of.includes(null));
+    this.shell.legend.replaceChildren(
+      ...compareEntries(isPartial, channel.get("errors") !== null),
       ...legendEntries({
         isStatic: united.panes.every(isStaticPane) || (united.panes.some(isStaticPane) && "some"),
         stubs: united.panes.some(({ graph }) =>
@@ -250,11 +321,11 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
         ),
         kinds: new Set(united.slots.nodes.map((node) => node.kind)),
         copies: grid.hasCopies,
-        ran,
+        ran: passes.some((pass) => pass.state.runs > 0),
         unreached: passes.some(
           ({ state }, p) =>
             state.runs > 0 &&
-            state.reached.length < (united?.panes[p].graph.nodes.filter(isAutograd).length ?? 0),
+            state.reached.length < united.panes[p].graph.nodes.filter(isAutograd).length,
         ),
         freed: passes.some((pass) => pass.state.freed.length > 0),
         recording: grid.progress.find((one) => one !== null)?.recording ?? null,
@@ -262,77 +333,19 @@ export function createComparison(host: HTMLElement, channel: CompareChannel): ()
     );
   }
 
-  const showNode = shell.guarded(() => {
-    if (united)
-      nodeTable.update(united, channel.get("selected"), channel.get("details"), grid.progress);
-  });
+  private showNode(): void {
+    if (this.united) this.tables.showNode(this.united, this.grid.progress);
+  }
 
-  const showTable = shell.guarded(() => {
-    if (!united) return;
-    const total = channel.get("steps").length;
-    const cursor = stepper.state.progress?.cursor ?? 0;
-    const when = channel.get("passes").map(({ run }) => {
-      if (run === null || total === 0) return "now";
-      return cursor === total ? "after" : `at step ${cursor}`;
-    });
-    leafTable.update(
-      channel.get("table"),
-      united.panes.map(({ label }) => label),
-      when,
-    );
-  });
+  private showTable(): void {
+    if (this.united) this.tables.showLeaves(this.united, this.stepper.state.progress?.cursor ?? 0);
+  }
 
-  const showSelected = shell.guarded(() => {
-    const selected = channel.get("selected");
-    grid.markSelected(selected);
-    leafTable.select(selected);
-    errorTable.select(selected);
-    showNode();
-    if (selected !== null) grid.reveal(selected);
-  });
-
-  cleanup.add(() => grid.destroy());
-  cleanup.add(() => stepper.destroy());
-  shell.on("panes", redraw);
-  shell.on("direction", redraw);
-  shell.on("constants", redraw);
-  shell.on("passes", () => {
-    stepper.answered();
-    readSteps();
-  });
-  shell.on("steps", readSteps);
-  shell.on("cursor", () => stepper.follow());
-  shell.on("table", showTable);
-  shell.on("selected", showSelected);
-  shell.on("details", showNode);
-  shell.on("_fault", () => {
-    stepper.answered();
-    shell.showPythonFault();
-  });
-
-  ownKeys(
-    root,
-    {
-      f: () => grid.first?.sight.fit(),
-      "/": () => searchBox.focus(),
-      "?": toggleHelp,
-      Escape: () => !grid.hasFocus && (shell.leaveFull() || grid.focus()),
-    },
-    cleanup,
-  );
-  cleanup.add(
-    whenResized([root, grid.element], () => {
-      arrange();
-      toolbar.tighten();
-    }),
-  );
-
-  shell.followFull(() => {
-    arrange();
-    grid.first?.sight.fit(false);
-  });
-  showHelp();
-  redraw();
-  showSelected();
-  return () => cleanup.run();
+  private showSelected(): void {
+    const selected = this.channel.get("selected");
+    this.grid.markSelected(selected);
+    this.tables.select(selected);
+    this.showNode();
+    if (selected !== null) this.grid.reveal(selected);
+  }
 }
