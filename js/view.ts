@@ -14,7 +14,7 @@ import { createFollowing, type Following } from "./view/following";
 import { GraphControls } from "./view/graph_controls";
 import { Picture, type Request } from "./view/picture";
 import { Playback } from "./view/playback";
-import { createSidePanel } from "./view/side_panel";
+import { SidePanel } from "./view/side_panel";
 import type { StartWorker } from "./worker/scene_maker";
 
 /**
@@ -41,7 +41,7 @@ class GraphView {
   private readonly whatIf: WhatIf;
   private readonly following: Following;
   private readonly controls: GraphControls;
-  private readonly side: ReturnType<typeof createSidePanel>;
+  private readonly side: SidePanel;
   private readonly playback: Playback;
   private readonly refit: Refit;
   private readonly corner: Corner;
@@ -75,7 +75,7 @@ class GraphView {
       goTo,
       toggleHelp: () => this.side.toggleHelp(),
     });
-    this.side = createSidePanel(shell, channel, drawing, folder, this.whatIf, this.following, {
+    this.side = new SidePanel(shell, channel, drawing, folder, this.whatIf, this.following, {
       drawable: () => this.picture.drawable,
       running: () => this.playback.running,
       turned: () => this.redraw(),

@@ -1,6 +1,6 @@
 import { copyShared } from "../../js/layout/copies";
-import { shapesOf, timesDrawn } from "../../js/scene/make_scene";
 import { flatPlan } from "../../js/scene/plan";
+import { cardIn, sized } from "../../js/scene/sizes";
 import { estimate } from "../../js/text/measure";
 import type { GraphModel } from "../../js/wire";
 
@@ -27,9 +27,9 @@ export function prepare(graph: GraphModel | PlainGraph): Prepared {
   if ("n" in graph) {
     return { ...graph, width: Array(graph.n).fill(80), height: Array(graph.n).fill(41) };
   }
-  const picture = flatPlan(graph);
-  const times = timesDrawn(graph, picture);
-  const shapes = shapesOf(graph, picture, "up", estimate, times);
+  const plan = flatPlan(graph);
+  const card = cardIn(graph, plan);
+  const { shapes, times } = sized({ graph, plan, direction: "up", card }, estimate, {});
   const source = graph.edges.map((edge) => edge.source);
   const shared = Array.from(times, (copies) => (copies > 1 ? 1 : 0));
   const target = graph.edges.map((edge) => edge.target);

@@ -10,25 +10,17 @@ interface SearchEvents {
   left(): void;
 }
 
-export interface SearchBox {
-  element: HTMLElement;
-  focus(): void;
-  /** Ends the search; false if there was none. */
-  clear(): boolean;
-  /** Searches again, for example in a new graph, whose field stands open where it has many nodes. */
-  refresh(nodes: number): void;
-}
-
-/** In a graph of so many nodes the field is open before anybody asks for it. */
+/** In a graph of so many nodes the field is always open. */
 const MANY = 15;
 
 /** A button that opens a field, which counts its finds ("2 of 17") and steps through them. */
-export function createSearchBox(events: SearchEvents): SearchBox {
-  let found: number[] = [];
-  let at = -1;
+export class SearchBox {
+  readonly element: HTMLElement;
+  private found: number[] = [];
+  private at = -1;
   /** Whether the field stays open when nobody searches. */
-  let stays = false;
-  const field = element("input", {
+  private stays = false;
+  private readonly field = element("input", {
     type: "text",
     class: "gw-search-field",
     placeholder: "Find name, op or shape",
@@ -38,120 +30,118 @@ export function createSearchBox(events: SearchEvents): SearchBox {
     spellcheck: "false",
     ...KEEP_KEYS,
   });
-  const count = element("span", {
+  private readonly count = element("span", {
     class: "gw-search-count",
     role: "status",
     "aria-live": "polite",
   });
-  const previous = button(
+  private readonly previous = button(
     { label: "Previous match", title: "Previous match (Shift+Enter)", icon: ICONS.up },
-    () => step(-1),
+    () => this.step(-1),
   );
-  const next = button({ label: "Next match", title: "Next match (Enter)", icon: ICONS.down }, () =>
-    step(1),
+  private readonly next = button(
+    { label: "Next match", title: "Next match (Enter)", icon: ICONS.down },
+    () => this.step(1),
   );
-  const clear = button(
-    { label: "Clear the search", title: "Clear the search (Esc)", icon: ICONS.close },
-    () => {
-      set("");
-      field.focus();
-    },
-  );
-  const extra = element(
-    "span",
-    { class: "gw-search-extra", hidden: true },
-    count,
-    previous,
-    next,
-    clear,
-  );
-  const box = element(
-    "div",
-    "gw-search",
-    button(
-      { label: "Find", title: "Find nodes by name, operation or shape (/)", icon: ICONS.search },
-      focus,
-    ),
-    field,
-    element("kbd", {}, "/"),
-    extra,
-  );
+  private readonly extra: HTMLElement;
 
-  function focus(): void {
-    box.classList.add("is-asked");
-    setOpen(true);
+  constructor(private readonly events: SearchEvents) {
+    const { field, count, previous, next } = this;
+    const clear = button(
+      { label: "Clear the search", title: "Clear the search (Esc)", icon: ICONS.close },
+      () => {
+        this.set("");
+        field.focus();
+      },
+    );
+    this.extra = element("span", { class: "gw-search-extra", hidden: true });
+    this.extra.append(count, previous, next, clear);
+    const open = button(
+      { label: "Find", title: "Find nodes by name, operation or shape (/)", icon: ICONS.search },
+      () => this.focus(),
+    );
+    this.element = element("div", "gw-search", open, field, element("kbd", {}, "/"), this.extra);
+    field.addEventListener("input", () => this.run());
+    field.addEventListener("keydown", (event) => this.press(event));
+    this.element.addEventListener("focusout", ({ relatedTarget }) => {
+      if (field.value === "" && !this.element.contains(relatedTarget as Node | null)) this.rest();
+    });
+    this.update();
+  }
+
+  focus(): void {
+    const { field } = this;
+    this.element.classList.add("is-asked");
+    this.setOpen(true);
     field.focus({ preventScroll: true });
     field.select();
   }
 
-  /** The field is as it was before anybody asked for it. */
-  function rest(): void {
-    box.classList.remove("is-asked");
-    setOpen(stays);
+  /** End the search; false if there was none. */
+  clear(): boolean {
+    if (this.field.value === "") return false;
+    this.set("");
+    this.rest();
+    return true;
   }
 
-  function setOpen(open: boolean): void {
-    box.classList.toggle("is-open", open);
+  /** Search again, for example in a new graph with so many nodes. */
+  refresh(nodes: number): void {
+    this.stays = nodes >= MANY;
+    this.setOpen(this.stays || this.field.value !== "");
+    if (this.field.value !== "") this.run();
   }
 
-  function update(): void {
-    const searching = field.value.trim() !== "";
-    extra.hidden = !searching;
-    box.classList.toggle("is-searching", searching);
-    box.classList.toggle("is-empty", searching && found.length === 0);
-    const where = at < 0 ? `${found.length}` : `${at + 1} of ${found.length}`;
-    count.textContent = !searching ? "" : found.length === 0 ? "no match" : where;
-    previous.disabled = found.length === 0;
-    next.disabled = found.length === 0;
-  }
-
-  function run(): void {
-    found = events.find(field.value);
-    at = found.length > 0 ? 0 : -1;
-    update();
-    events.go(found[at] ?? null);
-  }
-
-  function set(text: string): void {
-    field.value = text;
-    run();
-  }
-
-  function step(by: number): void {
-    if (found.length === 0) return;
-    at = (at + by + found.length) % found.length;
-    update();
-    events.go(found[at]);
-  }
-
-  field.addEventListener("input", run);
-  field.addEventListener("keydown", (event) => {
-    const by = event.key === "ArrowUp" || (event.key === "Enter" && event.shiftKey) ? -1 : 1;
-    if (event.key === "Enter" || event.key === "ArrowDown" || event.key === "ArrowUp") step(by);
-    else if (event.key === "Escape" && field.value !== "") set("");
-    else if (event.key === "Escape") {
-      rest();
-      events.left();
+  private press(event: KeyboardEvent): void {
+    const { key } = event;
+    const by = key === "ArrowUp" || (key === "Enter" && event.shiftKey) ? -1 : 1;
+    if (key === "Enter" || key === "ArrowDown" || key === "ArrowUp") this.step(by);
+    else if (key === "Escape" && this.field.value !== "") this.set("");
+    else if (key === "Escape") {
+      this.rest();
+      this.events.left();
     } else return;
     event.preventDefault();
-  });
-  box.addEventListener("focusout", ({ relatedTarget }) => {
-    if (field.value === "" && !box.contains(relatedTarget as Node | null)) rest();
-  });
-  update();
-  return {
-    element: box,
-    focus,
-    clear() {
-      if (field.value === "") return false;
-      set("");
-      rest();
-      return true;
-    },
-    refresh(nodes) {
-      stays = nodes >= MANY;
-      setOpen(stays || field.value !== "");
-      if (field.value !== "") run();
-    },
-  };
+  }
+
+  private rest(): void {
+    this.element.classList.remove("is-asked");
+    this.setOpen(this.stays);
+  }
+
+  private setOpen(open: boolean): void {
+    this.element.classList.toggle("is-open", open);
+  }
+
+  private update(): void {
+    const { found, at, previous, next } = this;
+    const { classList } = this.element;
+    const searching = this.field.value.trim() !== "";
+    this.extra.hidden = !searching;
+    classList.toggle("is-searching", searching);
+    classList.toggle("is-empty", searching && found.length === 0);
+    const where = at < 0 ? `${found.length}` : `${at + 1} of ${found.length}`;
+    this.count.textContent = !searching ? "" : found.length === 0 ? "no match" : where;
+    previous.disabled = next.disabled = found.length === 0;
+  }
+
+  private run(): void {
+    this.found = this.events.find(this.field.value);
+    this.at = this.found.length > 0 ? 0 : -1;
+    this.update();
+    this.events.go(this.found[this.at] ?? null);
+  }
+
+  private set(text: string): void {
+    this.field.value = text;
+    this.run();
+  }
+
+  private step(by: number): void {
+    const { found } = this;
+    if (found.length === 0) return;
+    this.at = (this.at + by + found.length) % found.length;
+    this.update();
+    this.events.go(found[this.at]);
+  }
 }

@@ -18,29 +18,6 @@ interface ToolbarEvents {
   togglePanel?: () => void;
 }
 
-interface Toolbar {
-  element: HTMLElement;
-  /** What is drawn, and how much of it. User text. */
-  setCrumb(name: string, size: string, title: string): void;
-  /** How many boxes and nodes of it are drawn; null where it is all of them. */
-  setDrawn(count: number | null): void;
-  /** The boxes that were gone into, the outermost first. User text. */
-  setWay(boxes: readonly string[]): void;
-  /** Which way gradients flow; null where the picture says it itself. */
-  setFlow(direction: Direction | null): void;
-  setScale(scale: number): void;
-  /** Whether they are drawn; null where the graph has none. */
-  setConstants(shown: boolean | null): void;
-  /** Whether they are written on every edge; null where the graph is too large for that. */
-  setDerivatives(shown: boolean | null): void;
-  setHelp(open: boolean): void;
-  /** Leaves out, step by step, what there is no room for. */
-  tighten(): void;
-  setPanel(open: boolean): void;
-}
-
-type Choice = "view" | "colours" | "ranks";
-
 const ZOOM = 1.4;
 
 /** Which way values flow, and which way gradients. */
@@ -49,91 +26,123 @@ const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑" };
 /** The widths at which more and more is left out of the row, from all of it on; the style sheet says what. */
 const TIGHTEST = 5;
 
-/**
- * The one row of tools. `saving` is the menu that saves the picture, `view` the one that says how it is shown,
- * `colours` the choice of what its colours say and `ranks` that of the rank that is shown.
- */
-export function createToolbar(
-  searchBox: SearchBox,
-  events: ToolbarEvents,
-  saving: HTMLElement | null = null,
-  { view = null, colours = null, ranks = null }: Partial<Record<Choice, HTMLElement | null>> = {},
-): Toolbar {
-  const crumbs = element("div", {
+/** Menus and choices that others make. */
+interface ToolbarParts {
+  search: SearchBox;
+  /** The menu that saves the picture. */
+  saving?: HTMLElement;
+  /** The menu of how the graph is shown, the choice of what its colours show, and that of its rank. */
+  view?: HTMLElement;
+  colours?: HTMLElement;
+  ranks?: HTMLElement;
+}
+
+/** The row of tools. */
+export class Toolbar {
+  readonly element: HTMLElement;
+  private readonly crumbs = element("div", {
     class: "gw-crumbs",
     role: "group",
     "aria-label": "What is shown",
   });
-  const drawn = element("span", "gw-drawn");
-  let name = "";
-  let way: readonly string[] = [];
-  const counts = element("span", "gw-counts");
-  const flow = element("span", "gw-flow");
-  const scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
-  const constants = button(
-    {
-      label: "Constants and cuts",
-      title: "Show constants, and where gradient was cut",
-      icon: ICONS.scissors,
-      pressed: true,
-    },
-    () => events.toggleConstants(),
-  );
-  const help = button(
-    { label: "Legend and keys", title: "Legend and keys (?)", icon: ICONS.help, pressed: false },
-    events.toggleHelp,
-  );
-  const { togglePanel } = events;
-  const panel =
-    togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel);
-  constants.hidden = true;
-  const derivatives = button(
-    {
-      label: "Local derivatives",
-      title: "Write on every edge what arrived times the local derivative",
-      icon: ICONS.derivative,
-      pressed: false,
-    },
-    () => events.toggleDerivatives?.(),
-  );
-  derivatives.hidden = true;
-  const bar = element(
-    "div",
-    { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
-    crumbs,
-    element("span", "gw-crumb-facts", counts, drawn),
-    flow,
-    element("span", "gw-spacer"),
-    ranks,
-    colours,
-    element("span", "gw-group gw-group-find", searchBox.element, view, derivatives, constants),
-    element(
-      "span",
-      "gw-group gw-group-zoom",
-      button(
-        { label: "Fit the graph", title: "Fit the whole graph (f)", icon: ICONS.fit },
-        events.fit,
-      ),
-      button({ label: "Zoom out", title: "Zoom out (−)", icon: ICONS.minus }, () =>
-        events.zoom(1 / ZOOM),
-      ),
-      scale,
-      button({ label: "Zoom in", title: "Zoom in (+)", icon: ICONS.plus }, () => events.zoom(ZOOM)),
-    ),
-    element(
-      "span",
-      "gw-group",
-      button(
-        { label: "Full screen", title: "Full screen (Esc leaves it)", icon: ICONS.full },
-        events.toggleFull,
-      ),
-      saving,
-      panel,
-      help,
-    ),
-  );
-  /** The graph, and the boxes that one is in; all but the last lead back out. */
-  function showWay(): void {
+  private readonly drawn = element("span", "gw-drawn");
+  private readonly counts = element("span", "gw-counts");
+  private readonly flow = element("span", "gw-flow");
+  private readonly scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
+  private readonly toggles: Toggles;
+  private name = "";
+  private way: readonly string[] = [];
+
+  constructor(
+    private readonly events: ToolbarEvents,
+    { search, saving, view, colours, ranks }: ToolbarParts,
+  ) {
+    this.toggles = toggles(events);
+    const { constants, derivatives, panel, help } = this.toggles;
+    const full = button(
+      { label: "Full screen", title: "Full screen (Esc leaves it)", icon: ICONS.full },
+      events.toggleFull,
+    );
+    this.element = element(
+      "div",
+      { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
+      this.crumbs,
+      element("span", "gw-crumb-facts", this.counts, this.drawn),
+      this.flow,
+      element("span", "gw-spacer"),
+      ranks,
+      colours,
+      element("span", "gw-group gw-group-find", search.element, view, derivatives, constants),
+      element("span", "gw-group gw-group-zoom", ...zoomTools(events, this.scale)),
+      element("span", "gw-group", full, saving, panel, help),
+    );
+  }
+
+  /** Name the graph, and how much of it is drawn. User text. */
+  setCrumb(text: string, size: string, title: string): void {
+    if (text !== this.name || this.crumbs.childElementCount === 0) {
+      this.name = text;
+      this.showWay();
+    }
+    write(this.counts, size);
+    say(this.counts, "title", title);
+  }
+
+  /** Show how many boxes and nodes are drawn; null where all are. */
+  setDrawn(count: number | null): void {
+    this.drawn.textContent = count === null ? "" : `, ${formatCount(count)} drawn`;
+  }
+
+  /** Show the boxes that the reader entered, the outermost first. User text. */
+  setWay(boxes: readonly string[]): void {
+    this.way = boxes;
+    this.showWay();
+  }
+
+  /** Show which way gradients flow; null where the picture shows it itself. */
+  setFlow(direction: Direction | null): void {
+    this.flow.hidden = direction === null;
+    const [value, grad] = direction ? FLOW[direction] : "";
+    this.flow.replaceChildren(`value ${value} `, element("b", {}, `${grad} grad`));
+  }
+
+  setScale(value: number): void {
+    const percent = value < 0.095 ? (value * 100).toFixed(1) : Math.round(value * 100);
+    this.scale.textContent = `${percent}\u00a0%`;
+  }
+
+  /** Show whether constants are drawn; null where the graph has none. */
+  setConstants(shown: boolean | null): void {
+    setToggle(this.toggles.constants, shown);
+  }
+
+  /** Show whether local derivatives are written on every edge; null where the graph is too large for that. */
+  setDerivatives(shown: boolean | null): void {
+    setToggle(this.toggles.derivatives, shown);
+  }
+
+  setHelp(open: boolean): void {
+    setToggle(this.toggles.help, open);
+  }
+
+  setPanel(open: boolean): void {
+    if (this.toggles.panel) setToggle(this.toggles.panel, open);
+  }
+
+  /** Leave out, step by step, what there is no room for. */
+  tighten(): void {
+    const { element: bar } = this;
+    const levels = Array.from({ length: TIGHTEST }, (_, level) => `is-tight-${level + 1}`);
+    bar.classList.remove(...levels);
+    for (const level of levels) {
+      if (bar.scrollWidth <= bar.clientWidth) return;
+      bar.classList.add(level);
+    }
+  }
+
+  /** The graph, then the boxes that the reader is in; all but the last lead back out. */
+  private showWay(): void {
+    const { name, way, events } = this;
     const parts = [name, ...way].map((text, depth) => {
       if (depth === way.length) return element("b", "gw-crumb", text);
       const link = element(
@@ -144,58 +153,63 @@ export function createToolbar(
       link.addEventListener("click", () => events.leaveTo?.(depth));
       return link;
     });
-    crumbs.replaceChildren(
+    this.crumbs.replaceChildren(
       ...parts.flatMap((part, i) => (i === 0 ? [part] : [element("span", {}, "›"), part])),
     );
   }
+}
 
+interface Toggles {
+  constants: HTMLButtonElement;
+  derivatives: HTMLButtonElement;
+  help: HTMLButtonElement;
+  panel: HTMLButtonElement | undefined;
+}
+
+/** The buttons that show or hide something; hidden until there is something to show. */
+function toggles(events: ToolbarEvents): Toggles {
+  const { togglePanel } = events;
+  const constants = button(
+    {
+      label: "Constants and cuts",
+      title: "Show constants, and where gradient was cut",
+      icon: ICONS.scissors,
+      pressed: true,
+    },
+    () => events.toggleConstants(),
+  );
+  const derivatives = button(
+    {
+      label: "Local derivatives",
+      title: "Write the incoming gradient times the local derivative on every edge",
+      icon: ICONS.derivative,
+      pressed: false,
+    },
+    () => events.toggleDerivatives?.(),
+  );
+  constants.hidden = derivatives.hidden = true;
   return {
-    element: bar,
-    setCrumb(text, size, title) {
-      if (text !== name || crumbs.childElementCount === 0) {
-        name = text;
-        showWay();
-      }
-      write(counts, size);
-      say(counts, "title", title);
-    },
-    setDrawn(count) {
-      drawn.textContent = count === null ? "" : `, ${formatCount(count)} drawn`;
-    },
-    setWay(boxes) {
-      way = boxes;
-      showWay();
-    },
-    setFlow(direction) {
-      flow.hidden = direction === null;
-      const [value, grad] = direction ? FLOW[direction] : "";
-      flow.replaceChildren(`value ${value} `, element("b", {}, `${grad} grad`));
-    },
-    setScale(value) {
-      const percent = value < 0.095 ? (value * 100).toFixed(1) : Math.round(value * 100);
-      scale.textContent = `${percent}\u00a0%`;
-    },
-    setConstants(shown) {
-      constants.hidden = shown === null;
-      constants.setAttribute("aria-pressed", String(shown === true));
-    },
-    setDerivatives(shown) {
-      derivatives.hidden = shown === null;
-      derivatives.setAttribute("aria-pressed", String(shown === true));
-    },
-    setHelp(open) {
-      help.setAttribute("aria-pressed", String(open));
-    },
-    tighten() {
-      const levels = Array.from({ length: TIGHTEST }, (_, level) => `is-tight-${level + 1}`);
-      bar.classList.remove(...levels);
-      for (const level of levels) {
-        if (bar.scrollWidth <= bar.clientWidth) return;
-        bar.classList.add(level);
-      }
-    },
-    setPanel(open) {
-      panel?.setAttribute("aria-pressed", String(open));
-    },
+    constants,
+    derivatives,
+    help: button(
+      { label: "Legend and keys", title: "Legend and keys (?)", icon: ICONS.help, pressed: false },
+      events.toggleHelp,
+    ),
+    panel:
+      togglePanel && button({ label: "Tables", icon: ICONS.panel, pressed: true }, togglePanel),
   };
+}
+
+function zoomTools({ fit, zoom }: ToolbarEvents, scale: HTMLElement): HTMLElement[] {
+  return [
+    button({ label: "Fit the graph", title: "Fit the whole graph (f)", icon: ICONS.fit }, fit),
+    button({ label: "Zoom out", title: "Zoom out (−)", icon: ICONS.minus }, () => zoom(1 / ZOOM)),
+    scale,
+    button({ label: "Zoom in", title: "Zoom in (+)", icon: ICONS.plus }, () => zoom(ZOOM)),
+  ];
+}
+
+function setToggle(toggle: HTMLButtonElement, shown: boolean | null): void {
+  toggle.hidden = shown === null;
+  toggle.setAttribute("aria-pressed", String(shown === true));
 }

@@ -9,24 +9,6 @@ import type { GraphModel, TransportModel } from "../wire";
 
 type Stepped = Pick<Stepper, "toStart" | "toEnd" | "by" | "go" | "togglePlay" | "speed">;
 
-interface TransportBar {
-  element: HTMLElement;
-  /** What is to be noted, to stand over the picture: nothing moves when there is something. */
-  notes: HTMLElement;
-  /**
-   * `seen` is what there is to say of passes in a sentence; null before any. `live` is what the last update changed,
-   * which is said until somebody steps, and `of` what that update was: "live", or "rank 1".
-   */
-  update(
-    stepping: Stepping,
-    transport: TransportModel | null,
-    graph: GraphModel | null,
-    seen?: string | null,
-    live?: readonly [name: string, words: string][] | null,
-    of?: string,
-  ): void;
-}
-
 /** More marked nodes than this are counted. */
 const MOST_MARKS = 3;
 
@@ -37,31 +19,225 @@ const SPEEDS: [value: number, text: string][] = [
   [4, "4×"],
 ];
 
-/**
- * The row of buttons and the slider that step through a backward pass, and what there is to say about it. `show` brings a
- * node into view and selects it.
- */
-export function createTransportBar(stepper: Stepped, show: (node: number) => void): TransportBar {
-  const start = button(
-    {
-      label: "To the start",
-      title: "To the start, before the first step (Home)",
-      icon: ICONS.first,
-    },
-    () => stepper.toStart(),
-  );
-  const back = button(
-    { label: "One step back", title: "One step back (←)", icon: ICONS.back },
-    () => stepper.by(-1),
-  );
-  const play = button({ label: "Play", icon: ICONS.play }, () => stepper.togglePlay());
-  const step = button({ label: "One step", title: "One step (→)", icon: ICONS.forward }, () =>
-    stepper.by(1),
-  );
-  const end = button(
-    { label: "To the end", title: "To the end, after the last step (End)", icon: ICONS.last },
-    () => stepper.toEnd(),
-  );
+/** What the bar shows of the stepping, beside the steps themselves. */
+export interface BarState {
+  transport: TransportModel | null;
+  graph: GraphModel | null;
+  /** A sentence about the passes; null before any. */
+  seen?: string | null;
+  /** What the last update changed; shown until somebody steps. */
+  live?: readonly [name: string, words: string][] | null;
+  /** The name of that update: "live", or "rank 1". */
+  of?: string;
+}
+
+/** The buttons and the slider that step through a backward pass, and words about it. `show` selects a node and brings it into view. */
+export class TransportBar {
+  readonly element: HTMLElement;
+  /** Notes over the picture: nothing moves when one appears. */
+  readonly notes = element("div", { class: "gw-bar-notes", hidden: true });
+  private readonly buttons: Buttons;
+  private readonly slider: HTMLInputElement;
+  private readonly speeds: HTMLSelectElement;
+  private readonly before = element("b", {});
+  private readonly running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
+  private readonly after = element("span", "gw-bar-changes");
+  private readonly done = element("span", "gw-bar-done", icon(ICONS.done));
+  private readonly text: HTMLElement;
+  private readonly owner = element("span", "gw-bar-owner", "view only");
+  private runningNode: number | null = null;
+  /** The note that the reader dismissed. */
+  private dismissed: string | null = null;
+  private wasOwned = false;
+  private readonly written = new Remembered();
+
+  constructor(
+    private readonly stepper: Stepped,
+    private readonly show: (node: number) => void,
+  ) {
+    const { before, running, after } = this;
+    this.buttons = stepButtons(stepper);
+    this.slider = stepSlider(stepper);
+    this.speeds = speedChoice(stepper);
+    this.text = element("span", "gw-bar-text", before, " ", running, after);
+    const { start, back, play, step, end } = this.buttons;
+    this.element = element(
+      "div",
+      { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
+      element(
+        "div",
+        "gw-bar-row",
+        element("span", "gw-group", start, back, play, step, end),
+        this.slider,
+        this.done,
+        this.text,
+        this.owner,
+        this.speeds,
+      ),
+    );
+    running.addEventListener("click", () => {
+      if (this.runningNode !== null) show(this.runningNode);
+    });
+    this.element.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  update(stepping: Stepping, state: BarState): void {
+    const { transport, graph } = state;
+    const { progress } = stepping;
+    const total = progress?.recording.steps.length ?? 0;
+    this.showPosition(stepping, transport?.blocked ?? null);
+    this.showWords(stepping, state);
+    this.element.hidden = graph?.static ?? false;
+    this.speeds.hidden = total === 0;
+    this.owner.hidden = total === 0 || (transport?.owned ?? false);
+    this.owner.title =
+      transport?.note ??
+      "Moving through the steps changes the picture and leaves every .grad alone.";
+    this.showNotes(stepping, transport, graph);
+  }
+
+  private press(event: KeyboardEvent): void {
+    const { stepper } = this;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    if (event.target === this.speeds) return;
+    if (event.key === "ArrowRight") stepper.by(1);
+    else if (event.key === "ArrowLeft") stepper.by(-1);
+    else if (event.key === "Home") stepper.toStart();
+    else if (event.key === "End") stepper.toEnd();
+    else return;
+    event.preventDefault();
+  }
+
+  /** The slider, and which buttons do something now. */
+  private showPosition({ progress, playing, starting }: Stepping, blocked: string | null): void {
+    const { slider, text } = this;
+    const { start, back, play, step, end } = this.buttons;
+    const total = progress?.recording.steps.length ?? 0;
+    const cursor = progress?.cursor ?? 0;
+    // Also while one starts: a second press does nothing, and the keyboard stays on the button.
+    const canStart = total === 0 && blocked === null;
+    slider.hidden = total === 0;
+    text.classList.toggle("is-working", starting);
+    say(slider, "max", String(total));
+    if (slider.value !== String(cursor)) slider.value = String(cursor);
+    const share = `${total === 0 ? 0 : (100 * cursor) / total}%`;
+    if (slider.style.getPropertyValue("--gw-done") !== share)
+      slider.style.setProperty("--gw-done", share);
+    this.enable([
+      [step, canStart || cursor < total],
+      [back, cursor > 0],
+      [end, canStart || cursor < total],
+      [start, cursor > 0],
+      [play, total > 0],
+    ]);
+    showPlaying(play, playing, total > 0 && cursor >= total);
+    say(text, "aria-live", playing ? "off" : "polite");
+  }
+
+  /** The step that runs and what it changed, or why there is none. */
+  private showWords(
+    { progress, starting }: Stepping,
+    { transport, graph, seen = null, live = null, of = "live" }: BarState,
+  ): void {
+    const total = progress?.recording.steps.length ?? 0;
+    const isResting = progress === null || total === 0 || isOver(progress);
+    const at =
+      live && isResting
+        ? { before: of, running: null, changes: [...live], isOver: total > 0 }
+        : progress && total > 0
+          ? position(progress, graph)
+          : null;
+    write(this.before, at?.before ?? (starting ? "Running backward…" : ""));
+    this.done.hidden = !at?.isOver;
+    this.runningNode = at?.running?.node ?? null;
+    this.running.hidden = this.runningNode === null;
+    write(this.running, at?.running?.text ?? "");
+    const words = at
+      ? changeWords(at.changes)
+      : [starting ? " Interrupt the kernel to stop it." : idleText(transport?.blocked ?? seen)];
+    // In threes, the middle one bold.
+    if (this.written.isNew(words.join("\n")))
+      this.after.replaceChildren(
+        ...words.map((word, i) => (i % 3 === 1 && word !== "" ? element("b", {}, word) : word)),
+      );
+    const said = progress && total > 0 ? positionText(progress, graph) : "";
+    const title = [said || this.after.textContent, at?.isOver && seen];
+    say(this.text, "title", title.filter(Boolean).join(". "));
+    say(this.slider, "aria-valuetext", said);
+  }
+
+  /** A disabled button drops the keyboard to the page: it goes to a neighbour first. */
+  private enable(wanted: [HTMLButtonElement, boolean][]): void {
+    const active = (this.element.getRootNode() as Document | ShadowRoot).activeElement;
+    const lost = wanted.some(([control, on]) => control === active && !on);
+    for (const [control, on] of wanted) if (on) control.disabled = false;
+    if (lost) (wanted.find(([, on]) => on)?.[0] ?? this.slider).focus({ preventScroll: true });
+    for (const [control, on] of wanted) if (!on) control.disabled = true;
+  }
+
+  private showNotes(
+    { progress }: Stepping,
+    transport: TransportModel | null,
+    graph: GraphModel | null,
+  ): void {
+    const { notes } = this;
+    const marks = progress?.recording.run?.marks ?? [];
+    // For a pass that never moved a .grad here, "view only" is enough.
+    this.wasOwned ||= transport?.owned ?? false;
+    const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
+    const sentence = this.wasOwned ? (said ?? (owned ? null : blocked)) : null;
+    const rest = marks.length - MOST_MARKS;
+    const parts = [
+      ...marks.slice(0, MOST_MARKS).map((mark) => {
+        const label = `Show ${oneLine(graph?.nodes[mark.node]?.label ?? "")}`;
+        const options = { label, text: "show", class: "gw-link" };
+        return note(
+          mark.note,
+          true,
+          button(options, () => this.show(mark.node)),
+        );
+      }),
+      ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
+      ...(sentence && sentence !== this.dismissed && marks.length === 0
+        ? [note(sentence, false, this.dismissButton(sentence))]
+        : []),
+    ];
+    const written = parts.map((part) => part.textContent).join("\n");
+    // Unchanged notes keep their buttons, and these the keyboard.
+    if (notes.dataset.written === written) return;
+    notes.dataset.written = written;
+    notes.replaceChildren(...parts);
+    notes.hidden = parts.length === 0;
+  }
+
+  private dismissButton(sentence: string): HTMLElement {
+    return button({ label: "Dismiss this note", icon: ICONS.close }, () => {
+      this.dismissed = sentence;
+      this.notes.hidden = true;
+      this.slider.focus({ preventScroll: true });
+    });
+  }
+}
+
+type Buttons = Record<"start" | "back" | "play" | "step" | "end", HTMLButtonElement>;
+
+function stepButtons(stepper: Stepped): Buttons {
+  const make = (label: string, title: string, icon: string, clicked: () => void) =>
+    button({ label, title, icon }, clicked);
+  return {
+    start: make("To the start", "To the start, before the first step (Home)", ICONS.first, () =>
+      stepper.toStart(),
+    ),
+    back: make("One step back", "One step back (←)", ICONS.back, () => stepper.by(-1)),
+    play: make("Play", "Play", ICONS.play, () => stepper.togglePlay()),
+    step: make("One step", "One step (→)", ICONS.forward, () => stepper.by(1)),
+    end: make("To the end", "To the end, after the last step (End)", ICONS.last, () =>
+      stepper.toEnd(),
+    ),
+  };
+}
+
+function stepSlider(stepper: Stepped): HTMLInputElement {
   const slider = element("input", {
     type: "range",
     class: "gw-slider",
@@ -73,176 +249,32 @@ export function createTransportBar(stepper: Stepped, show: (node: number) => voi
     ...KEEP_KEYS,
   });
   slider.addEventListener("input", () => stepper.go(Number(slider.value)));
-  const before = element("b", {});
-  const running = element("button", { type: "button", class: "gw-link", ...KEEP_KEYS });
-  const after = element("span", "gw-bar-changes");
-  const done = element("span", "gw-bar-done", icon(ICONS.done));
-  const text = element("span", "gw-bar-text", before, " ", running, after);
-  const owner = element("span", "gw-bar-owner", "view only");
+  return slider;
+}
+
+function speedChoice(stepper: Stepped): HTMLSelectElement {
+  const label = "Speed of play";
+  const options = SPEEDS.map(([value, name]) =>
+    element("option", { value, selected: value === 1 }, name),
+  );
   const speeds = element(
     "select",
-    {
-      class: "gw-select gw-speed",
-      "aria-label": "Speed of play",
-      title: "Speed of play",
-      ...KEEP_KEYS,
-    },
-    ...SPEEDS.map(([value, name]) => element("option", { value, selected: value === 1 }, name)),
+    { class: "gw-select gw-speed", "aria-label": label, title: label, ...KEEP_KEYS },
+    ...options,
   );
   speeds.addEventListener("change", () => {
     stepper.speed = Number(speeds.value);
   });
-  const notes = element("div", { class: "gw-bar-notes", hidden: true });
-  const bar = element(
-    "div",
-    { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
-    element(
-      "div",
-      "gw-bar-row",
-      element("span", "gw-group", start, back, play, step, end),
-      slider,
-      done,
-      text,
-      owner,
-      speeds,
-    ),
-  );
-  let runningNode: number | null = null;
-  /** The note that the reader has put away. */
-  let read: string | null = null;
-  let wasOwned = false;
-  const written = new Remembered();
-  running.addEventListener("click", () => {
-    if (runningNode !== null) show(runningNode);
-  });
-  bar.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
-    if (event.target === speeds) return;
-    if (event.key === "ArrowRight") stepper.by(1);
-    else if (event.key === "ArrowLeft") stepper.by(-1);
-    else if (event.key === "Home") stepper.toStart();
-    else if (event.key === "End") stepper.toEnd();
-    else return;
-    event.preventDefault();
-  });
+  return speeds;
+}
 
-  /** A disabled button drops the keyboard to the page: it goes to a neighbour first. */
-  function enable(wanted: [HTMLButtonElement, boolean][]): void {
-    const active = (bar.getRootNode() as Document | ShadowRoot).activeElement;
-    const lost = wanted.some(([control, on]) => control === active && !on);
-    for (const [control, on] of wanted) if (on) control.disabled = false;
-    if (lost) (wanted.find(([, on]) => on)?.[0] ?? slider).focus({ preventScroll: true });
-    for (const [control, on] of wanted) if (!on) control.disabled = true;
-  }
-
-  return {
-    element: bar,
-    notes,
-    update(stepping, transport, graph, seen = null, live = null, of = "live") {
-      const { progress, playing, starting } = stepping;
-      const total = progress?.recording.steps.length ?? 0;
-      const cursor = progress?.cursor ?? 0;
-      const blocked = transport?.blocked ?? null;
-      // Also while one starts: a second press does nothing, and the keyboard stays on the button.
-      const canStart = total === 0 && blocked === null;
-      slider.hidden = total === 0;
-      text.classList.toggle("is-working", starting);
-      say(slider, "max", String(total));
-      if (slider.value !== String(cursor)) slider.value = String(cursor);
-      const share = `${total === 0 ? 0 : (100 * cursor) / total}%`;
-      if (slider.style.getPropertyValue("--gw-done") !== share)
-        slider.style.setProperty("--gw-done", share);
-      enable([
-        [step, canStart || cursor < total],
-        [back, cursor > 0],
-        [end, canStart || cursor < total],
-        [start, cursor > 0],
-        [play, total > 0],
-      ]);
-      showPlaying(play, playing, total > 0 && cursor >= total);
-      say(text, "aria-live", playing ? "off" : "polite");
-      const isResting = progress === null || total === 0 || isOver(progress);
-      const at =
-        live && isResting
-          ? { before: of, running: null, changes: [...live], isOver: total > 0 }
-          : progress && total > 0
-            ? position(progress, graph)
-            : null;
-      write(before, at?.before ?? (starting ? "Running backward…" : ""));
-      done.hidden = !at?.isOver;
-      runningNode = at?.running?.node ?? null;
-      running.hidden = runningNode === null;
-      write(running, at?.running?.text ?? "");
-      // In threes, the middle one bold.
-      const words = at
-        ? at.changes.flatMap(([name, said], i) => [
-            i === 0 ? " " : ", ",
-            name,
-            name === "" ? said : ` ${said}`,
-          ])
-        : [starting ? " Interrupt the kernel to stop it." : idleText(blocked ?? seen)];
-      if (written.isNew(words.join("\n")))
-        after.replaceChildren(
-          ...words.map((word, i) => (i % 3 === 1 && word !== "" ? element("b", {}, word) : word)),
-        );
-      const said = progress && total > 0 ? positionText(progress, graph) : "";
-      say(
-        text,
-        "title",
-        [said || after.textContent, at?.isOver && seen].filter(Boolean).join(". "),
-      );
-      say(slider, "aria-valuetext", said);
-      bar.hidden = graph?.static ?? false;
-      speeds.hidden = total === 0;
-      owner.hidden = total === 0 || (transport?.owned ?? false);
-      owner.title =
-        transport?.note ??
-        "Moving through the steps changes the picture and leaves every .grad alone.";
-      showNotes(stepping, transport, graph);
-    },
-  };
-
-  /** A button that puts a note away. */
-  function dismiss(sentence: string): HTMLElement {
-    return button({ label: "Put this note away", icon: ICONS.close }, () => {
-      read = sentence;
-      notes.hidden = true;
-      slider.focus({ preventScroll: true });
-    });
-  }
-
-  function showNotes(
-    { progress }: Stepping,
-    transport: TransportModel | null,
-    graph: GraphModel | null,
-  ): void {
-    const marks = progress?.recording.run?.marks ?? [];
-    // Of a pass that never moved a .grad here, "view only" says all.
-    wasOwned ||= transport?.owned ?? false;
-    const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
-    const sentence = wasOwned ? (said ?? (owned ? null : blocked)) : null;
-    const rest = marks.length - MOST_MARKS;
-    const parts = [
-      ...marks.slice(0, MOST_MARKS).map((mark) => {
-        const label = graph?.nodes[mark.node]?.label ?? "";
-        const link = button(
-          { label: `Show ${oneLine(label)}`, text: "show", class: "gw-link" },
-          () => show(mark.node),
-        );
-        return note(mark.note, true, link);
-      }),
-      ...(rest > 0 ? [note(`And ${rest} more marked nodes.`, true)] : []),
-      ...(sentence && sentence !== read && marks.length === 0
-        ? [note(sentence, false, dismiss(sentence))]
-        : []),
-    ];
-    const written = parts.map((part) => part.textContent).join("\n");
-    // Kept as long as they say the same: a button that is made anew would lose the keyboard.
-    if (notes.dataset.written === written) return;
-    notes.dataset.written = written;
-    notes.replaceChildren(...parts);
-    notes.hidden = parts.length === 0;
-  }
+/** Words in threes: a separator, the name, and what became of it. */
+function changeWords(changes: readonly (readonly [name: string, said: string])[]): string[] {
+  return changes.flatMap(([name, said], i) => [
+    i === 0 ? " " : ", ",
+    name,
+    name === "" ? said : ` ${said}`,
+  ]);
 }
 
 function showPlaying(play: HTMLButtonElement, playing: boolean, atEnd: boolean): void {

@@ -23,203 +23,235 @@ import { choices } from "./choices";
 import { createColourControls } from "./colour_controls";
 import { createFoldingControls, toggle } from "./folding_controls";
 
-interface ViewBar {
-  /** A button, and the menu behind it. */
-  element: HTMLElement;
-  /** The choice of what colours say. */
-  colours: HTMLElement;
-  /** What the colours say, to stand beside the picture. */
-  key: HTMLElement;
-  /** The same in plain words, for files; null where they say nothing. */
-  readonly legend: ColourLegend | null;
-  /** Whether operations have torch's names rather than a board's. */
-  readonly torchNames: boolean;
-  /** Shows how the graph is folded now, and colours the picture again if it or what colours say has changed. */
-  update(): void;
-  /** Python answered: a diagnosis that was asked for is over. */
-  answered(): void;
-}
-
-/** A question that is not answered for so long may have been lost: it can be asked again. */
+/** A question without an answer for so long may have been lost: it can be asked again. */
 const PATIENCE_MS = 10_000;
 
-/**
- * How a graph is shown, behind one button: how it is folded, by which names; and what its colours say. `renamed` is called
- * when operations are to have other names.
- */
-export function createViewBar(
-  drawing: Drawing,
-  folder: Folder,
-  channel: Pick<Channel, "get" | "send">,
-  measure: Measure,
-  renamed: () => void,
-): ViewBar {
-  let legend: ColourLegend | null = null;
-  let tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
-  let norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
-  /** The same object as long as it says the same. */
-  let alarms: Map<number, string> | null = null;
-  const ranked = new Remembered();
-  const coloured = new Remembered();
-  /** What colours are to say, as soon as it is known; null for what suits the picture. */
-  let wanted = choices.colour;
-  let { torchNames } = choices;
-  let asked = false;
-  const folding = createFoldingControls(folder);
-  const colours = createColourControls((choice) => {
-    choices.colour = choice;
-    wanted = choice;
-    update();
-  });
-  const names = toggle(
-    "Torch's names",
-    "Call operations as torch calls them, MulBackward0, and not as on a board",
-    () => {
-      torchNames = !torchNames;
-      choices.torchNames = torchNames;
-      renamed();
-    },
-  );
-  const diagnose = button(
-    {
-      class: "gw-menu-item gw-diagnose",
-      label: "Diagnose",
-      text: "Diagnose",
-      title:
-        "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
-    },
-    ask,
-  );
-  let patience = 0;
-  const bar = element(
-    "div",
-    { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
-    folding.element,
-    names,
-    diagnose,
-  );
-  const opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
-    setOpen(bar.hidden === true),
-  );
-  const view = element("span", { class: "gw-menu gw-view", hidden: true }, opener, bar);
-  view.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || bar.hidden) return;
-    event.preventDefault();
-    setOpen(false);
-    opener.focus();
-  });
-  view.addEventListener("focusout", ({ relatedTarget }) => {
-    // In some browsers a button that is clicked takes no focus: that is not leaving.
-    if (relatedTarget !== null && !view.contains(relatedTarget as Node)) setOpen(false);
-  });
-  setOpen(false);
+/** The view menu: how the graph is folded and named; and what its colours show. */
+export class ViewBar {
+  /** A button with its menu. */
+  readonly element: HTMLElement;
+  private readonly menu: HTMLElement;
+  private readonly opener: HTMLButtonElement;
+  private readonly names: HTMLButtonElement;
+  private readonly diagnose: HTMLButtonElement;
+  private readonly folding: ReturnType<typeof createFoldingControls>;
+  private readonly choice: ReturnType<typeof createColourControls>;
+  private readonly sources: ColourCache;
+  private readonly ranked = new Remembered();
+  private readonly coloured = new Remembered();
+  private shown: ColourLegend | null = null;
+  /** Replaced only when its content changes. */
+  private alarms: Map<number, string> | null = null;
+  /** What the colours should show, once it is known; null for a default that depends on the picture. */
+  private wanted = choices.colour;
+  private hasTorchNames = choices.torchNames;
+  private askedMemory = false;
+  private patience = 0;
 
-  function setOpen(open: boolean): void {
-    bar.hidden = !open;
-    opener.setAttribute("aria-expanded", String(open));
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly folder: Folder,
+    private readonly channel: Pick<Channel, "get" | "send">,
+    measure: Measure,
+    renamed: () => void,
+  ) {
+    this.sources = new ColourCache(drawing, folder, channel, measure);
+    this.folding = createFoldingControls(folder);
+    this.choice = createColourControls((choice) => {
+      choices.colour = choice;
+      this.wanted = choice;
+      this.update();
+    });
+    this.names = toggle(
+      "Torch's names",
+      "Call operations as torch calls them, MulBackward0, and not as on a board",
+      () => {
+        this.hasTorchNames = !this.hasTorchNames;
+        choices.torchNames = this.hasTorchNames;
+        renamed();
+      },
+    );
+    this.diagnose = button(DIAGNOSE, () => this.askDiagnosis());
+    this.menu = element(
+      "div",
+      { class: "gw-menu-list gw-view-bar", role: "group", "aria-label": "How the graph is shown" },
+      this.folding.element,
+      this.names,
+      this.diagnose,
+    );
+    this.opener = button({ label: "View", title: "How the graph is shown", icon: ICONS.view }, () =>
+      this.setOpen(this.menu.hidden === true),
+    );
+    this.element = element(
+      "span",
+      { class: "gw-menu gw-view", hidden: true },
+      this.opener,
+      this.menu,
+    );
+    this.listen();
+    this.setOpen(false);
+  }
+
+  /** The choice of what colours show. */
+  get colours(): HTMLElement {
+    return this.choice.element;
+  }
+
+  /** The key of the colours, shown beside the picture. */
+  get key(): HTMLElement {
+    return this.choice.key;
+  }
+
+  /** The key in plain words, for files; null where colours show nothing. */
+  get legend(): ColourLegend | null {
+    return this.shown;
+  }
+
+  /** Whether operations have torch's names rather than a board's. */
+  get torchNames(): boolean {
+    return this.hasTorchNames;
+  }
+
+  /** Show how the graph is folded now; colour the picture again where it or the source of the colours changed. */
+  update(): void {
+    const { canFold, grouped } = this.folder;
+    const isStatic = grouped?.graph.static ?? false;
+    this.element.hidden = !canFold && isStatic;
+    this.diagnose.hidden = isStatic;
+    this.names.hidden = isStatic;
+    this.names.setAttribute("aria-pressed", String(this.hasTorchNames));
+    this.choice.element.hidden = this.drawing.scene === null || !canFold;
+    this.folding.update();
+    const known = this.sources.read();
+    if (canFold && !this.askedMemory && known.memory === null) {
+      this.askedMemory = true;
+      this.channel.send({ kind: "memory" });
+    }
+    this.showRanks();
+    this.colour(canFold, known);
+  }
+
+  /** Python answered: a diagnosis that was asked for is over. */
+  answered(): void {
+    window.clearTimeout(this.patience);
+    this.setWorking(false);
+  }
+
+  private listen(): void {
+    const { element, menu, opener } = this;
+    element.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || menu.hidden) return;
+      event.preventDefault();
+      this.setOpen(false);
+      opener.focus();
+    });
+    element.addEventListener("focusout", ({ relatedTarget }) => {
+      // In some browsers a clicked button takes no focus: that does not leave the menu.
+      if (relatedTarget !== null && !element.contains(relatedTarget as Node)) this.setOpen(false);
+    });
+  }
+
+  private setOpen(open: boolean): void {
+    this.menu.hidden = !open;
+    this.opener.setAttribute("aria-expanded", String(open));
   }
 
   /** A second press before the answer does nothing; the keyboard stays where it is. */
-  function ask(): void {
-    if (diagnose.ariaDisabled === "true") return;
-    setWorking(true);
-    patience = window.setTimeout(answered, PATIENCE_MS);
-    channel.send({ kind: "diagnose" }, answered);
+  private askDiagnosis(): void {
+    if (this.diagnose.ariaDisabled === "true") return;
+    this.setWorking(true);
+    const answered = () => this.answered();
+    this.patience = window.setTimeout(answered, PATIENCE_MS);
+    this.channel.send({ kind: "diagnose" }, answered);
   }
 
-  function answered(): void {
-    window.clearTimeout(patience);
-    setWorking(false);
+  private setWorking(works: boolean): void {
+    this.diagnose.ariaDisabled = String(works);
+    this.diagnose.classList.toggle("is-working", works);
   }
 
-  function setWorking(works: boolean): void {
-    diagnose.ariaDisabled = String(works);
-    diagnose.classList.toggle("is-working", works);
-  }
-
-  /** Norms are found once per run. */
-  function sources(): ColourSources {
-    const graph = folder.drawnGraph?.graph ?? null;
-    const run = drawing.progress?.recording.run ?? null;
-    if (!graph || !run) norms = null;
-    else if (norms?.run !== run || norms.of !== graph)
-      norms = { run, of: graph, values: gradientNorms(graph, run) };
-    return {
-      tiles: tilesOf(graph, drawing.progress?.recording ?? null),
-      norms: norms?.values ?? null,
-      memory: channel.get("_memory") ?? null,
-      dtypes: channel.get("_dtypes") ?? null,
-      tree: folder.drawnGraph?.tree ?? null,
-    };
-  }
-
-  /** And these once per picture and pass. */
-  function tilesOf(graph: GraphModel | null, recording: Recording | null): TileGrads | null {
+  private colour(canFold: boolean, known: ColourSources): void {
+    const { drawing, wanted } = this;
     const { scene } = drawing;
-    if (!graph || !scene || !recording?.run) tiles = null;
-    else if (tiles?.scene !== scene || tiles.recording !== recording)
-      tiles = { scene, recording, grads: tileGrads(graph, scene, recording, measure) };
-    return tiles?.grads ?? null;
-  }
-
-  function update(): void {
-    const { canFold, grouped } = folder;
-    const isStatic = grouped?.graph.static ?? false;
-    view.hidden = !canFold && isStatic;
-    diagnose.hidden = isStatic;
-    names.hidden = isStatic;
-    names.setAttribute("aria-pressed", String(torchNames));
-    colours.element.hidden = drawing.scene === null || !canFold;
-    folding.update();
-    const known = sources();
     const suits = isKnown("parameters", known) ? "parameters" : "none";
     const by = !canFold ? "none" : wanted !== null && isKnown(wanted, known) ? wanted : suits;
-    if (canFold && !asked && known.memory === null) {
-      asked = true;
-      channel.send({ kind: "memory" });
-    }
-    showRanks();
-    const { norms, memory, dtypes } = known;
-    const grads = known.tiles;
-    if (!drawing.scene || !coloured.isNew(drawing.scene, by, grads, norms, memory, dtypes)) return;
-    const colouring = colouringOf(by, drawing.scene, known);
-    const { tint } = colouring;
-    legend = colouring.legend;
-    const found = norms && alarmsIn(drawing.scene, norms, by);
+    const { norms, memory, dtypes, tiles } = known;
+    if (!scene || !this.coloured.isNew(scene, by, tiles, norms, memory, dtypes)) return;
+    const { tint, legend } = colouringOf(by, scene, known);
+    this.shown = legend;
+    const found = norms && alarmsIn(scene, norms, by);
+    const { alarms } = this;
     const isOther = JSON.stringify([...(found ?? [])]) !== JSON.stringify([...(alarms ?? [])]);
-    if (isOther || !found || !alarms) alarms = found;
+    if (isOther || !found || !alarms) this.alarms = found;
     drawing.mark({
       tint,
-      tiles: grads && (by === "none" ? uncoloured(grads.tiles) : grads.tiles),
-      alarms,
+      tiles: tiles && (by === "none" ? uncoloured(tiles.tiles) : tiles.tiles),
+      alarms: this.alarms,
     });
-    colours.update(by, (choice) => isKnown(choice, known), legend);
+    this.choice.update(by, (choice) => isKnown(choice, known), legend);
   }
 
   /** The strips over the ranks of a run, once per picture, pass and rank. */
-  function showRanks(): void {
+  private showRanks(): void {
+    const { channel, drawing } = this;
     const { scene, progress } = drawing;
-    const graph = folder.drawnGraph?.graph;
+    const graph = this.folder.drawnGraph?.graph;
     const shown = channel.get("rank") ?? null;
-    const isAsked = (channel.get("_quiz") ?? null) !== null; // nothing is told away
+    const isAsked = (channel.get("_quiz") ?? null) !== null; // the strips would give answers away
     const recording = progress?.recording ?? null;
+    const { ranked } = this;
     if (!scene || !graph || !ranked.isNew(scene, graph.ranks, recording, shown, isAsked)) return;
     drawing.mark({ ranks: isAsked ? null : rankStrips(graph, scene, recording, shown) });
   }
+}
 
-  return {
-    element: view,
-    colours: colours.element,
-    key: colours.key,
-    get legend() {
-      return legend;
-    },
-    get torchNames() {
-      return torchNames;
-    },
-    update,
-    answered,
-  };
+const DIAGNOSE = {
+  class: "gw-menu-item gw-diagnose",
+  label: "Diagnose",
+  text: "Diagnose",
+  title:
+    "Look for vanishing, exploding, dead and NaN gradients, for parameters without any, and for what holds most memory",
+};
+
+/** What colours can show, each computed once: norms per run, tiles per picture and pass. */
+class ColourCache {
+  private tiles: { scene: Scene; recording: Recording; grads: TileGrads } | null = null;
+  private norms: { run: RunModel; of: unknown; values: GradientNorms } | null = null;
+
+  constructor(
+    private readonly drawing: Drawing,
+    private readonly folder: Folder,
+    private readonly channel: Pick<Channel, "get">,
+    private readonly measure: Measure,
+  ) {}
+
+  read(): ColourSources {
+    const { channel } = this;
+    const graph = this.folder.drawnGraph?.graph ?? null;
+    const recording = this.drawing.progress?.recording ?? null;
+    return {
+      tiles: this.tilesOf(graph, recording),
+      norms: this.normsOf(graph, recording?.run ?? null),
+      memory: channel.get("_memory") ?? null,
+      dtypes: channel.get("_dtypes") ?? null,
+      tree: this.folder.drawnGraph?.tree ?? null,
+    };
+  }
+
+  private normsOf(graph: GraphModel | null, run: RunModel | null): GradientNorms | null {
+    if (!graph || !run) this.norms = null;
+    else if (this.norms?.run !== run || this.norms.of !== graph)
+      this.norms = { run, of: graph, values: gradientNorms(graph, run) };
+    return this.norms?.values ?? null;
+  }
+
+  private tilesOf(graph: GraphModel | null, recording: Recording | null): TileGrads | null {
+    const { scene } = this.drawing;
+    if (!graph || !scene || !recording?.run) this.tiles = null;
+    else if (this.tiles?.scene !== scene || this.tiles.recording !== recording)
+      this.tiles = { scene, recording, grads: tileGrads(graph, scene, recording, this.measure) };
+    return this.tiles?.grads ?? null;
+  }
 }
 
 /** What is wrong with gradients inside a closed box is said on the box, whatever it is coloured by. */

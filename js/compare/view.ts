@@ -2,10 +2,10 @@ import { choices } from "../bars/choices";
 import { createHelp } from "../bars/help";
 import { legendEntries } from "../bars/legend";
 import { search } from "../bars/search";
-import { createSearchBox, type SearchBox } from "../bars/searchbox";
+import { SearchBox } from "../bars/searchbox";
 import { Shell } from "../bars/shell";
-import { createToolbar } from "../bars/toolbar";
-import { createTransportBar } from "../bars/transport_bar";
+import { Toolbar } from "../bars/toolbar";
+import { TransportBar } from "../bars/transport_bar";
 import { element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { ownKeys } from "../dom/own_keys";
@@ -52,10 +52,10 @@ class Comparison {
   private readonly shell: Shell<CompareTraits>;
   private readonly grid: PaneGrid;
   private readonly search: SearchBox;
-  private readonly toolbar: ReturnType<typeof createToolbar>;
+  private readonly toolbar: Toolbar;
   private readonly help: ReturnType<typeof createHelp>;
   private readonly stepper: Stepper;
-  private readonly bar: ReturnType<typeof createTransportBar>;
+  private readonly bar: TransportBar;
   private readonly tables: CompareTables;
   private readonly bottom: ReturnType<typeof resizeHandle>;
   private readonly recordings = new PaneRecordings();
@@ -80,7 +80,7 @@ class Comparison {
       stepperChannel(channel, () => this.united),
       (stepping) => this.shell.guarded(() => this.followStepping(stepping))(),
     );
-    this.bar = createTransportBar(this.stepper, (step) => {
+    this.bar = new TransportBar(this.stepper, (step) => {
       const place = channel.get("steps")[step]?.node;
       if (place === undefined) return;
       this.select(place);
@@ -177,7 +177,7 @@ class Comparison {
   private createSearch(): SearchBox {
     const { grid } = this;
     const isDrawn = (place: number) => (this.united?.slot[place] ?? -1) >= 0;
-    return createSearchBox({
+    return new SearchBox({
       find: (query) => {
         const { united } = this;
         const found = united ? search(united.graph, query).filter(isDrawn) : [];
@@ -189,14 +189,13 @@ class Comparison {
     });
   }
 
-  private createTools(): ReturnType<typeof createToolbar> {
+  private createTools(): Toolbar {
     const { grid, shell, channel } = this;
     const saving = createSaveMenu(
       () => liveSvg(grid.stills, shell.root, "Autograd graphs side by side"),
       () => this.united?.panes.map(({ label }) => label) ?? [],
     );
-    return createToolbar(
-      this.search,
+    return new Toolbar(
       {
         zoom: (factor) => grid.first?.sight.zoomBy(factor),
         fit: () => grid.first?.sight.fit(),
@@ -205,7 +204,7 @@ class Comparison {
         togglePanel: () => this.toolbar.setPanel(this.tables.toggle()),
         toggleConstants: () => channel.set("constants", !channel.get("constants")),
       },
-      saving,
+      { search: this.search, saving },
     );
   }
 
@@ -291,7 +290,8 @@ class Comparison {
     if (!united) return;
     const passes = channel.get("passes");
     const steps = channel.get("steps");
-    this.bar.update(stepping, transportOf(united.panes, passes), stepGraph(united, steps));
+    const transport = transportOf(united.panes, passes);
+    this.bar.update(stepping, { transport, graph: stepGraph(united, steps) });
     // Traits that belong together arrive one by one.
     const known = stepping.progress?.recording.steps.length ?? 0;
     if (known !== steps.length || !areMerged(steps, passes)) return;

@@ -1,6 +1,7 @@
 import type { Progress } from "../steps/recording";
 import type {
   DetailsModel,
+  EdgeModel,
   GraphModel,
   SavedModel,
   StateModel,
@@ -21,26 +22,10 @@ export function fakeDetails(
   const leaf = node.kind === "leaf";
   const out = graph.edges.filter((edge) => edge.source === id && edge.kind === "gradient");
   const ran = state.runs > 0;
-  const label = (target: number) => graph.nodes[target].label;
   const why = ran
     ? null
     : "No backward pass through this graph has been seen yet: call backward() on the output, and the gradient appears here.";
-  const saved: SavedModel[] = leaf
-    ? []
-    : [
-        ...out.slice(0, 1).map(
-          (edge): SavedModel => ({
-            name: edge.argument ?? "self",
-            summary: ran ? null : fakeTensor(graph.nodes[edge.target].shape ?? [], id + 7),
-            scalar: null,
-            freed: ran,
-            note: ran
-              ? "Freed by the last backward: torch drops what a node saved as soon as its backward has run, unless retain_graph=True."
-              : null,
-          }),
-        ),
-        { name: "dim", summary: null, scalar: [0, 1], freed: false, note: null },
-      ];
+  const saved = leaf ? [] : savedTensors(graph, id, ran, out[0]);
   return {
     id,
     kind: node.kind,
@@ -71,23 +56,7 @@ export function fakeDetails(
     saved,
     saved_count: saved.length,
     input_count: out.length + graph.nodes[id].no_grad_inputs.length,
-    inputs: out.map((edge) => ({
-      input_nr: edge.input_nr ?? 0,
-      argument: edge.argument,
-      node: edge.target,
-      output_nr: edge.output_nr,
-      label: label(edge.target),
-      shape: graph.nodes[edge.target].shape,
-    })),
-    consumers: graph.edges
-      .filter((edge) => edge.target === id)
-      .map((edge) => ({
-        node: edge.source,
-        input_nr: edge.input_nr ?? 0,
-        argument: edge.argument,
-        output_nr: edge.output_nr,
-        label: label(edge.source),
-      })),
+    ...joined(graph, id, out),
     consumer_count: graph.edges.filter((edge) => edge.target === id).length,
     value: leaf ? { ...fakeTensor(node.shape ?? [], id), origin: "The tensor itself." } : null,
     value_note: leaf ? null : "Nothing is known to hold what this operation gave.",
@@ -117,6 +86,56 @@ export function fakeDetails(
     ...fakeStepDetails(graph, id, progress),
     ...fakeWatched(graph, id),
   };
+}
+
+/** What a node is joined to. */
+function joined(
+  graph: GraphModel,
+  id: number,
+  out: readonly EdgeModel[],
+): Pick<DetailsModel, "inputs" | "consumers"> {
+  const label = (target: number) => graph.nodes[target].label;
+  return {
+    inputs: out.map((edge) => ({
+      input_nr: edge.input_nr ?? 0,
+      argument: edge.argument,
+      node: edge.target,
+      output_nr: edge.output_nr,
+      label: label(edge.target),
+      shape: graph.nodes[edge.target].shape,
+    })),
+    consumers: graph.edges
+      .filter((edge) => edge.target === id)
+      .map((edge) => ({
+        node: edge.source,
+        input_nr: edge.input_nr ?? 0,
+        argument: edge.argument,
+        output_nr: edge.output_nr,
+        label: label(edge.source),
+      })),
+  };
+}
+
+function savedTensors(
+  graph: GraphModel,
+  id: number,
+  ran: boolean,
+  edge: EdgeModel | undefined,
+): SavedModel[] {
+  const tensor: SavedModel[] = edge
+    ? [
+        {
+          name: edge.argument ?? "self",
+          summary: ran ? null : fakeTensor(graph.nodes[edge.target].shape ?? [], id + 7),
+          scalar: null,
+          freed: ran,
+          note: ran
+            ? "Freed by the last backward pass, which ran without retain_graph=True."
+            : null,
+        },
+      ]
+    : [];
+  return [...tensor, { name: "dim", summary: null, scalar: [0, 1], freed: false, note: null }];
 }
 
 /** A summary of a tensor of this shape, with repeatable numbers; every seventh has a nan. */

@@ -50,9 +50,7 @@ export function fakeRun(
   const ready = new Int32Array(graph.nodes.length);
   const bad = new Set<number>();
   const outEdges = grouped(graph);
-  for (const { node, output_nr } of graph.roots) {
-    if (output_nr === 0) arriving[node] = [1];
-  }
+  for (const { node, output_nr } of graph.roots) if (output_nr === 0) arriving[node] = [1];
   for (const id of ran) {
     for (const edge of outEdges[id]) {
       const { target } = graph.edges[edge];

@@ -41,8 +41,8 @@ interface Spot {
 }
 
 /**
- * What shows of a graph, as a picture with strips in it and one more for each block of theirs that is open. Every picture
- * is of one home: the whole graph, or such a block. Linear in nodes and edges.
+ * Plan a picture with strips in it, and one more for each block of theirs that is open. Every picture has a home: the
+ * whole graph, or such a block. Linear in nodes and edges.
  */
 export function plansOf(
   grouped: Modules,
@@ -50,133 +50,192 @@ export function plansOf(
   strips: readonly (readonly number[])[],
   open: ReadonlySet<string>,
 ): Plan {
-  const { graph, tree, kind, parameters } = grouped;
-  /** Per group, the strip that it is a block of, and which one. */
-  const spots = new Map<number, Spot>();
-  strips.forEach((run, strip) => {
-    run.forEach((g, block) => {
-      spots.set(g, { strip, block });
+  return new StripPlanner(grouped, visible, strips, open).plan();
+}
+
+class StripPlanner {
+  /** Per group that is a block of a strip, which one. */
+  private readonly spots = new Map<number, Spot>();
+  /** Per group, its home, as a group. */
+  private readonly home: Int32Array;
+  private readonly drafts = new Map<number, Draft>();
+  private readonly members: readonly (readonly number[])[];
+
+  constructor(
+    private readonly grouped: Modules,
+    private readonly visible: Visible,
+    private readonly strips: readonly (readonly number[])[],
+    private readonly open: ReadonlySet<string>,
+  ) {
+    const { tree } = grouped;
+    strips.forEach((run, strip) => {
+      run.forEach((g, block) => {
+        this.spots.set(g, { strip, block });
+      });
     });
-  });
-  const isHome = (g: number) => g === 0 || (spots.has(g) && open.has(tree.path[g]));
-  const home = new Int32Array(tree.path.length);
-  for (let g = 1; g < home.length; g++) home[g] = isHome(g) ? g : home[tree.parent[g]];
-  const outer = (h: number) => (h === 0 ? -1 : home[tree.parent[h]]);
-  const homeOf = (v: number) => home[visible.nodes[v].container];
-
-  const drafts = new Map<number, Draft>();
-  for (const h of new Set([0, ...home])) drafts.set(h, new Draft());
-  const members = membersOf(visible);
-  // In the order of their first graph nodes, whatever is open: so that little moves when something opens.
-  visible.nodes.forEach((_, v) => {
-    for (let h = homeOf(v); h >= 0; h = outer(h)) {
-      const spot = spotIn(h, v);
-      if (spot) drafts.get(h)?.block(spot, h === homeOf(v) ? v : null);
-      else drafts.get(h)?.node(v);
-    }
-  });
-
-  visible.edges.forEach(({ source, target }, e) => {
-    const seen = new Set<number>();
-    for (const end of [source, target])
-      for (let h = homeOf(end); h >= 0 && !seen.has(h); h = outer(h)) {
-        seen.add(h);
-        drafts.get(h)?.edge(e, visible.edges[e], place(h, source), place(h, target));
-      }
-  });
-  return planOf(0);
-
-  /** The block of a strip that a visible node is, or lies in, in the picture of a home that it lies in. */
-  function spotIn(h: number, v: number): Spot | null {
-    if (homeOf(v) === h) return spots.get(visible.nodes[v].group) ?? null;
-    let at = homeOf(v);
-    while (outer(at) !== h) at = outer(at);
-    return spots.get(at) ?? null;
+    this.home = new Int32Array(tree.path.length);
+    for (let g = 1; g < this.home.length; g++)
+      this.home[g] = this.isHome(g) ? g : this.home[tree.parent[g]];
+    this.members = membersOf(visible);
   }
 
-  function isWithin(h: number, v: number): boolean {
-    for (let at = homeOf(v); at >= 0; at = outer(at)) if (at === h) return true;
+  plan(): Plan {
+    const { visible, drafts } = this;
+    for (const h of new Set([0, ...this.home])) drafts.set(h, new Draft());
+    // In the order of their first graph nodes, whatever is open: little moves when something opens.
+    visible.nodes.forEach((_, v) => {
+      for (let h = this.homeOf(v); h >= 0; h = this.outer(h)) {
+        const spot = this.spotIn(h, v);
+        if (spot) drafts.get(h)?.block(spot, h === this.homeOf(v) ? v : null);
+        else drafts.get(h)?.node(v);
+      }
+    });
+    visible.edges.forEach((edge, e) => {
+      const { source, target } = edge;
+      const seen = new Set<number>();
+      for (const end of [source, target])
+        for (let h = this.homeOf(end); h >= 0 && !seen.has(h); h = this.outer(h)) {
+          seen.add(h);
+          drafts.get(h)?.edge(e, edge, this.place(h, source), this.place(h, target));
+        }
+    });
+    return this.planOf(0);
+  }
+
+  private isHome(g: number): boolean {
+    return g === 0 || (this.spots.has(g) && this.open.has(this.grouped.tree.path[g]));
+  }
+
+  private outer(h: number): number {
+    return h === 0 ? -1 : this.home[this.grouped.tree.parent[h]];
+  }
+
+  private homeOf(v: number): number {
+    return this.home[this.visible.nodes[v].container];
+  }
+
+  /** The block of a strip that a visible node is, or lies in, in the picture of a home that it lies in. */
+  private spotIn(h: number, v: number): Spot | null {
+    if (this.homeOf(v) === h) return this.spots.get(this.visible.nodes[v].group) ?? null;
+    let at = this.homeOf(v);
+    while (this.outer(at) !== h) at = this.outer(at);
+    return this.spots.get(at) ?? null;
+  }
+
+  private isWithin(h: number, v: number): boolean {
+    for (let at = this.homeOf(v); at >= 0; at = this.outer(at)) if (at === h) return true;
     return false;
   }
 
-  function place(h: number, v: number): Place {
-    if (isWithin(h, v)) return { v, spot: spotIn(h, v), gate: null };
-    let around = outer(h);
-    while (!isWithin(around, v)) around = outer(around);
-    const spot = spotIn(around, v);
+  /** The block of a strip that a visible node is in, in the innermost picture around a home that shows both. */
+  private spotAround(h: number, v: number): Spot | null {
+    let around = this.outer(h);
+    while (!this.isWithin(around, v)) around = this.outer(around);
+    return this.spotIn(around, v);
+  }
+
+  private place(h: number, v: number): Place {
+    if (this.isWithin(h, v)) return { v, spot: this.spotIn(h, v), gate: null };
+    const spot = this.spotAround(h, v);
     return { v, spot: null, gate: spot ? `${spot.strip} ${spot.block}` : `${v}` };
   }
 
-  function planOf(h: number): Plan {
-    const draft = drafts.get(h) as Draft;
-    const inside = new Int32Array(tree.path.length);
-    const containers = draft.items.map((item): number => {
-      if (item.gate) return -1;
-      if (item.strip === null) return visible.nodes[item.v].container;
-      return tree.parent[strips[item.strip][0]];
-    });
-    for (const container of containers)
-      for (let g = container; g > 0 && g !== h; g = tree.parent[g]) inside[g]++;
-    // A strip that is alone in its group stands for the group.
-    const isAlone = draft.items.map(({ strip }, i) => {
-      const container = containers[i];
-      return strip !== null && container > 0 && container !== h && inside[container] === 1;
-    });
+  private planOf(h: number): Plan {
+    const { tree } = this.grouped;
+    const draft = this.drafts.get(h) as Draft;
+    const containers = this.containersOf(draft);
+    const isAlone = this.aloneIn(h, draft, containers);
     const within = containers.map((g, i) => (isAlone[i] ? tree.parent[g] : g));
     const boxes = boxesAround(within, tree, h);
     const lenses: Lens[] = [];
     const nodes = draft.items.map((item, i): PlanNode => {
-      const { v, strip, gate } = item;
       const frame = boxes.box[i];
-      if (strip !== null) {
-        const run = strips[strip];
-        run.forEach((g, block) => {
-          if (isHome(g)) lenses.push(lensOf(g, i, block));
-        });
-        const blocks = run.map((g, block) =>
-          blockOf(g, draft.blocks.get(`${strip} ${block}`) ?? null),
-        );
-        const own: Strip = {
-          path: tree.path[containers[i]],
-          isAlone: isAlone[i],
-          ...titleOf(run),
-          blocks,
-          links: draft.links(strip),
-        };
-        const all = blocks.flatMap(({ group }) => group.members);
-        const group = { paths: run.map((g) => tree.path[g]), members: all, leaves: [] };
-        return { id: blocks[0].id, group, frame, strip: own };
-      }
-      if (gate) return { ...gateNode(h, item), frame: -1 };
-      const { node, group, also } = visible.nodes[v];
-      if (group >= 0) return { id: node, group: closedGroup(group, members[v]), frame };
-      const said = members[v].filter((id) => id !== node && !also?.includes(id));
-      return {
-        ...{ id: node, group: null, frame },
-        ...(said.length > 0 && { said }),
-        ...(also && { also }),
-      };
-    });
-    const nodeOf = new Int32Array(graph.nodes.length).fill(-1);
-    nodes.forEach(({ id, group, gate, said = [], also = [] }, i) => {
-      if (!gate) for (const v of group?.members ?? [id, ...also, ...said]) nodeOf[v] = i;
-    });
-    const edgeOf = new Int32Array(graph.edges.length).fill(-1);
-    const inOrder = draft.edges.sort((a, b) => a.edges[0] - b.edges[0]);
-    const edges = inOrder.map((edge, i) => {
-      for (const e of edge.edges) edgeOf[e] = i;
-      const isPlain =
-        edge.count === 1 && nodes[edge.source].group === null && !nodes[edge.source].gate;
-      return { ...edge, argument: isPlain ? graph.edges[edge.edges[0]].argument : null };
+      if (item.gate) return { ...this.gateNode(h, item), frame: -1 };
+      if (item.strip === null) return { ...this.plainNode(item.v), frame };
+      this.strips[item.strip].forEach((g, block) => {
+        if (this.isHome(g)) lenses.push(this.lensOf(g, i, block));
+      });
+      const path = tree.path[containers[i]];
+      return { ...this.stripNode(draft, item.strip, path, isAlone[i]), frame };
     });
     const frames = Array.from(boxes.group, (g, i) => ({
       path: tree.path[g],
       parent: boxes.boxParent[i],
     }));
-    return { nodes, edges, frames, nodeOf, edgeOf, ...(lenses.length > 0 && { lenses }) };
+    const more = lenses.length > 0 && { lenses };
+    return { nodes, frames, nodeOf: this.nodeOf(nodes), ...this.edgesOf(draft, nodes), ...more };
   }
 
-  function lensOf(g: number, strip: number, block: number): Lens {
+  /** Per item of a draft, the group that it lies in; -1 for a gate. */
+  private containersOf(draft: Draft): number[] {
+    return draft.items.map(({ v, strip, gate }): number => {
+      if (gate) return -1;
+      if (strip === null) return this.visible.nodes[v].container;
+      return this.grouped.tree.parent[this.strips[strip][0]];
+    });
+  }
+
+  /** Per item, whether it is a strip alone in its group: it then replaces the group. */
+  private aloneIn(h: number, draft: Draft, containers: readonly number[]): boolean[] {
+    const { tree } = this.grouped;
+    const inside = new Int32Array(tree.path.length);
+    for (const container of containers)
+      for (let g = container; g > 0 && g !== h; g = tree.parent[g]) inside[g]++;
+    return draft.items.map(({ strip }, i) => {
+      const container = containers[i];
+      return strip !== null && container > 0 && container !== h && inside[container] === 1;
+    });
+  }
+
+  private plainNode(v: number): Omit<PlanNode, "frame"> {
+    const { node, group, also } = this.visible.nodes[v];
+    if (group >= 0) return { id: node, group: this.closedGroup(group, this.members[v]) };
+    const said = this.members[v].filter((id) => id !== node && !also?.includes(id));
+    return { id: node, group: null, ...(said.length > 0 && { said }), ...(also && { also }) };
+  }
+
+  private stripNode(
+    draft: Draft,
+    strip: number,
+    path: string,
+    isAlone: boolean,
+  ): Omit<PlanNode, "frame"> {
+    const { tree } = this.grouped;
+    const run = this.strips[strip];
+    const blocks = run.map((g, block) =>
+      this.blockOf(g, draft.blocks.get(`${strip} ${block}`) ?? null),
+    );
+    const members = blocks.flatMap(({ group }) => group.members);
+    return {
+      id: blocks[0].id,
+      group: { paths: run.map((g) => tree.path[g]), members, leaves: [] },
+      strip: { path, isAlone, ...this.titleOf(run), blocks, links: draft.links(strip) },
+    };
+  }
+
+  private nodeOf(nodes: readonly PlanNode[]): Int32Array {
+    const nodeOf = new Int32Array(this.grouped.graph.nodes.length).fill(-1);
+    nodes.forEach(({ id, group, gate, said = [], also = [] }, i) => {
+      if (!gate) for (const v of group?.members ?? [id, ...also, ...said]) nodeOf[v] = i;
+    });
+    return nodeOf;
+  }
+
+  private edgesOf(draft: Draft, nodes: readonly PlanNode[]): Pick<Plan, "edges" | "edgeOf"> {
+    const { graph } = this.grouped;
+    const edgeOf = new Int32Array(graph.edges.length).fill(-1);
+    const inOrder = draft.edges.sort((a, b) => a.edges[0] - b.edges[0]);
+    const edges = inOrder.map((edge, i) => {
+      for (const e of edge.edges) edgeOf[e] = i;
+      const { group, gate } = nodes[edge.source];
+      const isPlain = edge.count === 1 && group === null && !gate;
+      return { ...edge, argument: isPlain ? graph.edges[edge.edges[0]].argument : null };
+    });
+    return { edges, edgeOf };
+  }
+
+  private lensOf(g: number, strip: number, block: number): Lens {
+    const { tree, kind, parameters } = this.grouped;
     return {
       path: tree.path[g],
       kind: kind[g],
@@ -184,22 +243,26 @@ export function plansOf(
       numbers: parameters.numbers[g],
       strip,
       block,
-      plan: planOf(g),
+      plan: this.planOf(g),
     };
   }
 
-  function closedGroup(g: number, of: readonly number[]): ClosedGroup {
+  private closedGroup(g: number, of: readonly number[]): ClosedGroup {
+    const { tree, parameters } = this.grouped;
     return { paths: [tree.path[g]], members: of, leaves: parameters.leaves[g] };
   }
 
-  function blockOf(g: number, v: number | null) {
+  private blockOf(g: number, v: number | null) {
+    const { tree } = this.grouped;
     const name = /\d+$/.exec(tree.path[g])?.[0] ?? "";
-    if (v !== null) return { id: visible.nodes[v].node, group: closedGroup(g, members[v]), name };
+    if (v !== null)
+      return { id: this.visible.nodes[v].node, group: this.closedGroup(g, this.members[v]), name };
     const inside = nodesIn(tree, g);
-    return { id: inside[0], group: { ...closedGroup(g, inside), isOpen: true }, name };
+    return { id: inside[0], group: { ...this.closedGroup(g, inside), isOpen: true }, name };
   }
 
-  function titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each" | "again"> {
+  private titleOf(run: readonly number[]): Pick<Strip, "title" | "kind" | "each" | "again"> {
+    const { graph, tree, kind, parameters } = this.grouped;
     const { numbers } = parameters;
     const [first] = run;
     const stem = lastPart(tree.path[first]).replace(/\d+$/, "");
@@ -218,19 +281,18 @@ export function plansOf(
   }
 
   /** What stands in a lens for something outside. */
-  function gateNode(h: number, { v, isSource, edges }: Item): Omit<PlanNode, "frame"> {
-    let around = outer(h);
-    while (!isWithin(around, v)) around = outer(around);
-    const spot = spotIn(around, v);
-    const group = spot ? strips[spot.strip][spot.block] : visible.nodes[v].group;
-    const { node } = visible.nodes[v];
+  private gateNode(h: number, { v, isSource, edges }: Item): Omit<PlanNode, "frame"> {
+    const { graph, tree } = this.grouped;
+    const spot = this.spotAround(h, v);
+    const group = spot ? this.strips[spot.strip][spot.block] : this.visible.nodes[v].group;
+    const { node } = this.visible.nodes[v];
     const called = group < 0 ? nameOf(graph, node) : groupTitle(tree.path[group]);
     const gate: Gate = {
       isSource,
       title: `${isSource ? "from" : "to"} ${called}`,
-      carries: carriedBy(graph, visible, edges),
+      carries: carriedBy(graph, this.visible, edges),
     };
-    return { id: node, group: group < 0 ? null : { ...closedGroup(group, []) }, gate };
+    return { id: node, group: group < 0 ? null : { ...this.closedGroup(group, []) }, gate };
   }
 }
 

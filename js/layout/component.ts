@@ -49,61 +49,30 @@ function layoutUnwrapped(
   hanging?: Hanging,
 ): LaidOut {
   const { n } = graph;
-  const m = graph.source.length;
   if (n === 1) {
     const { left, right } = reachOf(width, 1, border?.lean, hanging);
     return alone(left[0], right[0], tallest(height, hanging)[0]);
   }
   const rankAll = ranking(width, height, gaps);
-  const { layered, first, isInRows } = border
-    ? cutWithBorder(graph, border, rankAll)
-    : cut(graph, rankAll);
-  const ranks = layered.rank.subarray(0, n);
+  const ranked = border ? cutWithBorder(graph, border, rankAll) : cut(graph, rankAll);
+  const { layered, first } = ranked;
   const reach = reachOf(width, layered.size, border?.lean, hanging);
-  const effort = border && effortFor(layered.size);
-  const orders = orderRanks(layered, effort).map((order) => {
-    const followed = followInput(layered, order);
-    return isInRows ? linesToMiddle(layered, followed) : followed;
-  });
-  const marked = spine(layered);
-  const place = (order: Int32Array, room: Reach, shifts?: Shifts) =>
-    coordinates(layered, order, room, marked, gaps, shifts);
-  let candidates = orders;
-  if (border && orders.length > 1) {
-    // In a box, what decides between orders must not depend on what is open.
-    const nominal = reachOf(border.nominal, layered.size);
-    candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
-  }
-  const shifts = border && shiftsOf(graph, layered, first, border);
-  const { order, x } = narrowest(layered, candidates, (order) => place(order, reach, shifts));
+  const { order, x } = ordered(graph, ranked, reach, gaps, border);
   const right = moveToZero(x, reach);
-  const detour = new Uint8Array(m);
-  for (let e = 0; e < m; e++) if (first[e] === DETOUR) detour[e] = 1;
+  const detour = Uint8Array.from(first, (dummy) => (dummy === DETOUR ? 1 : 0));
   const lane = right + gaps.nodeGap;
-
-  const depth = layered.ranks.start.length - 1;
-  const least = new Float64Array(depth).fill(gaps.rankGap);
-  if (border?.isTop.includes(1)) least[0] = border.topGap;
-  if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
-  if (gaps.crossGap > 0)
-    for (let r = 0; r + 1 < depth; r++)
-      least[r] += Math.min(MOST_CROSSINGS, crossingsBelow(r)) * gaps.crossGap;
-  const bands = stackRanks(tallest(height, hanging), ranks, steepest(), least, gaps.rankGap);
-  const y = new Float64Array(n);
-  const boxTop = new Float64Array(n);
-  const boxBottom = new Float64Array(n);
-  for (let v = 0; v < n; v++) {
-    y[v] = (bands.top[ranks[v]] + bands.bottom[ranks[v]]) / 2;
-    boxTop[v] = y[v] - height[v] / 2;
-    boxBottom[v] = y[v] + height[v] / 2;
-  }
+  const ranks = layered.rank.subarray(0, n);
+  const least = leastGaps(layered, order, x, gaps, border);
+  const sideways = steepest(layered, x, least.length);
+  const bands = stackRanks(tallest(height, hanging), ranks, sideways, least, gaps.rankGap);
+  const y = Float64Array.from(ranks, (r) => (bands.top[r] + bands.bottom[r]) / 2);
   const placed = {
     x,
     width,
     reach,
     hanging,
-    boxTop,
-    boxBottom,
+    boxTop: y.map((middle, v) => middle - height[v] / 2),
+    boxBottom: y.map((middle, v) => middle + height[v] / 2),
     bandTop: bands.top,
     bandBottom: bands.bottom,
   };
@@ -116,33 +85,80 @@ function layoutUnwrapped(
     width: detour.includes(1) ? lane : right,
     height: bands.bottom[bands.bottom.length - 1],
   };
+}
 
-  /** Per rank, the greatest sideways distance of a segment below it. */
-  function steepest(): Float64Array {
-    const result = new Float64Array(depth);
-    for (let v = 0; v < layered.size; v++) {
-      const r = layered.rank[v];
-      for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++) {
-        result[r] = Math.max(result[r], Math.abs(x[v] - x[layered.down.item[j]]));
-      }
-    }
-    return result;
+/** Order the ranks, and place the nodes in them, so that lines go least sideways. */
+function ordered(
+  graph: Graph,
+  { layered, first, isInRows }: Ranked,
+  reach: Reach,
+  gaps: Spacing,
+  border?: Border,
+): { order: Int32Array; x: Float64Array } {
+  const effort = border && effortFor(layered.size);
+  const orders = orderRanks(layered, effort).map((order) => {
+    const followed = followInput(layered, order);
+    return isInRows ? linesToMiddle(layered, followed) : followed;
+  });
+  const marked = spine(layered);
+  const place = (order: Int32Array, room: Reach, shifts?: Shifts) =>
+    coordinates(layered, order, room, marked, gaps, shifts);
+  let candidates = orders;
+  if (border && orders.length > 1) {
+    // In a box, the choice between orders must not depend on what is open.
+    const nominal = reachOf(border.nominal, layered.size);
+    candidates = [narrowest(layered, orders, (order) => place(order, nominal)).order];
   }
+  const shifts = border && shiftsOf(graph, layered, first, border);
+  return narrowest(layered, candidates, (order) => place(order, reach, shifts));
+}
 
-  /** How many segments below a rank cross each other. */
-  function crossingsBelow(r: number): number {
-    const segments: [number, number][] = [];
-    for (let i = layered.ranks.start[r]; i < layered.ranks.start[r + 1]; i++) {
-      const v = order[i];
-      for (let j = layered.down.start[v]; j < layered.down.start[v + 1]; j++)
-        segments.push([x[v], x[layered.down.item[j]]]);
-    }
-    let count = 0;
-    segments.forEach(([a, b], i) => {
-      for (const [c, d] of segments.slice(i + 1)) if ((a - c) * (b - d) < 0) count++;
-    });
-    return count;
+/** Per rank, the least gap below it: larger where segments cross. */
+function leastGaps(
+  layered: Layered,
+  order: Int32Array,
+  x: Float64Array,
+  { rankGap, crossGap }: Spacing,
+  border?: Border,
+): Float64Array {
+  const depth = layered.ranks.start.length - 1;
+  const least = new Float64Array(depth).fill(rankGap);
+  if (border?.isTop.includes(1)) least[0] = border.topGap;
+  if (border?.isTop.includes(0)) least[depth - 2] = border.bottomGap;
+  if (crossGap > 0)
+    for (let r = 0; r + 1 < depth; r++)
+      least[r] += Math.min(MOST_CROSSINGS, crossingsBelow(layered, order, x, r)) * crossGap;
+  return least;
+}
+
+/** Per rank, the greatest sideways distance of a segment below it. */
+function steepest({ size, rank, down }: Layered, x: Float64Array, depth: number): Float64Array {
+  const result = new Float64Array(depth);
+  for (let v = 0; v < size; v++) {
+    const r = rank[v];
+    for (let j = down.start[v]; j < down.start[v + 1]; j++)
+      result[r] = Math.max(result[r], Math.abs(x[v] - x[down.item[j]]));
   }
+  return result;
+}
+
+/** How many segments below a rank cross each other. */
+function crossingsBelow(
+  { ranks, down }: Layered,
+  order: Int32Array,
+  x: Float64Array,
+  r: number,
+): number {
+  const segments: [number, number][] = [];
+  for (let i = ranks.start[r]; i < ranks.start[r + 1]; i++) {
+    const v = order[i];
+    for (let j = down.start[v]; j < down.start[v + 1]; j++) segments.push([x[v], x[down.item[j]]]);
+  }
+  let count = 0;
+  segments.forEach(([a, b], i) => {
+    for (const [c, d] of segments.slice(i + 1)) if ((a - c) * (b - d) < 0) count++;
+  });
+  return count;
 }
 
 /**

@@ -46,43 +46,69 @@ export function coordinates(
   gaps: Gaps,
   shifts?: Shifts,
 ): Float64Array {
-  const { n, size, ranks } = layered;
-  const depth = ranks.start.length - 1;
-  const place = new Int32Array(size);
-  for (let i = 0; i < size; i++) place[order[i]] = i;
-  // Per place in the order, the least distance from the neighbour on the left.
-  const apart = new Float64Array(size);
-  for (let i = 1; i < size; i++) apart[i] = separation(n, reach, gaps, order[i - 1], order[i]);
-  const x = new Float64Array(size);
-  let widest = 0;
-  for (let r = 0; r < depth; r++) {
-    widest = Math.max(widest, ranks.start[r + 1] - ranks.start[r]);
-    pushFromSpine(r);
-  }
-  const wish = new Float64Array(widest);
-  const weight = new Float64Array(widest);
-  const scratch = makePoolScratch(widest);
-  // Where each node's run would have it, once there are runs.
-  let runs: Targets | undefined;
-  const placing = { layered, order, place, apart, x, spine };
+  return new Coordinates(layered, order, reach, spine, gaps, shifts).solve();
+}
 
-  sweepBothWays(size > 100_000 ? 3 : size > 8_000 ? 5 : 10);
-  untilStill(2, () => {
-    for (let r = 0; r < depth; r++) settle(r, true, true, x, x);
-    for (let r = depth - 1; r >= 0; r--) settle(r, true, true, x, x);
-    straighten(placing, findRuns(layered, x, shifts));
-  });
-  untilStill(size > 8_000 ? 1 : 3, () => {
-    const found = findRuns(layered, x, shifts);
-    runs = runTargets(found, x, spine);
-    for (let r = 0; r < depth; r++) settle(r, true, true, x, x);
-    straighten(placing, found);
-  });
-  pushOut(placing, findRuns(layered, x, shifts));
-  return x;
+class Coordinates {
+  private readonly depth: number;
+  private readonly place: Int32Array;
+  /** Per place in the order, the least distance from the neighbour on the left. */
+  private readonly apart: Float64Array;
+  private readonly x: Float64Array;
+  private readonly wish: Float64Array;
+  private readonly weight: Float64Array;
+  private readonly scratch: ReturnType<typeof makePoolScratch>;
+  /** The x that each node's run asks for, once there are runs. */
+  private runs: Targets | undefined;
+
+  constructor(
+    private readonly layered: Layered,
+    private readonly order: Int32Array,
+    reach: Reach,
+    private readonly spine: Uint8Array,
+    gaps: Gaps,
+    private readonly shifts?: Shifts,
+  ) {
+    const { n, size, ranks } = layered;
+    this.depth = ranks.start.length - 1;
+    this.place = new Int32Array(size);
+    for (let i = 0; i < size; i++) this.place[order[i]] = i;
+    this.apart = new Float64Array(size);
+    for (let i = 1; i < size; i++)
+      this.apart[i] = separation(n, reach, gaps, order[i - 1], order[i]);
+    this.x = new Float64Array(size);
+    let widest = 0;
+    for (let r = 0; r < this.depth; r++)
+      widest = Math.max(widest, ranks.start[r + 1] - ranks.start[r]);
+    this.wish = new Float64Array(widest);
+    this.weight = new Float64Array(widest);
+    this.scratch = makePoolScratch(widest);
+  }
+
+  solve(): Float64Array {
+    const { layered, order, place, apart, x, spine, shifts, depth } = this;
+    const { size } = layered;
+    const placing = { layered, order, place, apart, x, spine };
+    for (let r = 0; r < depth; r++) this.pushFromSpine(r);
+    this.sweepBothWays(size > 100_000 ? 3 : size > 8_000 ? 5 : 10);
+    this.untilStill(2, () => {
+      for (let r = 0; r < depth; r++) this.settle(r, true, true, x, x);
+      for (let r = depth - 1; r >= 0; r--) this.settle(r, true, true, x, x);
+      straighten(placing, findRuns(layered, x, shifts));
+    });
+    this.untilStill(size > 8_000 ? 1 : 3, () => {
+      const found = findRuns(layered, x, shifts);
+      this.runs = runTargets(found, x, spine);
+      for (let r = 0; r < depth; r++) this.settle(r, true, true, x, x);
+      straighten(placing, found);
+    });
+    pushOut(placing, findRuns(layered, x, shifts));
+    return x;
+  }
 
   /** Repeats a step some times, or until it moves nothing. */
-  function untilStill(rounds: number, step: () => void): void {
+  private untilStill(rounds: number, step: () => void): void {
+    const { x } = this;
     for (let k = 0; k < rounds; k++) {
       const before = x.slice();
       step();
@@ -91,7 +117,9 @@ export function coordinates(
   }
 
   /** A first place: everything packed on the side of the spine that it is ordered on. */
-  function pushFromSpine(r: number): void {
+  private pushFromSpine(r: number): void {
+    const { x, order, apart, spine } = this;
+    const { ranks } = this.layered;
     const from = ranks.start[r];
     const to = ranks.start[r + 1];
     let middle = from;
@@ -104,20 +132,23 @@ export function coordinates(
    * Sweeps down and up, in which a rank follows the one before it. A rank whose own places and whose guide are where they
    * were in the last such sweep is left out: it would land where it did.
    */
-  function sweepBothWays(rounds: number): void {
+  private sweepBothWays(rounds: number): void {
+    const { x, depth } = this;
     const down = x;
     const up = x.slice();
     let movedDown = new Uint8Array(depth).fill(1);
     let movedUp = movedDown.slice();
     for (let k = 0; k < rounds && movedUp.includes(1); k++) {
-      movedDown = follow(1, down, up, movedUp);
-      movedUp = follow(-1, up, down, movedDown);
+      movedDown = this.follow(1, down, up, movedUp);
+      movedUp = this.follow(-1, up, down, movedDown);
     }
     x.set(up);
   }
 
   /** One sweep from an end into `to`, given where the last sweep the other way had all, and what it moved. */
-  function follow(step: 1 | -1, to: Float64Array, from: Float64Array, moved: Uint8Array) {
+  private follow(step: 1 | -1, to: Float64Array, from: Float64Array, moved: Uint8Array) {
+    const { order, depth } = this;
+    const { ranks } = this.layered;
     const result = new Uint8Array(depth);
     const first = step > 0 ? 0 : depth - 1;
     if (moved[first]) {
@@ -127,7 +158,8 @@ export function coordinates(
     }
     for (let k = 1; k < depth; k++) {
       const r = first + k * step;
-      if (moved[r] || result[r - step]) result[r] = settle(r, step > 0, step < 0, from, to) ? 1 : 0;
+      if (moved[r] || result[r - step])
+        result[r] = this.settle(r, step > 0, step < 0, from, to) ? 1 : 0;
     }
     return result;
   }
@@ -136,13 +168,15 @@ export function coordinates(
    * Moves rank r as close to its neighbours above and/or below as order and gaps allow; `from` says where it is, `to` where
    * its neighbours are and it is put. Returns whether it was elsewhere in `to`.
    */
-  function settle(
+  private settle(
     r: number,
     useUp: boolean,
     useDown: boolean,
     from: Float64Array,
     to: Float64Array,
   ): boolean {
+    const { order, apart, spine, wish, weight, scratch, runs, shifts, layered } = this;
+    const { n, ranks } = this.layered;
     const start = ranks.start[r];
     const count = ranks.start[r + 1] - start;
     if (count === 1 && spine[order[start]]) return false;

@@ -23,8 +23,7 @@ export function drawLines(
   const { source, target } = graph;
   const m = source.length;
   const { x, boxTop, boxBottom, bandTop, bandBottom } = placed;
-  const rank = layered.rank;
-  const first = layered.first;
+  const { rank, first } = layered;
 
   const next = new Int32Array(m);
   const previous = new Int32Array(m);
@@ -45,16 +44,9 @@ export function drawLines(
     startX,
     placed,
   );
-  if (fixed) {
-    for (let e = 0; e < m; e++) {
-      if (!Number.isNaN(fixed.leave[e])) leave[e] = fixed.leave[e];
-      if (!Number.isNaN(fixed.arrive[e])) arrive[e] = fixed.arrive[e];
-    }
-  }
-
-  const place = new Int32Array(layered.size);
-  for (let i = 0; i < layered.size; i++) place[order[i]] = i;
-
+  fix(leave, fixed?.leave);
+  fix(arrive, fixed?.arrive);
+  const isFree = freeSlants(layered, order, placed);
   const start = new Int32Array(m + 1);
   const points: number[] = [];
   for (let e = 0; e < m; e++) {
@@ -67,9 +59,8 @@ export function drawLines(
     const nextX = direct ? x1 : at(next[e]);
     const previousX = direct ? x0 : at(previous[e]);
     addPoint(points, from, x0, boxBottom[s]);
-    if (!isFree(s, x0, nextX, boxBottom[s], bandBottom[rank[s]], bandTop[rank[s] + 1])) {
+    if (!isFree(s, x0, nextX, boxBottom[s], bandBottom[rank[s]], bandTop[rank[s] + 1]))
       addPoint(points, from, x0, bandBottom[rank[s]]);
-    }
     if (first[e] === DETOUR) {
       addPoint(points, from, lane, (bandBottom[rank[s]] + bandTop[rank[s] + 1]) / 2);
       addPoint(points, from, lane, (bandBottom[rank[t] - 1] + bandTop[rank[t]]) / 2);
@@ -79,9 +70,8 @@ export function drawLines(
         addPoint(points, from, x[d], bandBottom[rank[d]]);
       }
     }
-    if (!isFree(t, x1, previousX, boxTop[t], bandTop[rank[t]], bandBottom[rank[t] - 1])) {
+    if (!isFree(t, x1, previousX, boxTop[t], bandTop[rank[t]], bandBottom[rank[t] - 1]))
       addPoint(points, from, x1, bandTop[rank[t]]);
-    }
     addPoint(points, from, x1, boxTop[t]);
     start[e + 1] = points.length;
   }
@@ -100,9 +90,22 @@ export function drawLines(
     for (let e = 0; e < m; e++) result[e] = near[e] === far[e] ? farX[e] : at(near[e]);
     return result;
   }
+}
 
-  /** Whether a line may slant from a short box's border at once, or would cut into the neighbour's ground. */
-  function isFree(v: number, from: number, to: number, border: number, band: number, end: number) {
+/** Put the ports that are fixed where they belong. */
+function fix(ports: Float64Array, fixed?: Float64Array): void {
+  fixed?.forEach((place, e) => {
+    if (!Number.isNaN(place)) ports[e] = place;
+  });
+}
+
+/** Return whether a line may slant from a short box's border at once, without crossing the margin of the neighbour. */
+function freeSlants(layered: Layered, order: Int32Array, placed: Placed) {
+  const { x } = placed;
+  const { rank } = layered;
+  const place = new Int32Array(layered.size);
+  for (let i = 0; i < layered.size; i++) place[order[i]] = i;
+  return (v: number, from: number, to: number, border: number, band: number, end: number) => {
     if (border === band || from === to) return true;
     // What is taller than the box that it hangs on is in the way of a slant.
     if ((placed.hanging?.height[v] ?? 0) > placed.boxBottom[v] - placed.boxTop[v]) return false;
@@ -118,7 +121,7 @@ export function drawLines(
     if (i === ranks[rank[v]]) return true;
     const w = order[i - 1];
     return reach > x[w] + placed.reach.right[w] + CLEAR;
-  }
+  };
 }
 
 /**

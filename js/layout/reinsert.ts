@@ -15,34 +15,49 @@ export function reinsertRuns(
   position: Int32Array,
   effort: number,
 ): number {
-  const { size, ranks, up, down, rank } = layered;
-  const degree = (side: Layered["up"], v: number) => side.start[v + 1] - side.start[v];
-  const isThin = (v: number) => degree(up, v) <= 1 && degree(down, v) <= 1;
-  let left = effort;
-  for (let k = 0; k < size && left > 0; k++) {
-    const head = ranks.item[k];
-    if (!isThin(head)) continue;
-    const above = degree(up, head) ? up.item[up.start[head]] : -1;
-    if (above >= 0 && isThin(above)) continue;
-    const run = [head];
-    let below = degree(down, head) ? down.item[down.start[head]] : -1;
-    while (below >= 0 && isThin(below)) {
-      run.push(below);
-      below = degree(down, below) ? down.item[down.start[below]] : -1;
+  return new Reinsertion(layered, order, position, effort).run();
+}
+
+class Reinsertion {
+  constructor(
+    private readonly layered: Layered,
+    private readonly order: Int32Array,
+    private readonly position: Int32Array,
+    /** Elementary steps that are left. */
+    private left: number,
+  ) {}
+
+  run(): number {
+    const { layered, position } = this;
+    const { size, ranks, up, down } = layered;
+    const degree = (side: Layered["up"], v: number) => side.start[v + 1] - side.start[v];
+    const isThin = (v: number) => degree(up, v) <= 1 && degree(down, v) <= 1;
+    for (let k = 0; k < size && this.left > 0; k++) {
+      const head = ranks.item[k];
+      if (!isThin(head)) continue;
+      const above = degree(up, head) ? up.item[up.start[head]] : -1;
+      if (above >= 0 && isThin(above)) continue;
+      const run = [head];
+      let below = degree(down, head) ? down.item[down.start[head]] : -1;
+      while (below >= 0 && isThin(below)) {
+        run.push(below);
+        below = degree(down, below) ? down.item[down.start[below]] : -1;
+      }
+      this.left -= run.length;
+      let present = this.countPresent(above, run, below);
+      if (below < 0) {
+        const [first, last] = this.amongSiblings(above, head);
+        present += STRAY * Math.max(0, first - position[head], position[head] - last);
+      }
+      if (present === 0) continue;
+      if (this.costOf(above, run, below) <= this.left) this.reinsert(above, run, below, present);
     }
-    left -= run.length;
-    let present = countPresent(above, run, below);
-    if (below < 0) {
-      const [first, last] = amongSiblings(above, head);
-      present += STRAY * Math.max(0, first - position[head], position[head] - last);
-    }
-    if (present === 0) continue;
-    if (costOf(above, run, below) <= left) reinsert(above, run, below, present);
+    return Math.max(0, this.left);
   }
-  return Math.max(0, left);
 
   /** Elementary steps that reinserting a run will take. */
-  function costOf(above: number, run: number[], below: number): number {
+  private costOf(above: number, run: number[], below: number): number {
+    const { rank, ranks } = this.layered;
     const first = rank[above >= 0 ? above : run[0]];
     const last = rank[below >= 0 ? below : run[run.length - 1]];
     let sum = 0;
@@ -53,15 +68,17 @@ export function reinsertRuns(
   }
 
   /** Crossings of the segments of a run as it lies now. */
-  function countPresent(above: number, run: number[], below: number): number {
+  private countPresent(above: number, run: number[], below: number): number {
     let sum = 0;
-    if (above >= 0) sum += crossingsOf(above, run[0]);
-    for (let i = 1; i < run.length; i++) sum += crossingsOf(run[i - 1], run[i]);
-    if (below >= 0) sum += crossingsOf(run[run.length - 1], below);
+    if (above >= 0) sum += this.crossingsOf(above, run[0]);
+    for (let i = 1; i < run.length; i++) sum += this.crossingsOf(run[i - 1], run[i]);
+    if (below >= 0) sum += this.crossingsOf(run[run.length - 1], below);
     return sum;
   }
 
-  function crossingsOf(u: number, v: number): number {
+  private crossingsOf(u: number, v: number): number {
+    const { order, position } = this;
+    const { rank, ranks, down } = this.layered;
     let sum = 0;
     const r = rank[u];
     for (let i = ranks.start[r]; i < ranks.start[r + 1]; i++) {
@@ -71,27 +88,29 @@ export function reinsertRuns(
       for (let j = down.start[a]; j < down.start[a + 1]; j++) {
         const b = position[down.item[j]];
         if (before ? b > position[v] : b < position[v]) sum++;
-        left--;
+        this.left--;
       }
     }
     return sum;
   }
 
-  function reinsert(above: number, run: number[], below: number, present: number): void {
+  private reinsert(above: number, run: number[], below: number, present: number): void {
+    const { position } = this;
+    const { rank, ranks } = this.layered;
     const slots = run.map((v) => ranks.start[rank[v] + 1] - ranks.start[rank[v]]);
     const from: Int32Array[] = [];
     let cost = new Float64Array(slots[0]);
     if (above >= 0) {
-      const table = costs(above, run[0], false, true);
+      const table = this.costs(above, run[0], false, true);
       for (let j = 0; j < slots[0]; j++) cost[j] = table[position[above] * (slots[0] + 1) + j];
     }
     if (below < 0) {
-      const [first, last] = amongSiblings(above, run[0]);
+      const [first, last] = this.amongSiblings(above, run[0]);
       for (let j = 0; j < slots[0]; j++) cost[j] += STRAY * Math.max(0, first - j, j - last);
     }
-    prefer(cost, run[0]);
+    this.prefer(cost, run[0]);
     for (let i = 1; i < run.length; i++) {
-      const table = costs(run[i - 1], run[i], true, true);
+      const table = this.costs(run[i - 1], run[i], true, true);
       const next = new Float64Array(slots[i]).fill(Infinity);
       const via = new Int32Array(slots[i]);
       const stride = slots[i] + 1;
@@ -104,14 +123,14 @@ export function reinsertRuns(
           }
         }
       }
-      left -= slots[i - 1] * slots[i];
-      prefer(next, run[i]);
+      this.left -= slots[i - 1] * slots[i];
+      this.prefer(next, run[i]);
       cost = next;
       from[i] = via;
     }
     const last = run.length - 1;
     if (below >= 0) {
-      const table = costs(run[last], below, true, false);
+      const table = this.costs(run[last], below, true, false);
       const stride = ranks.start[rank[below] + 1] - ranks.start[rank[below]] + 1;
       for (let a = 0; a < slots[last]; a++) cost[a] += table[a * stride + position[below]];
     }
@@ -119,13 +138,15 @@ export function reinsertRuns(
     for (let a = 1; a < slots[last]; a++) if (cost[a] < cost[slot]) slot = a;
     if (cost[slot] > present - STRAY / 2) return;
     for (let i = last; i >= 0; i--) {
-      move(run[i], slot);
+      this.move(run[i], slot);
       if (i > 0) slot = from[i][slot];
     }
   }
 
   /** The slots between which a hanging run's head lies among its siblings. */
-  function amongSiblings(above: number, head: number): [number, number] {
+  private amongSiblings(above: number, head: number): [number, number] {
+    const { position } = this;
+    const { down } = this.layered;
     let first = Infinity;
     let last = -Infinity;
     if (above < 0) return [0, first];
@@ -136,12 +157,13 @@ export function reinsertRuns(
       first = Math.min(first, slot);
       last = Math.max(last, slot + 1);
     }
-    left -= down.start[above + 1] - down.start[above];
+    this.left -= down.start[above + 1] - down.start[above];
     return first <= last ? [first, last] : [0, Infinity];
   }
 
   /** A hint of a cost for leaving one's present place, so that of equal ways the least change wins. */
-  function prefer(cost: Float64Array, v: number): void {
+  private prefer(cost: Float64Array, v: number): void {
+    const { position } = this;
     for (let j = 0; j < cost.length; j++)
       cost[j] += Math.min(1e-4, 1e-6 * Math.abs(j - position[v]));
   }
@@ -150,7 +172,9 @@ export function reinsertRuns(
    * Crossings that a segment from u's rank to v's would have, by the places of its ends. Where an end is `free`, its
    * own node is taken out and the place is a slot: the number of other nodes on its left.
    */
-  function costs(u: number, v: number, freeU: boolean, freeV: boolean): Float64Array {
+  private costs(u: number, v: number, freeU: boolean, freeV: boolean): Float64Array {
+    const { order, position } = this;
+    const { rank, ranks, down } = this.layered;
     const r = rank[u];
     const rows = ranks.start[r + 1] - ranks.start[r] + 1;
     const columns = ranks.start[r + 2] - ranks.start[r + 1] + 1;
@@ -168,8 +192,8 @@ export function reinsertRuns(
         // Ends right of a, places up to b; and ends up to a (not a itself unless a slot), places right of b.
         const lastBelow = freeV ? b : b - 1;
         const lastAbove = freeU ? a : a - 1;
-        add(a + 1, rows - 1, 0, lastBelow);
-        add(0, lastAbove, b + 1, columns - 1);
+        addRectangle(table, columns, a + 1, rows - 1, 0, lastBelow);
+        addRectangle(table, columns, 0, lastAbove, b + 1, columns - 1);
       }
     }
     for (let i = 0; i < rows; i++) {
@@ -178,20 +202,13 @@ export function reinsertRuns(
     for (let i = 1; i < rows; i++) {
       for (let j = 0; j < columns; j++) table[i * columns + j] += table[(i - 1) * columns + j];
     }
-    left -= 2 * rows * columns;
+    this.left -= 2 * rows * columns;
     return table;
-
-    /** Adds one to a rectangle, by its corners; the sums above then fill it. */
-    function add(top: number, bottom: number, first: number, last: number): void {
-      if (top > bottom || first > last) return;
-      table[top * columns + first]++;
-      if (last + 1 < columns) table[top * columns + last + 1]--;
-      if (bottom + 1 < rows) table[(bottom + 1) * columns + first]--;
-      if (bottom + 1 < rows && last + 1 < columns) table[(bottom + 1) * columns + last + 1]++;
-    }
   }
 
-  function move(v: number, slot: number): void {
+  private move(v: number, slot: number): void {
+    const { order, position } = this;
+    const { rank, ranks } = this.layered;
     const start = ranks.start[rank[v]];
     const step = slot > position[v] ? 1 : -1;
     for (let p = position[v]; p !== slot; p += step) {
@@ -201,4 +218,21 @@ export function reinsertRuns(
     order[start + slot] = v;
     position[v] = slot;
   }
+}
+
+/** Add one to a rectangle of a table, by its corners; sums over rows and columns then fill it. */
+function addRectangle(
+  table: Float64Array,
+  columns: number,
+  top: number,
+  bottom: number,
+  first: number,
+  last: number,
+): void {
+  if (top > bottom || first > last) return;
+  const rows = table.length / columns;
+  table[top * columns + first]++;
+  if (last + 1 < columns) table[top * columns + last + 1]--;
+  if (bottom + 1 < rows) table[(bottom + 1) * columns + first]--;
+  if (bottom + 1 < rows && last + 1 < columns) table[(bottom + 1) * columns + last + 1]++;
 }

@@ -3,12 +3,12 @@ import { flow, isHorizontal } from "../layout/direction";
 import { edgesOf } from "../scene/members";
 import { extentOf, Obstacles, TEXT_HEIGHT, TEXT_PAD } from "../scene/obstacles";
 import { parametersGradient } from "../scene/parameters";
-import type { Place, Scene, SceneNode } from "../scene/scene";
+import type { Place, Scene, SceneEdge, SceneNode } from "../scene/scene";
 import { flowedAt, isOver, type Progress, type Recording, runningAt } from "../steps/recording";
 import { boardNumber, exactly, exactText, gradientTexts } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import { normText } from "../text/number";
-import type { JsonNumber, Values } from "../wire";
+import type { JsonNumber, RunModel, Values } from "../wire";
 import { beforeLabel, cellLabel, heldLabels, sumLabel } from "./cell_labels";
 import { asAdded, fewOf, type GradientLabel, isAlarming } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
@@ -35,140 +35,200 @@ export function placeGradients(
 }
 
 /**
- * The same in three parts, so that what is not seen need not be placed: what stands in cells, with the seeds, which is
- * seen all the time; what flows along edges and what leaves hold beside them; and local derivatives.
+ * The same in three parts, so that what is not seen need not be placed: what is always seen, in cells and at seeds; what
+ * flows along edges, and beside leaves; and local derivatives.
  */
 function* gradientsPlaced(
   scene: Scene,
   recording: Recording,
   measure: Measure,
 ): Generator<GradientLabel[], void, void> {
-  const { run, step, flows } = recording;
+  const { run, step } = recording;
   if (run === null) return;
-  let obstacles: Obstacles | null = null;
-  let labels: GradientLabel[] = [];
-  /** Keeps a place that is found. */
-  const keep = (
-    find: (obstacles: Obstacles) => Place | null,
-    rest: Omit<GradientLabel, keyof Place>,
-  ) => {
-    obstacles ??= obstaclesOf(scene);
-    const place = find(obstacles);
-    if (!place) return false;
-    obstacles.add(place);
-    labels.push({ ...rest, ...place });
-    return true;
-  };
-  const widthOf = (text: string) => measure(text, "gradient") + 2 * TEXT_PAD;
-  const beside = (
-    id: number,
-    word: string,
-    values: Values | null,
-    norm: JsonNumber | null,
-    from: number,
-    along: number,
-  ) => {
-    const drawn = scene.drawn[id].filter(
-      (index) => !scene.nodes[index].group && !scene.nodes[index].shape.card?.grad,
-    );
-    if (drawn.length === 0) return;
-    const texts = gradientTexts(values, norm, word);
-    const text = texts.find((one) => widthOf(one) <= WIDEST) ?? texts.at(-1);
-    if (text === undefined) return;
-    for (const index of drawn)
-      keep((among) => placeBeside(scene, scene.nodes[index], widthOf(text), along, among), {
-        key: `${word} ${index}`,
-        text,
-        alarming: isAlarming(values, norm),
-        edge: null,
-        nodes: [id],
-        from,
-      });
-  };
-  for (const node of scene.nodes) {
-    const label = cellLabel(node, recording, measure);
-    if (label) labels.push(label);
-    const before = beforeLabel(node, recording, measure);
-    if (before) labels.push(before);
-    const sum = sumLabel(scene, node, recording, measure);
-    if (sum) labels.push(sum);
-    const passing = gateLabel(node, recording);
-    if (passing) labels.push(passing);
+  const placer = new LabelPlacer(scene, recording, run, measure);
+  placer.inCells();
+  const along = placer.inRows();
+  for (const { node, values, norm } of run.seeds) placer.beside(node, "seed", values, norm, 0, -1);
+  yield placer.take();
+  for (const i of along) placer.onEdge(i);
+  for (const { node, values, norm } of run.grads)
+    if (step[node] > 0) placer.beside(node, "grad", values, norm, step[node], 1);
+  yield placer.take();
+  for (const [index, [grad, local]] of recording.locals) placer.product(index, grad, local);
+  yield placer.take();
+}
+
+/** Finds a place for one gradient after the other, and keeps the places that are taken. */
+class LabelPlacer {
+  private obstacles: Obstacles | null = null;
+  private labels: GradientLabel[] = [];
+
+  constructor(
+    private readonly scene: Scene,
+    private readonly recording: Recording,
+    private readonly run: RunModel,
+    private readonly measure: Measure,
+  ) {}
+
+  /** The labels since the last call. */
+  take(): GradientLabel[] {
+    return this.labels.splice(0);
   }
-  labels.push(...lensLabels(scene, recording));
-  /** Gradients along edges that stand in no cell: their places in the edges of the run. */
-  const along: number[] = [];
-  run.edges.forEach((index, i) => {
-    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
-    // Of an edge with plumbing folded into it, what arrives at its end; what was merged has no one gradient.
-    if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
-    // A number is written once: the gradient of the only arrow into a card stands in the card.
-    const target = scene.nodes[edge.target];
-    if (target.gate || scene.nodes[edge.source].gate) return;
-    if (recording.alone.has(index) && target.shape.card?.grad) return;
-    const row = target.shape.card?.rows[edge.row ?? -1];
-    if (row) {
-      const few = fewOf(run.values[i], run.norms[i])
-        .map((text) => ((edge.row ?? 0) > 0 ? asAdded(text) : text))
-        .find((text) => measure(text, "digits") < row.width * ROW_SHARE);
-      labels.push({
-        ...{ x: target.x, y: target.y + row.y, width: row.width, height: row.height },
-        ...{ key: `row ${index}`, text: few ?? "", edge: index, nodes: [target.id], cell: "row" },
-        exact: exactText({ values: run.values[i], norm: run.norms[i] }),
-        alarming: isAlarming(run.values[i], run.norms[i]),
-        from: flows[index],
-      });
-    } else if (!target.shape.card?.sum) along.push(i);
-  });
-  for (const { node, values, norm } of run.seeds) beside(node, "seed", values, norm, 0, -1);
-  yield labels;
-  labels = [];
-  for (const i of along) {
+
+  /** Gradients with a place of their own in a node or a frame. */
+  inCells(): void {
+    const { scene, recording, measure, labels } = this;
+    for (const node of scene.nodes)
+      for (const label of [
+        cellLabel(node, recording, measure),
+        beforeLabel(node, recording, measure),
+        sumLabel(scene, node, recording, measure),
+        gateLabel(node, recording),
+      ])
+        if (label) labels.push(label);
+    labels.push(...lensLabels(scene, recording));
+  }
+
+  /** Gradients in the rows of leaves; returns those along edges, by their places in the edges of the run. */
+  inRows(): number[] {
+    const { scene, recording, run } = this;
+    const along: number[] = [];
+    run.edges.forEach((index, i) => {
+      const edge = this.edgeOf(index);
+      // An edge with plumbing folded into it shows the gradient at its end; merged edges have no one gradient.
+      if (!edge || edgesOf(edge).at(-1) !== index || (edge.merged?.count ?? 1) > 1) return;
+      // A number is written once: the gradient of the only arrow into a card is in the card.
+      const target = scene.nodes[edge.target];
+      if (target.gate || scene.nodes[edge.source].gate) return;
+      if (recording.alone.has(index) && target.shape.card?.grad) return;
+      const row = target.shape.card?.rows[edge.row ?? -1];
+      if (row) this.labels.push(this.rowLabel(i, target, edge.row ?? 0, row));
+      else if (!target.shape.card?.sum) along.push(i);
+    });
+    return along;
+  }
+
+  /** A gradient on its edge, where it is free. */
+  onEdge(i: number): void {
+    const { scene, run } = this;
     const index = run.edges[i];
-    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
+    const edge = this.edgeOf(index);
     const texts = gradientTexts(run.values[i], run.norms[i], "");
-    const options = texts.map((text) => ({ text, width: widthOf(text) }));
+    const options = texts.map((text) => ({ text, width: this.widthOf(text) }));
     const between = [scene.nodes[edge.source], scene.nodes[edge.target]];
     const isBoxed = between.some(({ shape }) => shape.tile || shape.sign === "round");
     const passing = isBoxed && run.values[i] === null;
     const rest = {
       key: `edge ${index}`,
-      exact: exactText({ values: run.values[i], norm: run.norms[i] }),
-      alarming: isAlarming(run.values[i], run.norms[i]),
+      ...this.facts(i),
       edge: index,
       nodes: between.map(({ id }) => id),
-      from: flows[index],
       ...(passing && { passing }),
     };
     (["on", "far"] as const).some((where) =>
       options.some(
         ({ text, width }) =>
           (width <= WIDEST || texts.length === 1) &&
-          keep((among) => among.findOnEdge(edge, width, PLACES, where), { ...rest, text }),
+          this.keep((among) => among.findOnEdge(edge, width, PLACES, where), { ...rest, text }),
       ),
     );
   }
-  for (const { node, values, norm } of run.grads)
-    if (step[node] > 0) beside(node, "grad", values, norm, step[node], 1);
-  yield labels;
-  labels = [];
-  for (const [index, [grad, local]] of recording.locals) {
-    const edge = scene.edges[scene.edgeOf ? scene.edgeOf[index] : index];
-    if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) continue;
+
+  /** A gradient beside each copy of a node. */
+  beside(
+    id: number,
+    word: string,
+    values: Values | null,
+    norm: JsonNumber | null,
+    from: number,
+    along: number,
+  ): void {
+    const { scene } = this;
+    const drawn = scene.drawn[id].filter(
+      (index) => !scene.nodes[index].group && !scene.nodes[index].shape.card?.grad,
+    );
+    if (drawn.length === 0) return;
+    const texts = gradientTexts(values, norm, word);
+    const text = texts.find((one) => this.widthOf(one) <= WIDEST) ?? texts.at(-1);
+    if (text === undefined) return;
+    const width = this.widthOf(text);
+    const alarming = isAlarming(values, norm);
+    for (const index of drawn)
+      this.keep((among) => placeBeside(scene, scene.nodes[index], width, along, among), {
+        ...{ key: `${word} ${index}`, text, alarming, edge: null, nodes: [id], from },
+      });
+  }
+
+  /** The incoming gradient times the local derivative, beside its edge. */
+  product(index: number, grad: number, local: number): void {
+    const { scene } = this;
+    const edge = this.edgeOf(index);
+    if (!edge || edgesOf(edge).length > 1 || !scene.nodes[edge.source].shape.card) return;
     const text = `${boardNumber(grad)} \u00d7 ${boardNumber(local)}`;
-    keep(
+    const width = this.widthOf(text);
+    this.keep(
       (among) =>
-        among.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "beside") ??
-        among.findOnEdge(edge, widthOf(text), MIDDLE_FIRST, "far"),
+        among.findOnEdge(edge, width, MIDDLE_FIRST, "beside") ??
+        among.findOnEdge(edge, width, MIDDLE_FIRST, "far"),
       {
         ...{ key: `local ${index}`, text, alarming: false, edge: index, local: true },
         exact: `${exactly(grad)} \u00d7 ${exactly(local)}`,
         nodes: [scene.nodes[edge.source].id, scene.nodes[edge.target].id],
-        from: flows[index],
+        from: this.recording.flows[index],
       },
     );
   }
-  yield labels;
+
+  private rowLabel(
+    i: number,
+    { x, y, id }: SceneNode,
+    place: number,
+    row: Pick<Place, "y" | "width" | "height">,
+  ): GradientLabel {
+    const { run, measure } = this;
+    const index = run.edges[i];
+    const few = fewOf(run.values[i], run.norms[i])
+      .map((text) => (place > 0 ? asAdded(text) : text))
+      .find((text) => measure(text, "digits") < row.width * ROW_SHARE);
+    return {
+      ...{ x, y: y + row.y, width: row.width, height: row.height },
+      ...{ key: `row ${index}`, text: few ?? "", edge: index, nodes: [id], cell: "row" },
+      ...this.facts(i),
+    };
+  }
+
+  /** What a label on the edge at this place of the run says beside its text. */
+  private facts(i: number): Pick<GradientLabel, "alarming" | "from"> & { exact: string } {
+    const { run, recording } = this;
+    const [values, norm] = [run.values[i], run.norms[i]];
+    return {
+      exact: exactText({ values, norm }),
+      alarming: isAlarming(values, norm),
+      from: recording.flows[run.edges[i]],
+    };
+  }
+
+  private edgeOf(index: number): SceneEdge {
+    const { edges, edgeOf } = this.scene;
+    return edges[edgeOf ? edgeOf[index] : index];
+  }
+
+  private widthOf(text: string): number {
+    return this.measure(text, "gradient") + 2 * TEXT_PAD;
+  }
+
+  /** Keep a place that is found; false if there is none. */
+  private keep(
+    find: (obstacles: Obstacles) => Place | null,
+    rest: Omit<GradientLabel, keyof Place>,
+  ): boolean {
+    this.obstacles ??= obstaclesOf(this.scene);
+    const place = find(this.obstacles);
+    if (!place) return false;
+    this.obstacles.add(place);
+    this.labels.push({ ...rest, ...place });
+    return true;
+  }
 }
 
 /** What stands in the way in a scene, found once for all pictures of the same places. */

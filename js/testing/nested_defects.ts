@@ -65,8 +65,7 @@ export function defects(
     const line = result.route(e);
     const [upper, lower] = back ? [t, s] : [s, t];
     if (back) line.reverse();
-    const [x0, y0] = line[0];
-    const [x1, y1] = line[line.length - 1];
+    const [[x0, y0], [x1, y1]] = [line[0], line[line.length - 1]];
     if (Math.abs(y0 - nodes[upper].bottom) > NEAR || !isOn(x0, nodes[upper]))
       found.push(`edge ${e} starts off its box`);
     if (Math.abs(y1 - nodes[lower].top) > NEAR || !isOn(x1, nodes[lower]))

@@ -3,10 +3,10 @@ import { Corner } from "../bars/corner";
 import { createFindingsList, labelInModule } from "../bars/findings_list";
 import { createRankChoice } from "../bars/rank_choice";
 import { search } from "../bars/search";
-import { createSearchBox, type SearchBox } from "../bars/searchbox";
+import { SearchBox } from "../bars/searchbox";
 import type { Shell } from "../bars/shell";
-import { createToolbar } from "../bars/toolbar";
-import { createViewBar } from "../bars/view_bar";
+import { Toolbar } from "../bars/toolbar";
+import { ViewBar } from "../bars/view_bar";
 import type { Channel, Traits } from "../channel";
 import { liveSvg } from "../export/live";
 import { createSaveMenu } from "../export/save_menu";
@@ -26,8 +26,8 @@ interface ControlEvents {
 /** The controls around the picture of one graph. */
 export class GraphControls {
   readonly search: SearchBox;
-  readonly view: ReturnType<typeof createViewBar>;
-  readonly toolbar: ReturnType<typeof createToolbar>;
+  readonly view: ViewBar;
+  readonly toolbar: Toolbar;
   readonly findings: ReturnType<typeof createFindingsList>;
   private readonly ranks: ReturnType<typeof createRankChoice>;
 
@@ -40,7 +40,7 @@ export class GraphControls {
   ) {
     const { drawing, folder } = picture;
     this.search = this.createSearch();
-    this.view = createViewBar(drawing, folder, channel, measure, () => events.redraw());
+    this.view = new ViewBar(drawing, folder, channel, measure, () => events.redraw());
     this.ranks = createRankChoice((rank) => channel.set("rank", rank));
     this.toolbar = this.createTools();
     this.findings = createFindingsList(events.goTo, (node) => {
@@ -86,7 +86,7 @@ export class GraphControls {
 
   private createSearch(): SearchBox {
     const { picture } = this;
-    return createSearchBox({
+    return new SearchBox({
       find(query) {
         const { shown } = picture;
         const found = shown ? search(shown, query) : [];
@@ -102,11 +102,12 @@ export class GraphControls {
     });
   }
 
-  private createTools(): ReturnType<typeof createToolbar> {
+  private createTools(): Toolbar {
     const { picture, shell, channel, events, view } = this;
     const { sight } = picture.drawing;
-    return createToolbar(
-      this.search,
+    const { element: menu, colours } = view;
+    const saving = this.createSaving();
+    return new Toolbar(
       {
         zoom: (factor) => sight.zoomBy(factor),
         fit() {
@@ -123,8 +124,7 @@ export class GraphControls {
         toggleHelp: () => events.toggleHelp(),
         leaveTo: (depth) => picture.way.leave(depth),
       },
-      this.createSaving(),
-      { view: view.element, colours: view.colours, ranks: this.ranks.element },
+      { search: this.search, saving, view: menu, colours, ranks: this.ranks.element },
     );
   }
 

@@ -1,5 +1,5 @@
 import { stateKey } from "../bars/legend";
-import { createTransportBar } from "../bars/transport_bar";
+import { TransportBar } from "../bars/transport_bar";
 import type { Channel } from "../channel";
 import { element } from "../dom/element";
 import type { Drawing } from "../interact/drawing";
@@ -24,7 +24,7 @@ interface PlaybackEvents {
 /** A pass as it is played in one graph's picture: the bar under it, the key of its states, and what runs in view. */
 export class Playback {
   readonly stepper: Stepper;
-  readonly bar: ReturnType<typeof createTransportBar>;
+  readonly bar: TransportBar;
   readonly key = element("div");
 
   constructor(
@@ -39,7 +39,7 @@ export class Playback {
       (node) => this.playedWith(node),
       (call) => this.isHidden(call),
     );
-    this.bar = createTransportBar(this.stepper, events.show);
+    this.bar = new TransportBar(this.stepper, events.show);
   }
 
   /** The node that the last step ran, until all are over. */
@@ -60,7 +60,8 @@ export class Playback {
     const live = told ?? (update && update.words !== "" ? updateWords(update) : null);
     const rank = channel.get("rank") ?? null;
     const of = told ? "what if" : rank === null ? "live" : `rank ${rank}`;
-    this.bar.update(this.stepper.state, channel.get("transport") ?? null, graph, seen, live, of);
+    const transport = channel.get("transport") ?? null;
+    this.bar.update(this.stepper.state, { transport, graph, seen, live, of });
   }
 
   /** Follows the stepper: the picture at once, and the node that runs stays in view. */

@@ -24,127 +24,125 @@ interface SidePanelEvents {
   helped(shows: boolean): void;
 }
 
-interface SidePanel {
+/** The selection, and the panel beside the picture: details of the selection or of what runs, or the legend with the keys. */
+export class SidePanel {
   readonly arrangement: Arrangement;
   readonly modules: ModuleSelection;
-  /** Whether anything is selected. */
-  isChosen(): boolean;
-  /** Selects a node or a module, or nothing. */
-  select(id: number | null, module?: readonly string[] | null): void;
-  /** Shows the legend and the keys in place of what is selected, or hides them. */
-  toggleHelp(): void;
-  /** Says which way the graph is drawn; `isStatic`: that it is the way of data. */
-  setDirection(direction: DirectionChoice, isStatic: boolean): void;
-  update(): void;
-  updateLegend(): void;
-  destroy(): void;
-}
+  readonly update: () => void;
+  readonly updateLegend: () => void;
+  private readonly help: ReturnType<typeof createHelp>;
+  private readonly panel: Panel;
+  private showsHelp = choices.help;
 
-/** What is selected, and what stands beside the picture: the details of it or of what runs, or the legend with the keys. */
-export function createSidePanel(
-  { legend, note }: Pick<Shell<Traits>, "legend" | "note">,
-  channel: Channel,
-  drawing: Drawing,
-  folder: Folder,
-  whatIf: WhatIf,
-  following: Following,
-  events: SidePanelEvents,
-): SidePanel {
-  let showsHelp = choices.help;
-  const modules = new ModuleSelection(drawing, folder, channel);
-  const help = createHelp(legend, note, (direction) => {
-    choices.direction = direction;
-    channel.set("direction", direction);
-    events.turned();
-  });
-  const panel = new Panel(
-    {
-      goTo(id) {
-        select(id);
-        panel.focus();
-      },
-      goToModule(path) {
-        select(null, [path]);
-        panel.focus();
-      },
-      close() {
-        if (showsHelp) toggleHelp();
-        else if (!isChosen()) choices.follows = false;
-        whatIf.close();
-        select(null);
-        drawing.focus();
-      },
-      rank() {
-        const there = (channel.get("_ranks") ?? []).length > 1;
-        const show = there ? (rank: number) => channel.set("rank", rank) : null;
-        const ranks = events.drawable()?.graph.ranks ?? null;
-        return { ranks, shown: channel.get("rank") ?? null, show };
-      },
-    },
-    help.element,
-    whatIf,
-    () =>
+  constructor(
+    { legend, note }: Pick<Shell<Traits>, "legend" | "note">,
+    private readonly channel: Channel,
+    private readonly drawing: Drawing,
+    folder: Folder,
+    private readonly whatIf: WhatIf,
+    following: Following,
+    private readonly events: SidePanelEvents,
+  ) {
+    this.modules = new ModuleSelection(drawing, folder, channel);
+    this.help = createHelp(legend, note, (direction) => {
+      choices.direction = direction;
+      channel.set("direction", direction);
+      events.turned();
+    });
+    this.panel = new Panel(this.panelEvents(), this.help.element, whatIf, () =>
       channel.get("_checked") === undefined
         ? null
         : {
             found: () => channel.get("_checked") ?? null,
             ask: (node) => channel.send({ kind: "check", node }),
           },
-  );
-  const arrangement = new Arrangement(drawing, panel.element);
-
-  function isChosen(): boolean {
-    return channel.get("selected") !== null || modules.current !== null;
+    );
+    this.arrangement = new Arrangement(drawing, this.panel.element);
+    this.update = following.part(() => this.show());
+    this.updateLegend = following.part(() => this.writeLegend(legend));
   }
 
-  function select(id: number | null, module: readonly string[] | null = null): void {
+  /** Whether anything is selected. */
+  isChosen(): boolean {
+    return this.channel.get("selected") !== null || this.modules.current !== null;
+  }
+
+  /** Select a node or a module, or nothing. */
+  select(id: number | null, module: readonly string[] | null = null): void {
     if (id !== null || module) choices.follows = true;
-    modules.select(module);
-    if (channel.get("selected") === id) update();
-    else channel.set("selected", id);
+    this.modules.select(module);
+    if (this.channel.get("selected") === id) this.update();
+    else this.channel.set("selected", id);
   }
 
-  function toggleHelp(): void {
-    showsHelp = !showsHelp || isChosen();
-    choices.help = showsHelp;
-    events.helped(showsHelp);
-    if (showsHelp) select(null);
-    updateLegend();
-    update();
+  /** Show the legend and the keys in place of the selection, or hide them. */
+  toggleHelp(): void {
+    this.showsHelp = !this.showsHelp || this.isChosen();
+    choices.help = this.showsHelp;
+    this.events.helped(this.showsHelp);
+    if (this.showsHelp) this.select(null);
+    this.updateLegend();
+    this.update();
   }
 
-  const updateLegend = following.part(() => {
-    const drawable = events.drawable();
-    // It stands in the panel: what nobody sees is not written.
-    if (!drawable || !showsHelp) return;
+  /** Show which way the graph is drawn; `isStatic`: that data flows this way. */
+  setDirection(direction: DirectionChoice, isStatic: boolean): void {
+    this.help.setDirection(direction, isStatic);
+  }
+
+  destroy(): void {
+    this.panel.destroy();
+  }
+
+  private panelEvents(): ConstructorParameters<typeof Panel>[0] {
+    const { channel, drawing, whatIf, events } = this;
+    const goTo = (id: number | null, module: readonly string[] | null) => {
+      this.select(id, module);
+      this.panel.focus();
+    };
+    return {
+      goTo: (id) => goTo(id, null),
+      goToModule: (path) => goTo(null, [path]),
+      close: () => {
+        if (this.showsHelp) this.toggleHelp();
+        else if (!this.isChosen()) choices.follows = false;
+        whatIf.close();
+        this.select(null);
+        drawing.focus();
+      },
+      rank() {
+        const hasOthers = (channel.get("_ranks") ?? []).length > 1;
+        const show = hasOthers ? (rank: number) => channel.set("rank", rank) : null;
+        const ranks = events.drawable()?.graph.ranks ?? null;
+        return { ranks, shown: channel.get("rank") ?? null, show };
+      },
+    };
+  }
+
+  private writeLegend(legend: HTMLElement): void {
+    const { channel } = this;
+    const drawable = this.events.drawable();
+    // A hidden legend is not written.
+    if (!drawable || !this.showsHelp) return;
     const shown = drawable.shown(channel.get("constants"));
     const { nodes } = drawable.size;
-    legend.replaceChildren(...drawingEntries(drawing, shown, nodes, channel.get("state")));
-  });
+    legend.replaceChildren(...drawingEntries(this.drawing, shown, nodes, channel.get("state")));
+  }
 
-  const update = following.part(() => {
-    const drawable = events.drawable();
+  private show(): void {
+    const { channel, arrangement, panel, modules, showsHelp } = this;
+    const drawable = this.events.drawable();
     if (!drawable) return;
-    const running = events.running();
-    const isAsked = isChosen() || showsHelp || whatIf.isOpen;
+    const running = this.events.running();
+    const isAsked = this.isChosen() || showsHelp || this.whatIf.isOpen;
     const follows = choices.follows && running !== null && arrangement.hasRoomToFollow;
     const node = channel.get("selected") ?? (showsHelp ? null : running);
     const shows = isAsked || follows;
-    // What nobody sees is not written: to keep its place the page would be laid out.
-    if (shows || arrangement.hasPanel)
-      panel.update(drawable.graph, node, channel.get("details"), drawing.progress, modules.current);
+    // A hidden panel is not written: to keep its place the page would be laid out.
+    if (shows || arrangement.hasPanel) {
+      const { progress } = this.drawing;
+      panel.update(drawable.graph, node, channel.get("details"), progress, modules.current);
+    }
     arrangement.setPanel(shows);
-  });
-
-  return {
-    arrangement,
-    modules,
-    isChosen,
-    select,
-    toggleHelp,
-    setDirection: help.setDirection,
-    update,
-    updateLegend,
-    destroy: () => panel.destroy(),
-  };
+  }
 }

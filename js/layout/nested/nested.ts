@@ -45,14 +45,8 @@ export function placeInBoxes(
   // A line that passes a border has the room beside the border to bend in, too.
   const topGap = Math.max(LEAST_GAP, gaps.rankGap - frame.header);
   const bottomGap = Math.max(LEAST_GAP, gaps.rankGap - frame.padding);
-  const placed = placeBoxes(
-    nesting,
-    ways,
-    graph,
-    { ...gaps, topGap, bottomGap },
-    { ...frame, ...boxes },
-    cache,
-  );
+  const placing = new BoxPlacing(nesting, ways, graph, { ...frame, ...boxes });
+  const placed = placing.run({ ...gaps, topGap, bottomGap }, cache);
   const { left, top } = origins(nesting, placed);
 
   const { n, parent } = nesting;
@@ -113,51 +107,68 @@ interface PlacedItems {
   detour: Uint8Array;
 }
 
-function placeBoxes(
-  nesting: Nesting,
-  ways: Passages,
-  node: DrawnGraph,
-  gaps: ContentGaps,
-  frame: BoxFrame & Pick<BoxInput, "titleWidth">,
-  cache: ContentCache,
-): PlacedItems {
-  const { n, parent, depth, content } = nesting;
-  const items = parent.length;
-  const count = items - n;
-  const byBox = (boxes: number[]) => listByBox(boxes, n, count);
-  const [portsOf, linesOf] = [byBox(ways.portBox), byBox(ways.lineBox)];
-  const placed: PlacedItems = {
-    x: new Float64Array(items),
-    y: new Float64Array(items),
-    rank: new Int32Array(n),
-    width: new Float64Array(count),
-    height: new Float64Array(count),
-    middle: new Float64Array(count),
-    lines: new Array(ways.lineBox.length),
-    detour: new Uint8Array(ways.lineBox.length),
-  };
-  const portX = new Float64Array(ways.portBox.length);
-  const local = new Int32Array(items + portX.length);
-  // What lies in a box shares the length of the picture with what lies beside it.
-  const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
-  const inwards = Array.from({ length: count }, (_, b) => b).sort(
-    (a, b) => depth[n + b] - depth[n + a] || a - b,
-  );
-  for (const b of inwards) {
-    const own = content.item.subarray(content.start[n + b], content.start[n + b + 1]);
-    own.forEach((item, i) => {
-      local[item] = i;
-    });
-    portsOf[b].forEach((port, i) => {
-      local[items + port] = own.length + i;
-    });
-    const laid = layoutCached(describe(b, own), b < count - 1 ? inner : gaps, cache);
-    settle(b, own, laid);
+/** Lays out the boxes from the inside out, each with those in it as plain nodes. */
+class BoxPlacing {
+  readonly placed: PlacedItems;
+  private readonly items: number;
+  private readonly count: number;
+  private readonly portsOf: number[][];
+  private readonly linesOf: number[][];
+  private readonly portX: Float64Array;
+  /** Per item and port, its place in the box that is laid out. */
+  private readonly local: Int32Array;
+
+  constructor(
+    private readonly nesting: Nesting,
+    private readonly ways: Passages,
+    private readonly node: DrawnGraph,
+    private readonly frame: BoxFrame & Pick<BoxInput, "titleWidth">,
+  ) {
+    const { n, parent } = nesting;
+    this.items = parent.length;
+    this.count = this.items - n;
+    this.portsOf = listByBox(ways.portBox, n, this.count);
+    this.linesOf = listByBox(ways.lineBox, n, this.count);
+    this.portX = new Float64Array(ways.portBox.length);
+    this.local = new Int32Array(this.items + this.portX.length);
+    this.placed = {
+      x: new Float64Array(this.items),
+      y: new Float64Array(this.items),
+      rank: new Int32Array(n),
+      width: new Float64Array(this.count),
+      height: new Float64Array(this.count),
+      middle: new Float64Array(this.count),
+      lines: new Array(ways.lineBox.length),
+      detour: new Uint8Array(ways.lineBox.length),
+    };
   }
-  return placed;
+
+  run(gaps: ContentGaps, cache: ContentCache): PlacedItems {
+    const { nesting, count, portsOf, local, items, frame } = this;
+    const { n, depth, content } = nesting;
+    // What lies in a box shares the length of the picture with what lies beside it.
+    const inner = { ...gaps, long: frame.wrapsBoxes ? INNER * gaps.long : Infinity };
+    const inwards = Array.from({ length: count }, (_, b) => b).sort(
+      (a, b) => depth[n + b] - depth[n + a] || a - b,
+    );
+    for (const b of inwards) {
+      const own = content.item.subarray(content.start[n + b], content.start[n + b + 1]);
+      own.forEach((item, i) => {
+        local[item] = i;
+      });
+      portsOf[b].forEach((port, i) => {
+        local[items + port] = own.length + i;
+      });
+      const laid = layoutCached(this.describe(b, own), b < count - 1 ? inner : gaps, cache);
+      this.settle(b, own, laid);
+    }
+    return this.placed;
+  }
 
   /** The content of a box, with the boxes in it as plain nodes whose lines are fixed. */
-  function describe(b: number, own: Int32Array): Content {
+  private describe(b: number, own: Int32Array): Content {
+    const { placed, portX, portsOf, linesOf, local, node, ways } = this;
+    const { n } = this.nesting;
     const at = (port: number) =>
       port < 0 ? Number.NaN : portX[port] - placed.middle[ways.portBox[port] - n];
     return {
@@ -182,7 +193,9 @@ function placeBoxes(
   }
 
   /** Puts laid out content into its box, and prolongs its lines to the box's borders. */
-  function settle(b: number, own: Int32Array, laid: PlacedContent): void {
+  private settle(b: number, own: Int32Array, laid: PlacedContent): void {
+    const { placed, portX, portsOf, linesOf, frame, ways, count, items } = this;
+    const { n } = this.nesting;
     const isRoot = b === count - 1;
     const padding = isRoot ? 0 : frame.padding;
     const header = isRoot ? 0 : frame.header;
@@ -210,11 +223,12 @@ function placeBoxes(
       placed.lines[k] = line;
       placed.detour[k] = laid.detour[i];
     });
-    placed.middle[b] = middleOf(b);
+    placed.middle[b] = this.middleOf(b);
   }
 
   /** Where most of a box's lines pass its borders, so that a chain of boxes is one straight line. */
-  function middleOf(b: number): number {
+  private middleOf(b: number): number {
+    const { placed, portX, portsOf } = this;
     const places = portsOf[b].map((port) => portX[port]).sort((p, q) => p - q);
     let best = places.length > 0 ? places[places.length >> 1] : placed.width[b] / 2;
     let most = 1;

@@ -73,14 +73,13 @@ export interface Passages {
   backward: Uint8Array;
 }
 
-/** Self-loops take no part: their paths are empty. */
+/** Route every edge through the boxes. Self-loops take no part: their paths are empty. */
 export function passages(
   nesting: Nesting,
   source: ArrayLike<number>,
   target: ArrayLike<number>,
 ): Passages {
   const { parent, depth, content } = nesting;
-  const items = parent.length;
   const edges = Int32Array.from(source as number[], (_, e) => e).filter(
     (e) => source[e] !== target[e],
   );
@@ -96,72 +95,97 @@ export function passages(
     a[k] = s;
     b[k] = t;
   });
-  const isBack = backEdges(makeGraph(items, a, b), content.item);
-
-  const result: Passages = {
-    portBox: [],
-    portIsTop: [],
-    lineBox: [],
-    from: [],
-    to: [],
-    fromPort: [],
-    toPort: [],
-    paths: Array.from({ length: source.length }, () => []),
-    backward: new Uint8Array(source.length),
-  };
-  const portAt = new Map<number, number>();
-  const lineAt = new Map<number, number>();
+  const isBack = backEdges(makeGraph(parent.length, a, b), content.item);
+  const router = new Router(parent, source.length);
   edges.forEach((e, k) => {
-    result.backward[e] = isBack[k];
-    const [upper, lower] = isBack[k] ? [target[e], source[e]] : [source[e], target[e]];
-    const [top, bottom] = isBack[k] ? [b[k], a[k]] : [a[k], b[k]];
-    const path = result.paths[e];
-    const outOf = climb(upper, top, bottom, 0, path);
-    const down: number[] = [];
-    const into = climb(lower, bottom, top, 1, down);
-    path.push(line(parent[top], top, outOf, bottom, into));
-    for (let i = down.length - 1; i >= 0; i--) path.push(down[i]);
+    if (isBack[k])
+      router.route(e, { node: target[e], item: b[k] }, { node: source[e], item: a[k] });
+    else router.route(e, { node: source[e], item: a[k] }, { node: target[e], item: b[k] });
+    router.result.backward[e] = isBack[k];
   });
-  return result;
+  return router.result;
+}
+
+/** An end of an edge: its node, and the item around that in the box where both ends meet. */
+interface End {
+  node: number;
+  item: number;
+}
+
+class Router {
+  readonly result: Passages;
+  private readonly items: number;
+  private readonly portAt = new Map<number, number>();
+  private readonly lineAt = new Map<number, number>();
+
+  constructor(
+    private readonly parent: Int32Array,
+    edges: number,
+  ) {
+    this.items = parent.length;
+    this.result = {
+      portBox: [],
+      portIsTop: [],
+      lineBox: [],
+      from: [],
+      to: [],
+      fromPort: [],
+      toPort: [],
+      paths: Array.from({ length: edges }, () => []),
+      backward: new Uint8Array(edges),
+    };
+  }
+
+  /** Lead an edge down from its upper end to its lower one. */
+  route(e: number, upper: End, lower: End): void {
+    const path = this.result.paths[e];
+    const outOf = this.climb(upper.node, upper.item, lower.item, 0, path);
+    const down: number[] = [];
+    const into = this.climb(lower.node, lower.item, upper.item, 1, down);
+    path.push(this.line(this.parent[upper.item], upper.item, outOf, lower.item, into));
+    for (let i = down.length - 1; i >= 0; i--) path.push(down[i]);
+  }
 
   /** Lines from a node out to the border of `outermost`, through a port on each box between; returns the last port. */
-  function climb(node: number, outermost: number, beyond: number, isTop: number, path: number[]) {
+  private climb(node: number, outermost: number, beyond: number, isTop: number, path: number[]) {
     let inner = -1;
-    for (let i = node; i !== outermost; i = parent[i]) {
-      const p = port(i, beyond, isTop);
+    for (let i = node; i !== outermost; i = this.parent[i]) {
+      const p = this.port(i, beyond, isTop);
       path.push(
-        isTop ? line(parent[i], items + p, -1, i, inner) : line(parent[i], i, inner, items + p, -1),
+        isTop
+          ? this.line(this.parent[i], this.items + p, -1, i, inner)
+          : this.line(this.parent[i], i, inner, this.items + p, -1),
       );
       inner = p;
     }
     return inner;
   }
 
-  function port(item: number, beyond: number, isTop: number): number {
-    const key = (item * items + beyond) * 2 + isTop;
-    let found = portAt.get(key);
+  private port(item: number, beyond: number, isTop: number): number {
+    const key = (item * this.items + beyond) * 2 + isTop;
+    let found = this.portAt.get(key);
     if (found === undefined) {
-      found = result.portBox.push(parent[item]) - 1;
-      result.portIsTop.push(isTop);
-      portAt.set(key, found);
+      found = this.result.portBox.push(this.parent[item]) - 1;
+      this.result.portIsTop.push(isTop);
+      this.portAt.set(key, found);
     }
     return found;
   }
 
-  function line(box: number, from: number, fromPort: number, to: number, toPort: number): number {
+  private line(box: number, from: number, fromPort: number, to: number, toPort: number): number {
     // Two edges between two plain nodes stay two lines; where a box is involved its ports tell lines apart.
-    const isPlain = fromPort < 0 && toPort < 0 && from < items && to < items;
-    const start = fromPort < 0 ? from : items + fromPort;
-    const end = toPort < 0 ? to : items + toPort;
+    const isPlain = fromPort < 0 && toPort < 0 && from < this.items && to < this.items;
+    const start = fromPort < 0 ? from : this.items + fromPort;
+    const end = toPort < 0 ? to : this.items + toPort;
     const key = start * 2 ** 26 + end;
-    let found = isPlain ? undefined : lineAt.get(key);
+    let found = isPlain ? undefined : this.lineAt.get(key);
     if (found === undefined) {
-      found = result.lineBox.push(box) - 1;
-      result.from.push(from);
-      result.to.push(to);
-      result.fromPort.push(fromPort);
-      result.toPort.push(toPort);
-      if (!isPlain) lineAt.set(key, found);
+      found = this.result.lineBox.push(box) - 1;
+      this.result.from.push(from);
+      this.result.to.push(to);
+      this.result.fromPort.push(fromPort);
+      this.result.toPort.push(toPort);
+      if (!isPlain) this.lineAt.set(key, found);
     }
     return found;
   }
