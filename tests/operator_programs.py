@@ -37,6 +37,13 @@ def pooled(dims):
     return [pool(x, 2), adaptive(x, 3), fractional(x, 2, output_size=3), unpooled]
 
 
+def doubled(program, *leaves):
+    """The sum of the gradients of a program, with its graph."""
+    y = program(*leaves)
+    weights = torch.randn_like(y, requires_grad=True)
+    return sum(each.sum() for each in torch.autograd.grad(y, leaves, weights, create_graph=True))
+
+
 def lu(*shape):
     return torch.linalg.lu_factor(square(*shape).detach())
 
@@ -127,6 +134,21 @@ MORE_PROGRAMS = {
     "blocks": lambda: [torch.block_diag(r(2, 3), r(4), r(), r(1, 2))],
     "channels": lambda: [F.channel_shuffle(r(1, 6, 2, 2), 3)],
     "masked select": lambda: [r(*X).masked_select(MASK), r(4).masked_select(MASK.expand(3, 4))],
+    "put": lambda: [
+        r(*X).put(index(0, 3), values, accumulate=accumulate)
+        for values in (r(2), torch.ones(2).double())
+        for accumulate in (True, False)
+    ],
+    "index put, by its own name": lambda: [
+        aten._index_put_impl_(r(*X) * 1, [index(0, 2)], r(2, X[1]))
+    ],
+    "double backward": lambda: [
+        doubled(lambda x: x.log_softmax(0), r(*X)),
+        doubled(lambda x: x[1:], r(*X)),
+        doubled(lambda x: x[index(0, 2)], r(*X)),
+        doubled(lambda x: x[:, index(0, 0)], r(*X)),
+        doubled(F.conv1d, r(1, 2, 4), r(3, 2, 2), r(3)),
+    ],
     "take": lambda: [r(*X).take(index(0, 0, 5))],
     "index value": lambda: [
         r(*X).index_fill(1, index(0, 3), r()),

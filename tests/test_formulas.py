@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from engine import operations_behind
-from formula_programs import PROGRAMS, X, aten, c, index, p, r
+from formula_programs import PROGRAMS, X, aten, c, p, r
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_programs import MORE_PROGRAMS
@@ -217,7 +217,6 @@ def test_a_derivative_that_torch_does_not_have():
         (lambda: F.grid_sample(r(1, 1, 3, 3), r(1, 2, 2, 2), align_corners=True), None),
         (lambda: F.interpolate(r(1, 2, 4, 4), scale_factor=2, mode="bicubic"), None),
         (lambda: torch.nextafter(r(3), r()), None),
-        (lambda: r(*X).put(index(0, 3), r(2)), None),
         (lambda: F.multi_margin_loss(r(*X), torch.tensor([0, 1, 2])), None),
     ],
 )
@@ -231,6 +230,13 @@ def test_torchs_own_formulas_as_python(output, code):
     assert op_name(node) not in DERIVATIVES
     if code is not None:
         assert [formula["code"] for formula in formulas(node)] == [code]
+
+
+def test_no_formula_is_claimed_to_run_with_a_compressed_sparse_tensor():
+    """Python's `.T` and torch's own product of it raise."""
+    sparse = torch.eye(2).to_sparse_csr()
+    (formula,) = formulas((torch.randn(3, 2, requires_grad=True) @ sparse).grad_fn)
+    assert formula["source"] == "torch"
 
 
 def test_a_place_that_cannot_be_known():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
+import torch
 from torch.autograd.graph import Node
 
 from ..graph.compiled import is_compiled
@@ -27,6 +28,9 @@ from ..graph.signatures import signature
 from ..wire import FormulaModel
 from .case import Case, TensorType
 from .table import derivative
+
+# Of these torch has too few operations in Python.
+_COMPRESSED = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
 
 
 def formulas(node: Node, inputs: Collection[int] | None = None) -> list[FormulaModel]:
@@ -114,6 +118,8 @@ def case_of(node: Node) -> Case | None:
     if node_class(type(node)).is_function:
         return None
     saved, unreadable = saved_values(node)
+    if any(getattr(each, "layout", None) in _COMPRESSED for each in saved.values()):
+        return None
     try:
         outputs = tuple(_tensor_type(each) for each in outputs_metadata(node))
         inputs = tuple(_input_types(node.next_functions))

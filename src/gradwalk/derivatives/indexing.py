@@ -31,6 +31,10 @@ def _written_in(case: Case) -> str:
     return f"torch.ops.aten.index(grad, indices).{sum_to(case.input.shape)}"
 
 
+def _put_over(case: Case) -> str:
+    return "grad" if case.saved["accumulate"] else "grad.put(index, grad.new_zeros(index.shape))"
+
+
 def _whole_dimensions(case: Case) -> bool:
     """Whether an index leaves a dimension whole, which Tensor.index_put cannot say."""
     return "indices" not in case.saved or any(each is None for each in case.saved["indices"])
@@ -109,12 +113,17 @@ def _reduced_at(source: str, *, pick: str, add: str, again: str, clear: str) -> 
 
 
 INDEXING: Table = {
+    "SliceBackwardBackward0": {"grad_output": "torch.ops.aten.slice(grad, dim, start, end, step)"},
     "GatherBackward0": {"self": _gathered},
     "ScatterBackward0": {"self": "grad.scatter(dim, index, 0)", "src": "grad.gather(dim, index)"},
     "ScatterBackward1": {"self": "grad.scatter(dim, index, 0)"},
     "ScatterAddBackward0": {"self": "grad", "src": "grad.gather(dim, index)"},
     "IndexBackward0": {"self": _indexed},
-    "IndexPutBackward0": {"self": _overwritten, "values": _written_in},
+    **{
+        f"{name}Backward0": {"self": _overwritten, "values": _written_in}
+        for name in ("IndexPut", "IndexPutImpl")
+    },
+    "PutBackward0": {"self": _put_over, "source": "grad.take(index).reshape(source.shape)"},
     "IndexSelectBackward0": {"self": "grad.new_zeros(self_sym_sizes).index_add(dim, index, grad)"},
     "IndexAddBackward0": {"self": "grad", "source": "grad.index_select(dim, index) * alpha"},
     "IndexFillBackward0": {"self": "grad.index_fill(dim, index, 0)"},

@@ -132,6 +132,24 @@ def _convolution_weight(case: Case) -> str:
     return f"torch.nn.grad.conv{dims}d_weight(grad, weight.shape, {padded}, {where})"
 
 
+def _convolution_twice(input_nr: int, name: str) -> Row:
+    """Return the row of one input of a convolution's backward."""
+
+    def row(case: Case) -> str:
+        came = [f"grads[{i}]" if each.shape else "None" for i, each in enumerate(case.outputs)]
+        wished = [i == input_nr for i in range(3)]
+        # The input has a part in the weight's gradient alone, the weight in the input's.
+        if came[2 - input_nr] == "None" and input_nr > 0:
+            return f"torch.zeros_like({name})"
+        return (
+            f"torch.ops.aten._convolution_double_backward({', '.join(came)}, grad_output, weight, "
+            "input, stride, padding, dilation, transposed, output_padding, groups, "
+            f"{wished})[{input_nr}]"
+        )
+
+    return row
+
+
 def _beyond(case: Case) -> list[int]:
     """How far the output of a transposed convolution, padded, goes beyond what its input made."""
     padding, stride = case.saved["output_padding"], case.saved["stride"]
@@ -229,6 +247,10 @@ LAYERS: Table = {
         "input": _convolution_input,
         "weight": _convolution_weight,
         "bias": _over_all_but_channels,
+    },
+    "ConvolutionBackwardBackward0": {
+        name: _convolution_twice(nr, name)
+        for nr, name in enumerate(("grad_output", "input", "weight"))
     },
     "NativeLayerNormBackward0": {
         "input": _layer_norm,

@@ -41,7 +41,12 @@ _IN_PYTHON = [
     )
 ]
 
-_ZEROS = re.compile(r"(at::)?zeros(_like|_symint)?\((\w+|\w+\.sym_sizes\(\), grad\.options\(\))\)")
+# Python's Tensor has methods that C++'s has not: functorch adds some.
+_TENSOR = torch.Tensor.__base__
+
+_ZEROS = re.compile(
+    r"Tensor\(\)|(at::)?zeros(_like|_symint)?\((\w+|\w+\.sym_sizes\(\), grad\.options\(\))\)"
+)
 
 
 def translated(op: str, argument: str, case: Case) -> str | None:
@@ -70,7 +75,8 @@ def translated(op: str, argument: str, case: Case) -> str | None:
     text = _branch(text, case)
     if _ZEROS.fullmatch(text):
         same = case.input.shape == case.output.shape
-        return "torch.zeros_like(grad)" if same else f"grad.new_zeros({case.input.shape})"
+        grad = "grad" if len(case.outputs) == 1 else "grads[0]"
+        return f"torch.zeros_like({grad})" if same else f"{grad}.new_zeros({case.input.shape})"
     # Python wants the arguments with names last; where they are not, their names are left out.
     tree = _parsed(_NAMED.sub(r"\1=", text)) or _parsed(text)
     if tree is None:
@@ -130,7 +136,7 @@ class _Translator(ast.NodeTransformer):
         return self._function(call, call.func.id)
 
     def visit_Attribute(self, attribute: ast.Attribute) -> ast.expr:
-        if not hasattr(torch.Tensor, attribute.attr) and attribute.attr not in {"pi", "sqrt"}:
+        if not hasattr(_TENSOR, attribute.attr) and attribute.attr not in {"pi", "sqrt"}:
             raise _OnlyInCError
         self.generic_visit(attribute)
         return attribute
@@ -153,6 +159,8 @@ class _Translator(ast.NodeTransformer):
                 if isinstance(self.case.saved.get(name), (int, float, complex)):
                     return ast.Call(ast.Attribute(kept_number, "conjugate"), [], [])
         self.generic_visit(call)
+        if not callable(getattr(_TENSOR, method.attr, len)):
+            return method  # a method in C++ that is a property in Python, such as dtype
         return call
 
     def _keeps(self, name: str) -> bool:
