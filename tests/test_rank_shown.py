@@ -146,7 +146,7 @@ def test_what_some_ranks_lack_is_marked(as_rank, tmp_path):
     # In the panel stands what a rank has that has it.
     widget.selected = ids(widget)["model.second.weight"]
     about = widget.details["about"]
-    assert about.startswith("The graph of ranks 1 and 3 has no such node. What stands here is of")
+    assert about.startswith("The graph of ranks 1 and 3 has no such node. These values are from")
     assert widget.details["grad_output"][0]["norm"] == pytest.approx(
         grads(0)["model.second.weight"].norm().item()
     )

@@ -116,7 +116,7 @@ def test_each_rank_is_in_one_picture_with_all_others(as_rank, tmp_path, words):
             assert found["failed"] == []
             if node["kind"] not in {"op", "leaf"}:
                 continue
-            assert ("What stands here is of rank" in found["about"]) is not here(widget)[node["id"]]
+            assert ("These values are from rank" in found["about"]) is not here(widget)[node["id"]]
             if node["name"] is None or node["kind"] != "leaf":
                 continue
             having = [each for each, grads in enumerate(expected) if node["name"] in grads]

@@ -1,4 +1,4 @@
-"""Where a gradient becomes zero everywhere: operations whose derivative is zero at their values."""
+"""Find operations that make a gradient zero everywhere: their derivative is zero there."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Block:
 
     Attributes:
         node: The node's id.
-        because: Why, as the end of a sentence: "its input is nowhere above 0".
-        remedy: What to do about it.
-        factor: The argument whose zeros do it, where it is one.
+        because: The reason, as a clause: "its input is nowhere above 0".
+        remedy: What to do.
+        factor: The argument whose zeros block, if any.
     """
 
     node: int
@@ -35,12 +35,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """What stands between the outputs and one node.
+    """The operations that block gradients on the way to one node.
 
     Attributes:
         found: The operations that block the ways to it, nearest to the outputs first; only when
             they block every way, else empty.
-        unknown: Whether what an operation on the way saved was freed or cannot be read, so that it
+        unknown: Whether saved tensors on the way are freed or cannot be read, so that an operation
             may block.
     """
 
@@ -49,14 +49,14 @@ class Blocks:
 
 
 def blocks_before(captured: Capture, target: int) -> Blocks:
-    """Why no gradient but zeros can arrive at a node.
+    """Find why only zeros can arrive at a node.
 
     Args:
         captured: The graph.
         target: The node.
 
     Returns:
-        What blocks the ways from the outputs to it, judged by what the operations saved.
+        The operations that block the ways from the outputs to it, judged by their saved tensors.
     """
     graph = captured.graph
     import networkx as nx  # noqa: PLC0415  slow to import
@@ -87,13 +87,13 @@ def blocks_before(captured: Capture, target: int) -> Blocks:
 
 @dataclass(frozen=True)
 class BlockedLeaves:
-    """What stands between the outputs and several nodes.
+    """The operations that block gradients on the way to several nodes.
 
     Attributes:
-        by_block: Operations that block, with those of the nodes that lie behind them and to which
-            no way is open; each node at one of them.
-        rest: The nodes to which a way is open, as far as can be told.
-        unknown: As of `Blocks`, for the rest.
+        by_block: Operations that block, each with the nodes behind it that no open way reaches.
+            Each node is listed once.
+        rest: The nodes that an open way reaches, as far as known.
+        unknown: As for `Blocks`, for the rest.
     """
 
     by_block: list[tuple[Block, list[int]]]
@@ -102,7 +102,7 @@ class BlockedLeaves:
 
 
 def blocked_leaves(captured: Capture, targets: list[int]) -> BlockedLeaves:
-    """Why no gradient but zeros can arrive at some nodes: `blocks_before` for many, in one walk.
+    """Find why only zeros can arrive at some nodes: `blocks_before` for many, in one walk.
 
     Args:
         captured: The graph.
@@ -151,9 +151,9 @@ _FLOORS = ("ReluBackward0", "ClampMinBackward0", "ThresholdBackward0", "ClampBac
 
 
 def is_margin(captured: Capture, node: int) -> bool:
-    """Whether a node keeps what is below a limit out of a loss: a hinge, a triplet's margin.
+    """Return whether a node clamps a margin in a loss, such as a hinge or triplet loss.
 
-    Where it lets nothing through, every margin is kept, and nothing is wrong.
+    If it blocks every gradient, every margin is kept, and nothing is wrong.
 
     Args:
         captured: The graph.
@@ -163,7 +163,7 @@ def is_margin(captured: Capture, node: int) -> bool:
     if graph.nodes[node]["op"] not in _FLOORS or plain_value(nodes[node], "max") is not None:
         return False
     waiting, seen = [node], {node}
-    for each in waiting:  # grows while we walk, as long as what it gave is only added up
+    for each in waiting:  # grows while we walk, as long as its result is only added up
         for user in graph.pred[each]:
             if user in seen:
                 continue
@@ -177,7 +177,7 @@ def is_margin(captured: Capture, node: int) -> bool:
 
 
 def _saved(node: Node) -> tuple[Saved, bool]:
-    """What a node saved and can be read, and whether that is all of it."""
+    """Return the saved tensors of a node that can be read, and whether these are all."""
     if not keeps_tensors(type(node)) or node_class(type(node)).is_function:
         return {}, True
     saved = list(read_saved(node))
@@ -186,7 +186,7 @@ def _saved(node: Node) -> tuple[Saved, bool]:
 
 
 def _is_there(value: Any) -> bool:
-    """Whether a saved value is at hand: not freed, not packed by a hook, its memory in place."""
+    """Return whether a saved value can be read: not freed, not packed, its memory in place."""
     if isinstance(value, torch.Tensor):
         return why_unreadable(value) is None
     return value is not None

@@ -1,4 +1,4 @@
-"""When an operation turns every gradient into zeros: its derivative is zero at what it saved."""
+"""Rules that say when an operation blocks every gradient, judged by its saved tensors."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Rule = Callable[[str | None, Saved], Why | None]
 
 
 def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
-    """Why an operation turns every gradient into zeros on its way to one of its inputs.
+    """Say why an operation passes only zeros to one of its inputs.
 
     Args:
         node: Its node.
         argument: The input.
-        saved: What it saved, as far as that can be read.
+        saved: Its saved values, as far as they can be read.
 
     Returns:
-        What `Block` has of it; None where nothing is known to block.
+        The reason, the remedy and the factor, as in `Block`; None if nothing is known to block.
     """
     name = op_name(node)
     if name in _FLAT:
         return _STEPS
     if name in _DRAWN:
-        return "what it gives is drawn at random, and torch has no derivative for that", (
-            "draw numbers that do not depend on what is learned and transform them, as rsample() "
+        return "its result is drawn at random, and torch has no derivative for that", (
+            "draw numbers that do not depend on parameters and transform them, as rsample() "
             "does, or use gumbel_softmax()"
         )
     if name in _OVERWRITTEN and argument in ("self", None):
@@ -46,13 +46,13 @@ def blocked(node: Node, argument: str | None, saved: Saved) -> Why | None:
 
 
 def _signed(number: int) -> int:
-    """A number as the program gave it: torch keeps one below 0 as 64 bits without a sign."""
+    """Return a number as the program gave it: torch keeps negative ones as unsigned."""
     return number - 2**64 if number >= 2**63 else number
 
 
 _STEPS = (
     "its result is the same for inputs that differ a little",
-    "replace it by something with a slope, or let the gradient pass as if it were not there",
+    "use a function with a slope, or a straight-through estimator",
 )
 _FLAT = frozenset(
     f"{name}Backward0" for name in ("Sign", "Floor", "Ceil", "Round", "Trunc", "Heaviside")
@@ -152,15 +152,15 @@ def _where(argument: str | None, saved: Saved) -> Why | None:
 
 
 def _product(one: str, other: str) -> Rule:
-    """Of a product: the gradient of one factor is multiplied by the other."""
+    """Make the rule for a product: the gradient of one factor is multiplied by the other."""
 
     def rule(argument: str | None, saved: Saved) -> Why | None:
         factor = {one: other, other: one}.get(argument or "")
         if factor is None or not everywhere(saved[factor], lambda value: value == 0):
             return None
         return (
-            f"what it is multiplied by ({factor}) is zero everywhere",
-            "check the mask or whatever made those zeros",
+            f"its other factor ({factor}) is zero everywhere",
+            "check the mask or the operation that made those zeros",
             factor,
         )
 
@@ -168,11 +168,11 @@ def _product(one: str, other: str) -> Rule:
 
 
 def _scaled(argument: str | None, saved: Saved) -> Why | None:
-    """Of a normalisation: its input's gradient is multiplied by its weight."""
+    """Judge a normalisation, which multiplies its input's gradient by its weight."""
     if argument != "input":
         return None
     if _is_of_single_numbers(saved):
-        return "it normalises each number by itself, so what comes out is always its bias", (
+        return "it normalises each number by itself, so its result is always its bias", (
             "normalise over more than one number"
         )
     if not everywhere(saved["weight"], lambda value: value == 0):
@@ -189,7 +189,7 @@ def _is_of_single_numbers(saved: Saved) -> bool:
 
 
 def _of_one_class(_: str | None, saved: Saved) -> Why | None:
-    """Of a softmax: over one number it gives 1, whatever the number is."""
+    """Judge a softmax, which gives 1 over a single number."""
     result, dim = saved["result"], _signed(saved["dim"])
     if not result.dim() or result.shape[dim] != 1:
         return None
@@ -199,7 +199,7 @@ def _of_one_class(_: str | None, saved: Saved) -> Why | None:
 
 
 def _padding(_: str | None, saved: Saved) -> Why | None:
-    """Of an embedding: the row for padding gets no gradient."""
+    """Judge an embedding, whose padding row gets no gradient."""
     padding = _signed(saved["padding_idx"])
     if padding < 0 or not everywhere(saved["indices"], lambda index: index == padding):
         return None
@@ -221,7 +221,7 @@ def _rounded(_: str | None, saved: Saved) -> Why | None:
 
 
 def _at_zero(_: str | None, saved: Saved) -> Why | None:
-    """Of an absolute value, and of a norm: torch takes 0 for the slope at its lowest point."""
+    """Judge an absolute value or a norm, whose slope torch takes to be 0 at 0."""
     value = saved["result"] if "result" in saved else saved["self"]
     if not everywhere(value, lambda part: part == 0):
         return None
@@ -235,7 +235,7 @@ def _sgn(_: str | None, saved: Saved) -> Why | None:
 
 
 def _beyond(low: float, high: float) -> Rule:
-    """Of a function that is flat below one number and above another."""
+    """Make the rule for a function that is flat below one number and above another."""
 
     def rule(_: str | None, saved: Saved) -> Why | None:
         if not everywhere(saved["self"], lambda value: (value <= low) | (value >= high)):
@@ -255,7 +255,7 @@ def _shrunk(_: str | None, saved: Saved) -> Why | None:
 
 
 def _greater(sign: int) -> Rule:
-    """Of the greater of two tensors, or with -1 the smaller: the other one gets nothing."""
+    """Make the rule for the greater of two tensors, or with -1 for the smaller."""
 
     def rule(argument: str | None, saved: Saved) -> Why | None:
         if argument not in ("self", "other") or saved["self"].numel() > PART:

@@ -7,7 +7,7 @@ from ..graph.words import in_bytes
 
 
 def saves(size: int | None, *, is_all: bool) -> str:
-    """What a region saves, in few words; empty where that is not known."""
+    """Say how many bytes a region saves; empty if unknown."""
     if not size:
         return ""
     return f"saves {'' if is_all else 'at least '}{in_bytes(size)}"
@@ -16,7 +16,7 @@ def saves(size: int | None, *, is_all: bool) -> str:
 def about_region(
     region: Region, size: int | None, inputs: int | None, *, is_all: bool, has_policy: bool
 ) -> str:
-    """What becomes of a region in backward.
+    """Describe a checkpointed region in backward.
 
     Args:
         region: The region.

@@ -1,4 +1,4 @@
-"""What stands for a tensor in the graph of a loss that it is not part of: an alias, or a copy."""
+"""Find an alias or a copy that a graph holds in place of a tensor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALIKE = 1e-9  # of the squares: rounding
 
 
 def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> Unseen | None:
-    """What shares the memory of a tensor, needs no grad, and was taken on the way to the loss.
+    """Find a tensor of the forward pass that shares memory with one, but needs no grad.
 
     Args:
         graph: The graph behind the loss.
@@ -36,7 +36,7 @@ def taken_alias(graph: LossGraph, tensor: torch.Tensor) -> Unseen | None:
 
 
 def _unseen(graph: LossGraph) -> Iterator[Unseen]:
-    """What the loss was computed from that needs no grad and was not seen made."""
+    """Yield the inputs of the loss that need no grad and that `watch` did not see made."""
     for tensor in graph.without_grad:
         yield from unseen_behind(tensor)
     if graph.captured is None:
@@ -52,15 +52,15 @@ def _unseen(graph: LossGraph) -> Iterator[Unseen]:
 
 
 def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
-    """What is known of a leaf of the graph that may be a copy of a tensor outside of it.
+    """Describe a leaf of the graph that may be a copy of a tensor outside it.
 
     Args:
         graph: The graph behind the loss.
         tensor: The tensor.
-        within: What to call it.
+        within: Its name.
 
     Returns:
-        A sentence after a space; empty where there is no such leaf.
+        A sentence after a space; empty if no leaf fits.
     """
     if graph.captured is None:
         return ""
@@ -70,8 +70,8 @@ def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
         if overlap(leaf, tensor):
             return (
                 f" {described(words, node)} of this graph is another tensor in the memory of "
-                f"{within}, as Parameter(), .data or detach() make it: that one gets the gradient, "
-                f"in a .grad of its own; use {within} itself."
+                f"{within}, as Parameter(), .data or detach() make it. It gets the gradient, "
+                f"in its own .grad. Use {within} itself."
             )
     near = [(apart, node) for node, leaf in alike if (apart := _apart(leaf, tensor)) is not None]
     close = _CLOSE if tensor.numel() >= _FEW else _CLOSE_OF_FEW
@@ -85,16 +85,16 @@ def about_copy(graph: LossGraph, tensor: torch.Tensor, within: str) -> str:
         )
     return (
         f" {described(words, node)} of this graph holds nearly the same numbers (the norm of the "
-        f"difference is {apart:.2g} times that of their spread): likely one was made from the "
-        "other, as by deepcopy(), load_state_dict(), Parameter() or .data, and changed since; then "
-        f"that copy gets the gradient in the place of {within}."
+        f"difference is {apart:.2g} times that of their spread). It is likely a copy, as by "
+        "deepcopy(), load_state_dict(), Parameter() or .data, that was changed since. Then the "
+        f"copy gets the gradient instead of {within}."
     )
 
 
 def _apart(leaf: torch.Tensor, tensor: torch.Tensor) -> float | None:
-    """How far the numbers of a tensor are from those of another, beside their own spread.
+    """Return the distance of two tensors relative to their spread.
 
-    None where that tells nothing: those that are all alike, as ones and zeros of a start, do not.
+    None if it says nothing, as for constant tensors.
     """
     count = tensor.numel()
     if not 1 < count <= _MOST_COMPARED:

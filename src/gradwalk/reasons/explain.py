@@ -57,8 +57,8 @@ def explain_grad(tensor: torch.Tensor | nn.Module | str, *outputs: Any) -> str:
         tensor: A tensor; a module, for all its parameters; or the name of a leaf of the graph.
         *outputs: The tensors that backward starts from, such as the loss, also in lists, tuples
             and dicts. Or the widget or the `gradwalk.Recording` that shows their graph: then the
-            answer uses its recorded backward pass. For a loss, that of an open widget on the same
-            loss is found. If the forward pass ran under `gradwalk.watch`, the answer names the line
+            answer uses its recorded backward pass. Given a loss, it uses the pass of an open
+            widget on it. If the forward pass ran under `gradwalk.watch`, the answer names the line
             where the gradient was cut.
 
     Returns:

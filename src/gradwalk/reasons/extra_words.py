@@ -27,7 +27,7 @@ _HOW = {
 
 
 def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
-    """What a constant is."""
+    """Describe a constant."""
     name = data["name"] or "This operand"
     if data["inferred"]:
         return (
@@ -46,7 +46,7 @@ def about_constant(data: dict[str, Any], constant: Constant | None) -> str:
 
 
 def about_cut(data: dict[str, Any], cuts: Sequence[Cut], sources: Sequence[str]) -> str:
-    """What a cut is, and what it does."""
+    """Describe a cut and its effect."""
     name = data["name"] or "This operand"
     ways = [_HOW[cut.how].format(source, source) for cut, source in zip(cuts, sources, strict=True)]
     because = "; ".join(dict.fromkeys(ways))
@@ -56,24 +56,24 @@ def about_cut(data: dict[str, Any], cuts: Sequence[Cut], sources: Sequence[str])
         else ("No gradient flows here")
     )
     return (
-        f"{start}: {because}. {name} is a constant for backward, and "
-        f"{' and '.join(dict.fromkeys(sources))} gets no gradient through it."
+        f"{start}: {because}. {name} is a constant for backward, so no gradient reaches "
+        f"{' and '.join(dict.fromkeys(sources))} through it."
     )
 
 
 def about_outside(data: dict[str, Any]) -> str:
-    """What a tensor outside the graph is."""
+    """Describe a tensor outside the graph."""
     name = data["name"] or "This tensor"
     return (
-        f"{name} requires grad, but is not part of this graph: only values of it came in, through "
-        "a cut, so no gradient reaches it from here this way."
+        f"{name} requires grad, but is not part of this graph: only its values came in, through a "
+        "cut, so no gradient flows back to it this way."
     )
 
 
 def no_flow(data: dict[str, Any]) -> str:
-    """Why no gradient is shown for a node that is no autograd node."""
+    """Say why no gradient is shown for a node that is not an autograd node."""
     if data["kind"] == "outside":
-        return "It is not part of this graph, so what flows through it is not seen here."
+        return "It is not part of this graph, so its gradients are not seen here."
     return "It needs no grad, so backward computes no gradient for it."
 
 
@@ -111,7 +111,7 @@ _LOST = {
         "Stay with torch functions",
     ),
     "integer cast": (
-        "{source} was cast to integers{at}, which have no gradients, and there is no other path",
+        "{source} was cast to integers{at}, which have no gradients, and no other path exists",
         "Stay with floating point numbers",
     ),
     "integer result": (

@@ -23,7 +23,7 @@ def freed_part(captured: Annotated) -> tuple[int, int] | None:
 
     Returns:
         The freed operation, and one of this graph that still has its saved tensors and leads to
-        it. None if there is no such place, as after a backward pass of the graph itself.
+        it. None after a backward pass of the graph itself.
     """
     nodes, before = captured.nodes, captured.predecessors
     came_from = {i: i for i, node in enumerate(nodes) if is_freed(node)}

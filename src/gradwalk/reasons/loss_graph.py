@@ -1,4 +1,4 @@
-"""The graph behind a loss, for asking how a tensor stands to it."""
+"""The graph of a loss, and questions about tensors in it or outside it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MOST_ALIKE = 16  # leaves of one shape
 
 @dataclass(frozen=True)
 class LossGraph:
-    """The graph behind a loss.
+    """The graph of a loss.
 
     Attributes:
         captured: The graph with its annotations; None when no part of the loss requires grad.
         without_grad: The parts of the loss that do not require grad.
-        name: What to call the loss in a sentence.
+        name: The name of the loss in a sentence.
         gathered: ``id`` of a parameter that FSDP2 shards -> that of its gathered leaf.
         run: The recorded backward pass, if one has ended.
     """
@@ -61,7 +61,7 @@ class LossGraph:
         return any(was_watched(t) for t in (*self.without_grad, *leaves) if t is not None)
 
     def node_of(self, tensor: torch.Tensor) -> int | None:
-        """The id of the node that made a tensor, or accumulates into it; None for no such node."""
+        """Return the node that made a tensor or accumulates into it; None if there is none."""
         if self.captured is None:
             return None
         if tensor.is_leaf:  # also one that needs no grad now, but did when the graph was recorded
@@ -95,7 +95,7 @@ class LossGraph:
         )
 
     def taken_as_constant(self, tensor: torch.Tensor) -> int | None:
-        """The operation that took a tensor itself while it needed no grad; None for no such one."""
+        """Return the operation that took a tensor while it needed no grad; None if none did."""
         return self._constants.get(id(tensor))
 
     def leaves_like(self, tensor: torch.Tensor) -> list[tuple[int, torch.Tensor]]:
@@ -211,7 +211,7 @@ class LossGraph:
 
     @functools.cached_property
     def cuts(self) -> list[Cut]:
-        """Where gradient was lost on the way to it, also by way of what is no constant."""
+        """Where gradient was lost on the way to the loss."""
         cuts = _cuts_in(self.captured) if self.captured is not None else []
         cuts += [cut for tensor in self.without_grad for cut in cuts_of(tensor)]
         return list(dict.fromkeys(cuts))
@@ -302,7 +302,7 @@ def _cuts_seen(captured: Capture) -> list[Cut]:
 
 
 def read_loss(loss: Any, names: Names) -> LossGraph:
-    """Capture the graph of a loss, or take that of an open widget on the same loss.
+    """Capture the graph of a loss, or use the one that an open widget has captured.
 
     Args:
         loss: A tensor, ``GradientEdge`` or autograd ``Node``, any number, also in lists, tuples

@@ -30,7 +30,7 @@ def _taken(asked: Asked, graph: LossGraph) -> Reason | None:
 
 
 def _cut(asked: Asked, graph: LossGraph) -> Reason | None:
-    # Integers come last: they are the reason only where there is no other.
+    # Integers come last: they are the reason only if no other applies.
     cuts = sorted(graph.cuts_from(asked.tensor), key=lambda cut: cut.how.startswith("integer"))
     return asked.reason("cut", graph.name, lost=_cut_off(asked, cuts)) if cuts else None
 
@@ -158,4 +158,4 @@ _FINDERS: tuple[Callable[[Asked, LossGraph], Reason | None], ...] = (
     _used,
     _unused,
 )
-"""What may be the cause, the surest first; the last always answers."""
+"""The possible causes, the surest first; the last one always applies."""

@@ -26,7 +26,7 @@ _REDISTRIBUTE = (
 
 
 def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
-    """What a node does with the gradients of other ranks; None for one that does nothing.
+    """Describe what a node does with the gradients of other ranks; None if it does nothing.
 
     Args:
         node: Any node.
@@ -46,7 +46,7 @@ def about_ranks(node: Node, arrived: torch.Tensor | None) -> str | None:
 
 
 def about_sharded(sharded: Sharded) -> str:
-    """What FSDP2 does with a parameter."""
+    """Describe what FSDP2 does with a parameter."""
     over = "" if sharded.ranks is None else f" from {_ranks(sharded.ranks)}"
     again = "" if sharded.is_freed_between is not True else ", and again for backward"
     return (
@@ -75,17 +75,17 @@ def about_bucket(bucket: Bucket) -> str:
 
 
 def box_of_stage(number: int, rank: int) -> str:
-    """What the box of a stage of a pipeline is called."""
+    """Name the box of a pipeline stage."""
     return f"stage {number} on rank {rank}"
 
 
 def sent_by(rank: int) -> str:
-    """What stands on something that another rank sent."""
+    """Label a tensor that another rank sent."""
     return f"from rank {rank}"
 
 
 def about_received(rank: int, is_likely: bool) -> str:
-    """What a leaf is that a stage was handed by the one before."""
+    """Describe a leaf that a stage received from the stage before."""
     return (
         f"The output of the stage before, which rank {rank} sent. The gradient that arrives here "
         f"is sent to rank {rank}, and backward starts from it there.{_so_far(is_likely)}"
@@ -93,12 +93,12 @@ def about_received(rank: int, is_likely: bool) -> str:
 
 
 def about_elsewhere(rank: int) -> str:
-    """Whose a node is that the shown rank lacks."""
-    return f"What stands here is of rank {rank}, at the end of what it recorded."
+    """Describe a node that the shown rank lacks."""
+    return f"These values are from rank {rank}, at the end of its recorded pass."
 
 
 def about_sent(rank: int, is_likely: bool) -> str:
-    """What becomes of the output of a stage."""
+    """Describe the output of a stage."""
     same = "" if is_likely else ": both hold the same numbers"
     return (
         f"Its output was sent to rank {rank}, the next stage of the pipeline, and the gradient "
@@ -127,7 +127,7 @@ def _about_crossing(found: Crossing, came: Placed | None) -> str:
         )
     if found.way == "from local":
         start = _FROM_LOCAL.format(placed=placed_as)
-        goal = "Backward hands on this rank's part of the gradient"
+        goal = "Backward passes on this rank's part of the gradient"
     else:
         start = _REDISTRIBUTE.format(placed=placed_as)
         goal = "Backward places the gradient"

@@ -1,4 +1,4 @@
-"""The sentences that explain: what a node is, and why a gradient is not there."""
+"""Sentences that describe a node, and say why it has no gradient."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_DERIVATIVES = 4
 
 
 def what_is(data: dict[str, Any], node: Node, arrived: torch.Tensor | None = None) -> str:
-    """A sentence or two on what a node is.
+    """Describe a node in one or two sentences.
 
     Args:
         data: Its attributes in the captured graph.
@@ -102,14 +102,14 @@ def _about_compiled(node: Node) -> str:
 
 
 def about_tied(names: Sequence[str]) -> str:
-    """That a tensor stands in several places of a module: "emb.weight = head.weight: ..."."""
+    """Describe a tensor that a module holds in several places: "emb.weight = head.weight: ..."."""
     rest = len(names) - _MOST_TIED
     more = f" = {rest} more" if rest > 0 else ""
     return f"{' = '.join(names[:_MOST_TIED])}{more}: one tensor, in several places of a module."
 
 
 def about_derivatives(captured: Annotated) -> dict[int, str]:
-    """By node, what it has to do with derivatives that the program computed."""
+    """Describe, by node, its part in derivatives that the program computed."""
     if not captured.derivatives:
         return {}
     nodes = captured.graph.nodes
@@ -129,7 +129,7 @@ def about_derivatives(captured: Annotated) -> dict[int, str]:
 
 
 def _first(each: list[str], rest: str) -> list[str]:
-    """The first few, and how many more there are."""
+    """Return the first few, and how many more there are."""
     more = len(each) - _MOST_DERIVATIVES
     return [*each[:_MOST_DERIVATIVES], *([rest.format(f"{more} more")] if more > 0 else [])]
 
@@ -139,7 +139,7 @@ def _is_derivative(found: Derivative, data: dict[str, Any]) -> str:
     of = f"the sum of {', '.join(first)} and {last}" if first else last
     outputs = data["outputs"]
     name = outputs[found.output_nr]["name"] if found.output_nr < len(outputs) else None
-    what = name or (f"Its output {found.output_nr}" if len(outputs) > 1 else "What it gave")
+    what = name or (f"Its output {found.output_nr}" if len(outputs) > 1 else "Its output")
     weighted = f", weighted by the {found.weights} that it was given" if found.weights else ""
     return (
         f"{what} is the derivative of {of} with respect to {found.by_words}: {found.called} "
@@ -148,7 +148,7 @@ def _is_derivative(found: Derivative, data: dict[str, Any]) -> str:
 
 
 def reduced_part(sharded: Sharded) -> str:
-    """What the ``.grad`` of a parameter in parts is."""
+    """Describe the ``.grad`` of a sharded parameter."""
     return (
         f"This rank's part, {sharded.part} of {sharded.full}, of the gradient that "
         "FSDP2 reduced over the ranks. What arrived at the leaf is this rank's own, before that."
@@ -156,7 +156,7 @@ def reduced_part(sharded: Sharded) -> str:
 
 
 def not_reduced(sharded: Sharded, run: Run | None) -> str:
-    """Why a parameter in parts has no ``.grad``."""
+    """Say why a sharded parameter has no ``.grad``."""
     if run is None:
         return _NOTHING_SEEN
     return (
@@ -167,7 +167,7 @@ def not_reduced(sharded: Sharded, run: Run | None) -> str:
 
 
 def _about_digit(op: str, forward: str) -> str:
-    """What the number in a name such as SumBackward1 is, where it may be misread."""
+    """Explain the number in a name such as SumBackward1."""
     digit = op.rpartition("Backward")[2]
     if not digit.isdigit() or digit == "0":
         return ""
@@ -184,7 +184,7 @@ def no_grad(
     run: Run | None,
     state: NodeState,
 ) -> str:
-    """Why the ``.grad`` of a node's tensor is None.
+    """Say why the ``.grad`` of a node's tensor is None.
 
     Args:
         graph: The captured graph.
@@ -194,7 +194,7 @@ def no_grad(
         state: How far the node is at the cursor.
 
     Returns:
-        One sentence or two, true for this very node.
+        One or two sentences.
     """
     data = graph.nodes[node_id]
     name = data["name"] or ("this leaf" if data["kind"] == "leaf" else "this tensor")
@@ -230,7 +230,7 @@ def no_grad(
 
 
 def no_flow(run: Run | None, state: NodeState) -> str:
-    """Why no gradient is known to have flowed into a node."""
+    """Say why no gradient is known to have flowed into a node."""
     if run is None:
         return _NOTHING_SEEN
     if state == "waiting":
@@ -243,7 +243,7 @@ def no_flow(run: Run | None, state: NodeState) -> str:
 
 
 def nothing_passed_on(data: dict[str, Any], run: Run | None, state: NodeState) -> str:
-    """Why a node passed no gradient on."""
+    """Say why a node passed no gradient on."""
     if data["kind"] == "leaf":
         return "A leaf is where gradients end: it adds them to .grad and passes nothing on."
     if state in {"running", "done"}:
@@ -265,13 +265,13 @@ def _is_variable(name: str | None) -> bool:
 
 
 def blocked(captured: Capture) -> str | None:
-    """Why backward from the outputs cannot start without ``gradient=``; None when it can."""
+    """Say why backward needs ``gradient=`` to start; None if it does not."""
     missing = (missing_gradient(captured, *root) for root in captured.graph.graph["roots"])
     return next(filter(None, missing), None)
 
 
 def failure(error: BaseException) -> str:
-    """An exception, with its notes, as text for the widget."""
+    """Return an exception with its notes as text."""
     text = str(error).strip()
     notes = getattr(error, "__notes__", [])
     return " ".join([f"{type(error).__name__}: {text}" if text else type(error).__name__, *notes])
