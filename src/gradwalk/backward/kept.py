@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..graph.json_values import json_number
-from ..graph.reading import PART, PLAIN, storage_id, why_unreadable
+from ..graph.reading import PART, PLAIN, has_data, storage_id, why_unreadable
 from ..graph.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..graph.tensors import two_norms, version_of
 from ..wire import TensorSummary
@@ -193,6 +193,8 @@ class Keeper:
             summary = without_values(grad)
             summary["note"] = CHANGED
             return Kept(None, summary=summary)
+        if not has_data(grad):
+            return Kept(grad, version)
         size = grad.untyped_storage().nbytes()
         if grad.numel() <= MOST_VALUES:
             small = size <= MOST_VALUES * 64 or why_unreadable(grad) is not None
@@ -229,7 +231,7 @@ class Keeper:
                 continue
             seen.add(id(grad))
             storage = storage_id(grad)
-            if storage is None or storage in self._storages:
+            if storage is None or storage in self._storages or not has_data(grad):
                 continue
             size = grad.untyped_storage().nbytes()
             if self._bytes + size > self._max_bytes:
@@ -325,7 +327,7 @@ def norms(kept: Sequence[Kept | None]) -> list[float | None]:
         like = each.tensor if each.taken is None else each.taken
         if like is None:
             each._norm = None if each.changed else _as_float(each.summarise()["norm"])
-        elif has_norm(like) and why_unreadable(like) is None:
+        elif has_norm(like):
             groups.setdefault((like.device, like.dtype, taken), []).append((each, like))
         else:
             each._norm = _as_float(each.summarise()["norm"])

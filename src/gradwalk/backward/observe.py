@@ -35,7 +35,7 @@ from ..graph.engine import (
 )
 from ..graph.modes import is_watched, unseen
 from ..graph.nodes import AccumulateGrad
-from ..graph.reading import copied, own_part, storage_id
+from ..graph.reading import copied, has_data, own_part, storage_id
 from .grads import Grads
 from .kept import DEFAULT_BUDGET, LARGEST_COPY
 from .padded import Gradients, are_added_up, are_padding, without_padding
@@ -295,7 +295,7 @@ def _apart(leaf: Any, grad_outputs: Gradients) -> Gradients:
         if not type(came) is type(held) is torch.Tensor:  # most are
             mine, its = own_part(came), own_part(held)
             one, other = came if mine is None else mine, held if its is None else its
-        if one.layout is torch.strided and one.data_ptr() != other.data_ptr():
+        if one.layout is torch.strided and has_data(one) and one.data_ptr() != other.data_ptr():
             return grad_outputs
         return (copied(came),)
     except Exception:  # a class of the user's may refuse anything

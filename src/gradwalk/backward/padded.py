@@ -16,6 +16,7 @@ import torch
 from torch.autograd.graph import Node
 
 from ..graph.modes import unseen
+from ..graph.reading import has_data
 from ..graph.saved import plain_value
 from ..graph.summary import MOST_VALUES, Summarise, summarise, without_values
 from ..graph.tensors import version_of
@@ -95,10 +96,11 @@ def keep_padding(keeper: Keeper, padding: Padding, middle: Kept) -> Kept:
         middle: What came in.
     """
     like = torch.empty((), dtype=padding.dtype, device=padding.device).expand(padding.shape)
-    is_small = like.numel() <= MOST_VALUES
     there, known = middle.tensor, middle.statistics
-    if there is not None and (is_small or padding.nbytes <= keeper.bytes_left):
-        keeper.count(0 if is_small else padding.nbytes)
+    is_free = like.numel() <= MOST_VALUES or (there is not None and not has_data(there))
+    size = 0 if is_free else padding.nbytes
+    if there is not None and (not size or size <= keeper.bytes_left):
+        keeper.count(size)
         return Padded(middle, _making(padding), like)
     if there is not None and known is None and has_norm(there):
         if not there.numel():

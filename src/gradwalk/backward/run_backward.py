@@ -13,6 +13,7 @@ from torch.autograd.graph import GradientEdge
 from ..graph.capture import Capture
 from ..graph.modes import unseen
 from ..graph.nodes import COMPILED, donates_buffers, leaf_tensor, outputs_metadata
+from ..graph.reading import fake_mode_of, has_data
 from .failures import error_note, failed_node
 from .grads import Grads
 from .observe import Observer
@@ -63,14 +64,15 @@ def run_backward(
         tensors = [each for each in wanted or () if isinstance(each, torch.Tensor)]
         grads = Grads(captured, tensors)
         outputs = [_output(captured, *root) for root in captured.roots]
-        seeds = _seeds(outputs, given)
+        seeds = _seeds(captured, outputs, given)
     roots: Any = outputs  # torch's stub wants them all of one kind
     run = observer.own(grads, seeds, once=once)
     try:
         looking: AbstractContextManager[None] = nullcontext()
         if operations:
             looking = noting_operations(captured, run.operations, run.max_bytes // 2)
-        with observer.owning(run, on_devices=_on_devices(captured)), looking:
+        mode = _fake_mode(captured) or nullcontext()  # some backwards make new tensors
+        with observer.owning(run, on_devices=_on_devices(captured)), looking, mode:
             torch.autograd.backward(
                 roots,
                 given,  # None for one number: torch makes it like the output
@@ -162,12 +164,17 @@ def _output(captured: Capture, node: int, output_nr: int) -> torch.Tensor | Grad
     return tensor if same and tensor is not None else GradientEdge(behind, output_nr)
 
 
-def _ones(output: torch.Tensor | GradientEdge) -> torch.Tensor:
-    """What torch starts from when it is told nothing."""
+def _ones(captured: Capture, output: torch.Tensor | GradientEdge) -> torch.Tensor:
+    """Make the gradient that torch starts from by default."""
     if isinstance(output, torch.Tensor):
         return torch.ones_like(output)
     like: Any = outputs_metadata(output.node)[output.output_nr]
-    return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+    with _fake_mode(captured) or nullcontext():
+        return torch.ones(like.shape, dtype=like.dtype, device=like.device)
+
+
+def _fake_mode(captured: Capture) -> Any:
+    return fake_mode_of(leaf for _, leaf in captured.leaves())
 
 
 def _is_one_number(output: torch.Tensor | GradientEdge) -> bool:
@@ -205,14 +212,18 @@ def starting_gradients(captured: Capture, gradient: Any) -> list[torch.Tensor]:
     """
     given = read_gradient(captured, gradient)
     with unseen():
-        return _seeds([_output(captured, *root) for root in captured.roots], given)
+        outputs = [_output(captured, *root) for root in captured.roots]
+        return _seeds(captured, outputs, given)
 
 
 def _seeds(
-    outputs: list[torch.Tensor | GradientEdge], given: list[torch.Tensor | None]
+    captured: Capture,
+    outputs: list[torch.Tensor | GradientEdge],
+    given: list[torch.Tensor | None],
 ) -> list[torch.Tensor]:
     return [
-        _ones(output) if seed is None else seed for output, seed in zip(outputs, given, strict=True)
+        _ones(captured, output) if seed is None else seed
+        for output, seed in zip(outputs, given, strict=True)
     ]
 
 
@@ -225,6 +236,7 @@ def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torc
             raise ValueError(missing)
         return None
     name, shape, _ = _described(captured, node, output_nr)
+    called = "output" if name == _UNNAMED else name  # in code
     wanted = "a tensor like the output" if shape is None else f"a tensor of shape {shape}"
     if not isinstance(given, torch.Tensor):
         raise TypeError(
@@ -236,6 +248,13 @@ def _read_seed(captured: Capture, node: int, output_nr: int, given: Any) -> torc
         raise ValueError(
             f"gradient was given {kind} for {name}, which has shape {shape}. It needs one number "
             f"for each of the output's: give a tensor of shape {shape}."
+        )
+    mode = _fake_mode(captured)
+    is_taken = mode is not None and mode.allow_non_fake_inputs and has_data(given)
+    if fake_mode_of([given]) is not mode and not is_taken:
+        raise ValueError(
+            f"gradient was given a tensor for {name} that is fake where the graph is not, or not "
+            f"of its FakeTensorMode. Make it from the output, such as torch.ones_like({called})."
         )
     return given
 

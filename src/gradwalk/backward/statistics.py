@@ -39,20 +39,18 @@ class Statistics:
 
 
 def has_norm(tensor: torch.Tensor) -> bool:
-    """Whether torch computes the norm of such a tensor as it is."""
+    """Whether torch computes the norm of a tensor as it is: its values are in memory."""
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
-        and not tensor.is_meta
         and tensor.dtype in _DTYPES_WITH_NORM
+        and why_unreadable(tensor) is None
     )
 
 
 def norm_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The 2-norm of a tensor, left on its device; None where torch has none."""
-    if not has_norm(tensor) or why_unreadable(tensor) is not None:
-        return None
-    return _norm(*distinct(tensor))
+    return _norm(*distinct(tensor)) if has_norm(tensor) else None
 
 
 def _norm(once: torch.Tensor, repeats: int) -> torch.Tensor:

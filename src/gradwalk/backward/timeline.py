@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..graph.reading import why_unreadable
+from ..graph.reading import has_data, why_unreadable
 from ..graph.tensors import has_hooks_on_grad, set_version, version_of
 from .kept import LARGEST_COPY
 from .statistics import norm_of
@@ -112,9 +112,10 @@ class Timeline:
         if tensor is not None:
             grad = moment.grad
             shared = sum(other.grad is grad for other in self.moments) > 1  # added to in place
-            if grad is not None and shared and moment.values is not None:
-                with torch.no_grad(), torch.inference_mode(grad.is_inference()):
-                    grad.copy_(moment.values)
+            if grad is not None and shared and (moment.values is not None or not has_data(grad)):
+                if moment.values is not None:
+                    with torch.no_grad(), torch.inference_mode(grad.is_inference()):
+                        grad.copy_(moment.values)
                 # With its values the version returns too: who saved this tensor finds it unchanged.
                 set_version(grad, moment.version)
             tensor.grad = grad
@@ -184,6 +185,7 @@ def _moment(step: int, tensor: torch.Tensor, last: torch.Tensor | None = None) -
     if (
         last is not None
         and last.layout is grad.layout is torch.strided
+        and has_data(grad)
         and last.data_ptr() != grad.data_ptr()
         and last.shape == grad.shape
         and not has_hooks_on_grad(tensor)
@@ -217,6 +219,8 @@ def is_small(tensor: torch.Tensor | None) -> bool:
 
 def same_values(now: torch.Tensor, before: torch.Tensor) -> bool:
     """Whether a tensor holds what it held before; True where that cannot be compared."""
+    if not has_data(now):
+        return True
     if why_unreadable(now) is not None or why_unreadable(before) is not None:  # freed since
         return False
     try:

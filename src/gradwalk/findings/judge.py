@@ -12,6 +12,7 @@ import torch
 from ..backward.run import Run
 from ..graph.guarded import could_not
 from ..graph.modes import grad_mode_kept, unseen
+from ..graph.reading import fake_mode_of
 from ..graph.saved import is_freed
 from ..graph.whole_number import whole_number
 from ..graph.words import in_bytes
@@ -212,11 +213,12 @@ def _memory(evidence: Evidence, largest: int) -> Iterator[Finding]:
         return
     held = [f"{evidence.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
+    is_fake = fake_mode_of(leaf for _, leaf in evidence.captured.leaves()) is not None
+    holds = "With real tensors, the graph would hold" if is_fake else "The graph holds"
     yield Finding(
         "memory",
         "info",
         nodes,
-        f"The graph holds {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}."
-        + unknown,
+        f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown,
         {"total": memory.total, **{str(node): memory.nodes[node] for node in nodes}},
     )

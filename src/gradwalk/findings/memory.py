@@ -18,7 +18,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import leaf_tensor
-from ..graph.reading import storage_id, storage_uses, tensor_uses
+from ..graph.reading import has_data, storage_id, storage_uses, tensor_uses
 from ..graph.saved import read_saved
 from ..graph.tensors import base_of
 from ..wire import MemoryModel
@@ -167,6 +167,9 @@ class _Kept:
         return 0 if tensor.device.type == "meta" else tensor.untyped_storage().nbytes()
 
     def _is_held_outside(self, storage: int, keys: Sequence[int]) -> bool:
+        if any(self.views[key] for key in keys) and not has_data(self.tensors[keys[0]]):
+            # torch itself holds what fake views are made of.
+            return any(self.tensors[key].is_leaf for key in keys)
         alone = _counts_alone()
         tensors = len(keys) + self.copies[storage]
         if storage_uses(storage) - alone.storage_uses > tensors - 1:

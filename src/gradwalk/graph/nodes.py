@@ -23,6 +23,8 @@ ModuleHook: type[torch.autograd.Function] = torch.nn.modules._functions.Backward
 _BY_PYTHON: type[Any] = torch._C._FunctionBase
 """What the nodes of custom Functions are, torch's own ones included."""
 
+_ACCELERATORS = ("cuda", "mps", "xpu")
+
 Edge = tuple[Node, int]
 """A place in the graph: a node and which of its outputs."""
 
@@ -39,9 +41,19 @@ def gradient_edge(tensor: torch.Tensor) -> Edge:
 
     Returns:
         The node and which of its outputs the tensor is.
+
+    Raises:
+        RuntimeError: It is a fake leaf on a device that this torch was built without.
     """
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
+    kind = tensor.device.type
+    if kind in _ACCELERATORS and kind not in str(torch.accelerator.current_accelerator()):
+        raise RuntimeError(
+            f"A leaf of this graph is a fake tensor on {kind}, and this torch was built without "
+            f"{kind}: it ends the process when it makes a node for the leaf. Make the fake tensors "
+            "on the CPU."
+        )
     return get_gradient_edge(tensor).node, 0
 
 

@@ -10,10 +10,11 @@ What looking copies is bounded by `PART` numbers at a time, whatever the tensor'
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 PART = 2**20
 """So many numbers are looked at, and may be copied, at a time."""
@@ -33,6 +34,8 @@ _FREED = (
     "Its memory was freed or is smaller than its shape needs ({there} of {needed} bytes are "
     "there, as after untyped_storage().resize_(), which FSDP uses), so its values cannot be read."
 )
+
+_NO_DATA = "A {kind} tensor: it has a shape and a dtype but holds no values."
 
 _SHARED_OUT = (
     "It is shared out over several ranks: reading it as a whole would make this one wait for the "
@@ -174,6 +177,23 @@ def tensor_uses(tensor: torch.Tensor) -> int:
     return int(tensor._use_count())  # type: ignore[attr-defined]
 
 
+def has_data(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can have values: it is not on meta, nor made under ``FakeTensorMode``."""
+    return kind_without_data(tensor) is None
+
+
+def fake_mode_of(tensors: Iterable[torch.Tensor]) -> FakeTensorMode | None:
+    """The mode under which fake tensors were made; None where none is fake."""
+    return next((each.fake_mode for each in tensors if isinstance(each, FakeTensor)), None)
+
+
+def kind_without_data(tensor: torch.Tensor) -> str | None:
+    """Name the kind of a tensor that never has values, "fake" or "meta"; None for others."""
+    if isinstance(tensor, FakeTensor):
+        return "fake"
+    return "meta" if torch.Tensor.is_meta.__get__(tensor) else None  # type: ignore[attr-defined]
+
+
 def why_unreadable(tensor: torch.Tensor) -> str | None:
     """Why the values of a tensor must not be read, because they are not in memory.
 
@@ -199,6 +219,9 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
     with torch._C.DisableTorchFunctionSubclass():
         waiting = [tensor]
         for each in waiting:  # grows while we walk
+            kind = kind_without_data(each)
+            if kind is not None:
+                return _NO_DATA.format(kind=kind)
             inner = _inner(each)
             if inner:
                 waiting += inner
@@ -213,7 +236,9 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     """Whether the values of a common kind of tensor are there, told in a microsecond or two."""
     try:
         return (
-            tensor.is_contiguous()
+            not tensor.is_meta
+            and not torch._is_functional_tensor(tensor)  # has a storage, with nothing in it
+            and tensor.is_contiguous()
             and tensor.untyped_storage().nbytes()
             >= (tensor.storage_offset() + tensor.numel()) * tensor.itemsize
         )
@@ -226,7 +251,6 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
-        and tensor.device.type != "meta"
         and not tensor._is_zerotensor()
         and why_unreadable(tensor) is None
     )
@@ -251,6 +275,8 @@ def _inner(tensor: torch.Tensor) -> list[torch.Tensor]:
     functorch = torch._C._functorch
     if functorch.is_functorch_wrapped_tensor(tensor):
         return [functorch.get_unwrapped(tensor)]
+    if torch._is_functional_tensor(tensor):
+        return [torch._from_functional_tensor(tensor)]
     if type(tensor) not in PLAIN and hasattr(tensor, "__tensor_flatten__"):
         try:
             names, _ = tensor.__tensor_flatten__()
@@ -387,7 +413,7 @@ def one_number(tensor: torch.Tensor | None) -> torch.Tensor | None:
             dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
             # A sum makes a plain number of what torch keeps as a zero without memory.
             dense = zeros_like(dense) if dense._is_zerotensor() else dense
-            return dense.reshape(()) if dense.device.type != "meta" else None
+            return dense.reshape(())
     except Exception:  # any backend may refuse any operation
         return None
 

@@ -197,9 +197,6 @@ def without_values(tensor: torch.Tensor) -> TensorSummary:
 
 
 def _fill(summary: TensorSummary, tensor: torch.Tensor) -> None:
-    if tensor.device.type == "meta":
-        summary["note"] = "A meta tensor: it has a shape and a dtype but holds no values."
-        return
     if tensor.is_nested:
         _fill_nested(summary, tensor)
         return

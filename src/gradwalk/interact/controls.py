@@ -14,6 +14,7 @@ import traitlets
 from ipywidgets import interactive
 
 from ..graph.names import nearest
+from ..graph.reading import kind_without_data
 from ..wire import KnobModel
 
 MOST_NUMBERS = 16
@@ -52,8 +53,9 @@ class TensorControl(ipywidgets.VBox, ipywidgets.ValueWidget):  # type: ignore[mi
             ValueError: It has no numbers, more than 16, one that is not finite, or none that can be
                 read.
         """
-        if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_meta:
-            kind = "nested" if tensor.is_nested else "meta" if tensor.is_meta else "sparse"
+        missing = kind_without_data(tensor)
+        if tensor.is_nested or tensor.layout is not torch.strided or missing:
+            kind = "nested" if tensor.is_nested else missing or "sparse"
             raise ValueError(
                 f"interact() was given {name}, a {kind} tensor, which has no number for each "
                 f"control. Give a dense one with values, or {name}=fixed({name}) to leave it as it "

@@ -14,7 +14,7 @@ from ..backward.recorded_pass import refuse_within_backward
 from ..graph.english import plural
 from ..graph.modes import grad_mode_kept, random_numbers_kept, unseen
 from ..graph.nodes import custom_function, is_of_torch, op_name
-from ..graph.reading import first_line
+from ..graph.reading import first_line, kind_without_data
 from .arguments import argument_names, arguments_of, devices_of
 from .differences import EXACT, STEP, in_double, rounding
 from .real_entries import WrongDerivative, count_of, place_of, reals
@@ -364,8 +364,9 @@ def _in_double(value: Any) -> Any:
 
 def _refuse_unreadable(value: torch.Tensor, what: str) -> None:
     """Refuse what has no numbers that could be changed and read one by one."""
-    if value.is_meta:
-        raise ValueError(f"{what} a tensor on the meta device, which has no numbers.")
+    kind = kind_without_data(value)
+    if kind is not None:
+        raise ValueError(f"{what} a {kind} tensor, which has no numbers. Give a real one.")
     if value.layout != torch.strided or value.is_nested:
         kind = "a nested tensor" if value.is_nested else f"a tensor of layout {value.layout}"
         raise ValueError(f"{what} {kind}, and finite differences here need torch.strided.")

@@ -9,7 +9,7 @@ from torch.autograd.graph import Node
 
 from ..graph.capture import Capture
 from ..graph.nodes import custom_function, donates_buffers, keeps_tensors
-from ..graph.reading import why_unreadable
+from ..graph.reading import has_data, why_unreadable
 from ..graph.saved import read_saved
 from ..graph.words import described
 
@@ -69,5 +69,6 @@ def _unsaved(node: Node) -> str | None:
         if isinstance(saved.value, torch.Tensor):
             unreadable = why_unreadable(saved.value)
             if unreadable is not None:
-                return f"cannot run again, for want of {saved.name}, which it saved. {unreadable}"
+                what_to_do = "" if has_data(saved.value) else " Run the program on real tensors."
+                return f"cannot run again: it needs {saved.name}. {unreadable}{what_to_do}"
     return None
