@@ -141,7 +141,7 @@ broken(
 broken(
     "no_grad around an encoder of 80 parameters",
     "cut",
-    "no_grad|80 parameters of 82",
+    "no_grad|80 of 82 parameters",
     """
     class Net(nn.Module):
         def __init__(self):

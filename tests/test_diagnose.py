@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import re
 from collections.abc import Callable
 
 import pytest
@@ -46,10 +45,10 @@ def test_a_healthy_net_has_notes_alone(name):
     with watch():
         loss = trained(net, inputs)
     findings = diagnose(record(loss, names=net), names=net)
-    assert {finding.severity for finding in findings} == {"info"}, findings
+    assert {finding.severity for finding in findings} <= {"info"}, findings
     # Of two twins of one body, subtracted, the last bias cancels out.
     kinds = {finding.kind for finding in findings}
-    assert kinds == ({"memory", "zero"} if name == "siamese" else {"memory"}), findings
+    assert kinds - {"memory"} == ({"zero"} if name == "siamese" else set()), findings
 
 
 def deep(activation: Callable[[], nn.Module], layers: int = 20) -> nn.Sequential:
@@ -92,10 +91,7 @@ def test_a_finding_says_in_which_module_it_is(watched: bool):
     widget.backward()
     finding = only(diagnose(widget), "vanishing")
     assert f"AddmmBackward0 in 0 (node {finding.nodes[0]})" in finding.message
-    memory = diagnose(loss, names=net)[-1]
     widget.close()
-    assert memory.kind == "memory"
-    assert re.search(r"SigmoidBackward0 in \d+ \(node \d+\)", memory.message)
 
 
 def test_its_relu_twin_beside_it_does_not_hide_it():
@@ -220,7 +216,7 @@ def test_a_part_that_fails_takes_no_other_with_it(monkeypatch):
     monkeypatch.setattr("gradwalk.findings.judge.loss_findings", fails)
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     findings = diagnose(record((x.log() * 0).sum(), names={"x": x}), names={"x": x})
-    assert {"nan", "memory", "failed"} <= {finding.kind for finding in findings}
+    assert {"nan", "failed"} <= {finding.kind for finding in findings}
     (failed,) = [finding.message for finding in findings if finding.kind == "failed"]
     assert "no such luck" in failed
 
@@ -320,20 +316,20 @@ def test_a_detach_inside_of_a_model_is_found_once_and_one_outside_is_not():
 
 
 def test_the_largest_holders_of_memory_are_named_in_order():
-    x = torch.ones(1000, requires_grad=True)
-    loss = x[:10].exp().sum() + x.exp().sum() + x[:100].exp().sum()
+    x = torch.ones(1_000_000, requires_grad=True)
+    loss = x[:10].exp().sum() + x.exp().sum() + x[:1000].exp().sum()
     (finding,) = diagnose(record(loss, names={"x": x}), names={"x": x}, largest=2)
     assert finding.kind == "memory"
-    assert finding.numbers["total"] == 4440
-    assert [finding.numbers[str(node)] for node in finding.nodes] == [4000, 400]
-    assert "4.34 KiB" in finding.message
+    assert finding.numbers["total"] == 4_004_040
+    assert [finding.numbers[str(node)] for node in finding.nodes] == [4_000_000, 4000]
+    assert "3.82 MiB" in finding.message
 
 
 def test_outputs_alone_ask_for_a_backward_pass():
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     loss = (x * x.log()).sum()
     kinds = [finding.kind for finding in diagnose(loss, names={"x": x})]
-    assert kinds == ["nan", "no backward", "memory"]
+    assert kinds == ["nan", "no backward"]
     assert x.grad is None
 
 
@@ -353,7 +349,7 @@ def test_a_widget_is_judged_by_the_pass_that_it_shows():
 def test_thresholds_are_parameters():
     net = deep(nn.Sigmoid, 3)
     recording = record(net(torch.randn(8, 16)).square().mean(), names=net)
-    assert [f.kind for f in diagnose(recording, names=net)] == ["memory"]
+    assert diagnose(recording, names=net) == []
     assert "vanishing" in [f.kind for f in diagnose(recording, names=net, vanishing=0.5)]
 
 
@@ -404,3 +400,8 @@ def test_a_graph_that_is_used_up_is_to_be_made_anew():
     assert "anew" not in only(diagnose(loss, names={"x": x}), "no backward").message
     loss.backward()
     assert "compute the output anew" in only(diagnose(loss, names={"x": x}), "no backward").message
+
+
+def test_little_memory_is_not_worth_a_note():
+    x = torch.ones(100, requires_grad=True)
+    assert "memory" not in [finding.kind for finding in diagnose(x.exp().sum())]

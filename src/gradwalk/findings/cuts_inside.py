@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from ..forward.annotations import cuts_of
-from ..forward.cuts import Cut
+from ..forward.cuts import Cause, Cut
 from ..graph.english import list_some, plural
 from ..graph.nodes import leaf_tensor
 from ..graph.words import described
@@ -140,6 +140,12 @@ def _cause_words(cut: Cut) -> str:
     if cut.own is not None and cut.own != where:
         at += f", called{at_line(cut.own)}"
     return at
+
+
+def words_of(cause: Cause) -> str:
+    """A cause of cuts in words: "detach() at train.py:5 (`y = h.detach()`)"."""
+    how, where = cause
+    return f"{_words(how)}{at_line(where)}"
 
 
 def _words(how: str) -> str:

@@ -33,6 +33,8 @@ from .unregistered import unregistered_findings
 from .updates import update_findings
 from .zero import zero_findings
 
+_LEAST_TOLD = 2**20  # bytes held for backward
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -209,7 +211,7 @@ def _some(zero: int, units: int) -> str:
 def _memory(evidence: Evidence, largest: int) -> Iterator[Finding]:
     memory = saved_memory(evidence.captured)
     nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
-    if not nodes:
+    if not nodes or memory.total < _LEAST_TOLD:
         return
     held = [f"{evidence.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""

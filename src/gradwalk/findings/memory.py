@@ -147,6 +147,9 @@ class _Kept:
         self.tensors[id(tensor)] = tensor
         base = base_of(tensor)
         if base is not None and not is_output:  # a view holds what it is a view of
+            own = storage_id(base)
+            if own is not None:  # of a wrapper subclass, not the one of the view
+                self.first.setdefault(own, node)
             self.tensors[id(base)] = base
             self.holders[id(base)] += 1
             self.views[id(base)] += 1

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from ..forward.records import find_record
 from ..graph.english import list_some, plural
-from ..graph.nodes import keeps_tensors, sequence_nr
-from ..graph.reading import storage_id
+from ..graph.nodes import keeps_tensors, leaf_tensor, sequence_nr
+from ..graph.reading import everywhere, storage_id
 from ..graph.saved import is_freed, read_saved
+from ..graph.tensors import base_of
 from ..reasons.freed import advice_on_freed, freed_part
 from .evidence import Evidence, at_line
 from .finding import Finding
@@ -46,11 +49,12 @@ def _without_derivative(evidence: Evidence) -> Iterator[Finding]:
 
 def _changed(evidence: Evidence) -> Iterator[Finding]:
     """Saved tensors that were changed in place: backward will refuse them."""
+    ran = () if evidence.run is None else evidence.run.steps
     for node, each in enumerate(evidence.captured.nodes):
-        if not keeps_tensors(type(each)):
+        if node in ran or not keeps_tensors(type(each)):
             continue
         for saved in read_saved(each):
-            if not saved.changed:
+            if not saved.changed or _may_have_run(evidence, saved.value):
                 continue
             record = find_record(each)
             where = " (run the forward pass under gradwalk.watch() to see which line did it)"
@@ -71,6 +75,27 @@ def _changed(evidence: Evidence) -> Iterator[Finding]:
                 "makes a new tensor, or clone() before the change.",
             )
             break
+
+
+def _may_have_run(evidence: Evidence, saved: torch.Tensor | None) -> bool:
+    """Whether a step of the optimizer may have changed a saved tensor after backward.
+
+    That is not known of a pass that retained the graph while nobody looked: then the tensor is a
+    parameter, every leaf has a gradient, and nothing of the graph is freed.
+    """
+    if evidence.run is not None or saved is None:
+        return False
+    base = base_of(saved)
+    source = saved if base is None else base
+    if not source.is_leaf or any(map(is_freed, evidence.captured.nodes)):
+        return False
+    leaves = [leaf_tensor(each) for each in evidence.captured.nodes]
+    return all(_has_gradient(leaf) for leaf in leaves if leaf is not None)
+
+
+def _has_gradient(leaf: torch.Tensor) -> bool:
+    grad = leaf.grad
+    return grad is not None and everywhere(grad, lambda part: part == 0) is not True
 
 
 def _freed(evidence: Evidence) -> Iterator[Finding]:

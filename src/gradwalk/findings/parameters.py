@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
 from ..forward.cuts import Cut
-from ..graph.english import list_some, plural
+from ..graph.english import join_words, list_some, plural
 from ..graph.nodes import leaf_tensor
 from ..graph.reading import everywhere, storage_id, why_unreadable
 from ..graph.words import described
 from ..reasons.extra_words import lost_by
 from ..reasons.outside import reason_outside
 from ..reasons.reason import Asked, Reason
-from .cuts_inside import taken_by, within
+from .cuts_inside import taken_by, within, words_of
 from .evidence import Evidence
 from .finding import Finding
 
@@ -40,60 +41,107 @@ def parameter_findings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _outside(evidence: Evidence) -> Iterator[Finding]:
-    """Parameters that are no leaf of the graph; of those that a cut took out, one per cause."""
-    groups: dict[tuple[str, object], list[tuple[str, Reason]]] = defaultdict(list)
+    """Parameters that are not leaves of the graph: of those behind cuts, one finding per cause."""
+    groups: dict[tuple[str, str | None], list[tuple[str, Reason]]] = defaultdict(list)
+    behind: dict[tuple[object, ...], tuple[_CutOff, list[str]]] = {}
     spare = _spare(evidence)
-    cut_off: dict[tuple[str, object], Cut] = {}
-    keys: dict[tuple[str, object], list[int]] = defaultdict(list)
     for key, name in evidence.expected.items():
         tensor = evidence.tensor(key)
         if evidence.is_used(key) or tensor is None or not tensor.requires_grad:
             continue
-        cuts = evidence.loss.cuts_from(tensor)
-        waits = key in evidence.waiting
-        cause: tuple[str, object] = ("cut", (cuts[0].cause, waits)) if cuts else ("", None)
-        if cuts:
-            cut_off.setdefault(cause, cuts[0])
-            keys[cause].append(key)
-            groups[cause].append((name, Reason("cut", "")))
-        else:
-            reason = reason_outside(Asked(tensor, name), evidence.loss)
-            groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
-    for cause, group in groups.items():
+        cut_off = _cut_off(evidence, tensor)
+        if cut_off is not None:
+            behind.setdefault(cut_off.causes, (cut_off, []))[1].append(name)
+            continue
+        reason = reason_outside(Asked(tensor, name), evidence.loss)
+        groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
+    for cut_off, names in behind.values():
+        yield Finding(
+            "cut",
+            "info" if cut_off.waits else "warning",
+            taken_by(evidence, cut_off.sets[0][0])[:_MOST_NODES],
+            f"No gradient reaches {list_some(names)} ({len(names)} of "
+            f"{plural(len(evidence.expected), 'parameter')}): {_ways(evidence, cut_off, names)}"
+            f"{f' {_WAITS}' if cut_off.waits else ''}",
+            {"parameters": len(names)},
+        )
+    for (_, meant), group in groups.items():
         names = [name for name, _ in group]
         one = len(names) == 1
-        numbers: dict[str, float] = {"parameters": len(names)}
-        if cause in cut_off:
-            cut = cut_off[cause]
-            began_at = cut.source()
-            known = None if began_at is None else evidence.expected.get(id(began_at))
-            they = "it" if one else "them"
-            computed = f"a tensor that was computed from {they}"
-            source = next((each for each in names if each == known), computed)
-            place = within(evidence, cut).removeprefix(", ")
-            waits = all(key in evidence.waiting for key in keys[cause])
-            yield Finding(
-                "cut",
-                "info" if waits else "warning",
-                taken_by(evidence, cut)[:_MOST_NODES],
-                f"No gradient reaches {list_some(names)}: {f'{place}, ' if place else ''}"
-                f"{lost_by(cut, source)}. "
-                f"{plural(len(names), 'parameter')} of {len(evidence.expected)}."
-                f"{f' {_WAITS}' if waits else ''}",
-                numbers,
-            )
-            continue
-        meant = cause[1]
         yield Finding(
             "no grad",
             "info" if meant else "warning",
             [],
             f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
-            f"{'it' if one else 'them'} no gradient. "
-            f"{plural(len(names), 'parameter')} of {len(evidence.expected)}. "
+            f"{'it' if one else 'them'} no gradient "
+            f"({len(names)} of {plural(len(evidence.expected), 'parameter')}). "
             f"{group[0][1].sentence}{f' {meant}' if meant else ''}",
-            numbers,
+            {"parameters": len(names)},
         )
+
+
+@dataclass(frozen=True)
+class _CutOff:
+    """How a parameter is cut off.
+
+    Attributes:
+        sets: Sets of cuts. Once one of them is removed, a gradient reaches the parameter.
+        is_known: Whether that is so. Else there is one set, of all cuts on the way.
+        waits: Whether the optimizer of the parameter may have its turn later.
+    """
+
+    sets: list[list[Cut]]
+    is_known: bool
+    waits: bool
+
+    @property
+    def causes(self) -> tuple[object, ...]:
+        """What parameters have in common that the same lines cut off."""
+        return self.waits, self.is_known, *(tuple(cut.cause for cut in cuts) for cuts in self.sets)
+
+
+def _cut_off(evidence: Evidence, tensor: torch.Tensor) -> _CutOff | None:
+    """How a parameter is cut off; None where no cut is known."""
+    waits = id(tensor) in evidence.waiting
+    known = evidence.loss.reconnecting(tensor)
+    # Integers are the reason only where there is no other.
+    smooth = [cuts for cuts in known if not any(cut.how.startswith("integer") for cut in cuts)]
+    if known:
+        return _CutOff(smooth or known, True, waits)
+    cuts = evidence.loss.cuts_from(tensor)
+    return _CutOff([cuts], False, waits) if cuts else None
+
+
+def _ways(evidence: Evidence, cut_off: _CutOff, names: list[str]) -> str:
+    """Which cuts are in the way, and what to do where that is known."""
+    first, *others = cut_off.sets
+    causes = {cause for cut in first for cause in (cut.cause, *cut.again)}
+    if not others and len(causes) == 1:
+        cut = first[0]
+        began_at = cut.source()
+        known = None if began_at is None else evidence.expected.get(id(began_at))
+        computed = f"a tensor computed from {'it' if len(names) == 1 else 'them'}"
+        place = within(evidence, cut).removeprefix(", ")
+        lost = lost_by(cut, known if known in names else computed)
+        if not cut_off.is_known:
+            lost = lost.partition(";")[0]
+        return f"{place}{', ' if place else ''}{lost}."
+    if not others:
+        all_of_it = list_some(
+            [
+                words_of(cause)
+                for cause in dict.fromkeys(
+                    cause for cut in first for cause in (cut.cause, *cut.again)
+                )
+            ]
+        )
+        advice = " Remove all of them if gradients should flow." if cut_off.is_known else ""
+        return f"it is cut off by {all_of_it}.{advice}"
+    each = dict.fromkeys(join_words(words_of(cut.cause) for cut in cuts) for cuts in cut_off.sets)
+    return (
+        f"it is cut off by {list_some(list(each))}. Without one of these it gets a gradient; "
+        "the others may be meant."
+    )
 
 
 def _of_no_matter(evidence: Evidence, tensor: torch.Tensor, spare: set[int]) -> str | None:

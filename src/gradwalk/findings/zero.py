@@ -12,11 +12,13 @@ from ..graph.english import list_some
 from ..graph.nodes import custom_function
 from ..modules.plumbing import is_plumbing
 from ..reasons.blocking import Block, blocked_leaves, is_margin
+from ..wire import Severity
 from .dead_units import dead_units
 from .evidence import Evidence
 from .finding import Finding
 
 _MOST_NODES = 100
+_MASKED = frozenset({"MulBackward0", "DivBackward0", "NativeDropoutBackward0"})
 _LEAST_OF_HALF = 3e-8  # what is smaller becomes zero
 
 
@@ -56,22 +58,28 @@ def zero_findings(evidence: Evidence) -> Iterator[Finding]:
         more = len(group) - 1
         like = f", and the like at {more} more place{'s' * (more > 1)}" if more else ""
         kept = is_margin(evidence.captured, block.node)
+        is_drawn = all(_is_drawn(evidence, each) for each, _, _ in group)
         ends = block.remedy
         if waits:
             ends = f"{waits} gets a gradient itself, so this ends with its first step"
+        elif is_drawn:
+            ends = "the mask may be random, as of dropout or stochastic depth: the next one differs"
         elif kept:
             ends = "its result is only added up, as in a loss of margins that are all kept"
         yield _zero_finding(
             evidence,
             [node for _, nodes, _ in group for node in nodes],
-            "info" if waits or kept else "warning",
+            "info" if waits or kept or is_drawn else "warning",
             f"{_stops(evidence, block)}{like}; {ends}.",
         )
     if found.rest:
-        yield from _measured(evidence, run, found.rest, unknown=found.unknown)
+        severity: Severity = "warning" if len(zero) == len(came) > 1 else "info"
+        yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
 
 
-def _measured(evidence: Evidence, run: Run, rest: list[int], *, unknown: bool) -> Iterator[Finding]:
+def _measured(
+    evidence: Evidence, run: Run, rest: list[int], severity: Severity, *, unknown: bool
+) -> Iterator[Finding]:
     """Of leaves that nothing known blocks, where the pass shows that gradients became zero."""
     births = zero_births(evidence.captured, run, rest)
     groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
@@ -88,7 +96,7 @@ def _measured(evidence: Evidence, run: Run, rest: list[int], *, unknown: bool) -
             )
         else:
             why = "where it became so cannot be told from what flowed"
-        yield _zero_finding(evidence, nodes, "info", f"{why}.")
+        yield _zero_finding(evidence, nodes, severity, f"{why}.")
 
 
 def _born(evidence: Evidence, birth: ZeroBirth) -> str:
@@ -133,11 +141,11 @@ def _stops(evidence: Evidence, block: Block) -> str:
     return f"{words} lets nothing through ({block.because})"
 
 
-def _zero_finding(evidence: Evidence, nodes: list[int], severity: str, why: str) -> Finding:
+def _zero_finding(evidence: Evidence, nodes: list[int], severity: Severity, why: str) -> Finding:
     names = [evidence.name(node) for node in nodes]
     return Finding(
         "zero",
-        "info" if severity == "info" else "warning",
+        severity,
         nodes[:_MOST_NODES],
         f"The gradient of {list_some(names)} is exactly zero everywhere, {len(nodes)} of "
         f"{len(evidence.leaves)} leaves: {why}",
@@ -149,6 +157,19 @@ def _waits(evidence: Evidence, block: Block, lengths: dict[int, float | None]) -
     """The zero parameter that blocks only until its own first step; None for no such one."""
     found = (each for each in _factors(evidence, block) if lengths.get(each))
     return next((evidence.name(each) for each in found), None)
+
+
+def _is_drawn(evidence: Evidence, block: Block) -> bool:
+    """Whether the zeros that block may come from a random mask."""
+    if block.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
+        return False
+    seen = evidence.captured.annotations.get(block.node)
+    if seen is None:  # then nothing is known of where they came from
+        given = evidence.captured.successors[block.node].values()
+        return all(e["argument"] != block.factor for edges in given for e in edges.values())
+    origins = [each.origin for each in seen.constants if each.tensor is not None]
+    is_dropout = seen.forward is not None and "dropout" in seen.forward
+    return is_dropout or any(each is not None and each.is_random for each in origins)
 
 
 def _factors(evidence: Evidence, block: Block) -> list[int]:

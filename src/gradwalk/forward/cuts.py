@@ -17,7 +17,12 @@ MOST_LEAVES = 2048
 """Leaves that are known behind one cut."""
 
 _MOST_CUTS = 8  # of one tensor, told apart though they were made at one place
+_MOST_AGAIN = 3
 _MOST_PLACES = 32  # of the cuts of one tensor
+
+
+Cause = tuple[str, "SourceLine | None"]
+"""How gradient was lost, and the user's line."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,9 @@ class Cut:
         output_nr: Which output of its node the tensor is.
         leaves: The leaves it was computed from, itself if it is one, also by way of earlier cuts,
             as far as that was watched. They outlive the graph between.
+        direct: Those of them that the graph of the source reaches without another cut.
+        again: The causes of later cuts that the values passed before they came into the graph, the
+            first few: a gradient needs these removed, too.
         complete: Whether these are all that were watched: of long programs and of very many leaves
             only the nearest are known.
     """
@@ -51,24 +59,35 @@ class Cut:
     made_by: weakref.ref[Any] | None
     output_nr: int
     leaves: frozenset[TensorRef] = field(compare=False)
+    direct: frozenset[TensorRef] = field(compare=False)
+    again: tuple[Cause, ...] = field(default=(), compare=False)
     own: SourceLine | None = None
     module: ModuleCall | None = field(default=None, compare=False)
     complete: bool = field(default=True, compare=False)
 
     @property
-    def cause(self) -> tuple[str, SourceLine | None]:
+    def cause(self) -> Cause:
         """What several cuts have in common that one line of the user's made."""
         return self.how, self.region or self.own or self.where
 
+    def cut_by(self, cause: Cause) -> Cut:
+        """The same cut, whose values went through a later one."""
+        both_integer = cause[0].startswith("integer") and self.how.startswith("integer")
+        is_known = cause in (self.cause, *self.again) or len(self.again) >= _MOST_AGAIN
+        return self if both_integer or is_known else replace(self, again=(*self.again, cause))
+
     def with_leaves_of(self, other: Cut) -> Cut:
         """The same cut, which also stands for another one of its cause."""
-        if other.leaves <= self.leaves and (other.complete or not self.complete):
+        again = self.again if other.again else ()
+        is_known = other.leaves <= self.leaves and other.direct <= self.direct
+        if is_known and again == self.again and (other.complete or not self.complete):
             return self
         leaves = self.leaves | other.leaves
         complete = self.complete and other.complete
         if len(leaves) > MOST_LEAVES:
             leaves, complete = self.leaves, False
-        return replace(self, leaves=leaves, complete=complete)
+        direct = (self.direct | other.direct) & leaves
+        return replace(self, leaves=leaves, direct=direct, again=again, complete=complete)
 
 
 def combined(cuts: Iterable[Cut]) -> tuple[tuple[Cut, ...], bool]:
@@ -151,6 +170,7 @@ class Origin:
         complete: Whether no cut, and nothing unseen, was left out because there are too many.
         unseen: What it was computed from that was not seen made, and may be a tensor that needs
             grad without its graph, as ``detach()`` of it is.
+        is_random: Whether random numbers went into it, as into the mask of a dropout.
     """
 
     where: SourceLine | None
@@ -158,6 +178,7 @@ class Origin:
     direct: bool = False
     complete: bool = True
     unseen: tuple[Unseen, ...] = ()
+    is_random: bool = False
 
 
 class Constant(NamedTuple):
@@ -207,4 +228,5 @@ def alias_of(leaf: torch.Tensor, where: SourceLine | None = None) -> Cut:
         made_by=None,
         output_nr=0,
         leaves=frozenset({TensorRef(leaf)}),
+        direct=frozenset({TensorRef(leaf)}),
     )

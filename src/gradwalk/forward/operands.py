@@ -162,6 +162,14 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
     return []
 
 
+_RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", "uniform_"})
+
+
+def is_random(name: str) -> bool:
+    """Whether a call, by its bare name, draws numbers as random masks are made of."""
+    return name in _RANDOM
+
+
 def how_cut(name: str, output: torch.Tensor) -> str | None:
     """How a call lost the gradient of an operand, when its output carries none.
 

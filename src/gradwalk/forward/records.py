@@ -139,14 +139,19 @@ class Record:
             _empty(held)
 
 
-def leaves_below(record: Record) -> tuple[frozenset[TensorRef], bool]:
-    """The leaves that a call's output was computed from, also by way of cuts, and whether all."""
+def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[TensorRef], bool]:
+    """The leaves that a call's output was computed from.
+
+    Returns:
+        All of them, also by way of cuts; those that its own graph reaches; whether these are all.
+    """
     order = [record]
     seen = {id(record)}
+    direct: dict[TensorRef, None] = {}
     leaves: dict[TensorRef, None] = {}
     complete, looked_at = True, 0
     for each in order:  # grows while we walk
-        leaves.update(dict.fromkeys(taken.tensor for taken in each.leaves))
+        direct.update(dict.fromkeys(taken.tensor for taken in each.leaves))
         for constant in each.constants:
             for cut in constant.cuts:
                 complete = complete and cut.complete and looked_at < MOST_LEAVES
@@ -162,9 +167,10 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], bool]:
                 continue
             seen.add(id(parent))
             order.append(parent)
-    if len(leaves) > MOST_LEAVES:
-        return frozenset(list(leaves)[:MOST_LEAVES]), False
-    return frozenset(leaves), complete
+    found = {**direct, **leaves}
+    if len(found) > MOST_LEAVES:
+        found, complete = dict.fromkeys(list(found)[:MOST_LEAVES]), False
+    return frozenset(found), frozenset(found.keys() & direct.keys()), complete
 
 
 class ThreadRecords:

@@ -30,6 +30,7 @@ from .operands import (
     function_name,
     how_cut,
     how_read,
+    is_random,
     literal,
     operands,
     tensors_of,
@@ -204,7 +205,7 @@ class Session:
         where = self._lines.here()
         cuts: list[Cut] = []
         unseen_before: dict[Unseen, None] = {}
-        direct, complete = False, True
+        direct, complete, random = False, True, is_random(name)
         for _, value in going_in:
             is_tensor = isinstance(value, torch.Tensor)
             noted = weak_facts.fact(value)
@@ -213,8 +214,9 @@ class Session:
                 where = noted.where  # changed in place, not made here
             if not depends_on_values(name):
                 continue
+            random = random or (isinstance(noted, Origin) and noted.is_random)
             if isinstance(noted, Origin):  # also of a leaf that was made while we watched
-                cuts += noted.cuts
+                cuts += noted.cuts if how is None else self._cut_again(how, where, noted.cuts)
                 complete = complete and noted.complete
                 unseen_before.update(dict.fromkeys(noted.unseen))
             if is_tensor and (value.requires_grad or (made_by is not None and whole)):
@@ -231,7 +233,19 @@ class Session:
         few, are_all = combined(cuts)
         unseen = tuple(unseen_before)
         are_all = complete and are_all and len(unseen) <= _MOST_UNSEEN
-        return Origin(where, few, direct and len(cuts) == 1, are_all, unseen[:_MOST_UNSEEN])
+        direct = direct and len(cuts) == 1
+        return Origin(where, few, direct, are_all, unseen[:_MOST_UNSEEN], random)
+
+    def _cut_again(
+        self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]
+    ) -> Iterable[Cut]:
+        """Cuts whose values a call takes that would lose their gradient, too."""
+        if not cuts:
+            return ()
+        if how == "no_grad" and self._region is None:  # one region, for all that is known
+            return [cut if cut.how == how else cut.cut_by((how, where)) for cut in cuts]
+        region = self._region if how == "no_grad" else None
+        return [cut.cut_by((how, region or self._lines.own() or where)) for cut in cuts]
 
     def _made_by(self, tensor: torch.Tensor) -> Record | None:
         """The record of the call that made a tensor.
@@ -257,9 +271,9 @@ class Session:
     ) -> Cut:
         own = self._lines.own()
         if made_by is not None:
-            leaves, complete = leaves_below(made_by)
+            leaves, direct, complete = leaves_below(made_by)
         else:
-            leaves = frozenset([self.modules.reference(source)] if source.is_leaf else [])
+            leaves = direct = frozenset([self.modules.reference(source)] if source.is_leaf else [])
             complete = True
         return Cut(
             how=how,
@@ -270,6 +284,7 @@ class Session:
             made_by=weakref.ref(made_by) if made_by is not None else None,
             output_nr=source.output_nr,
             leaves=leaves,
+            direct=direct,
             own=None if own == where else own,
             module=self.modules.current,
             complete=complete,

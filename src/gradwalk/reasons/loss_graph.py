@@ -77,6 +77,26 @@ class LossGraph:
         found = (group.cut_of(tensor) for group in self._behind)
         return [cut for cut in found if cut is not None]
 
+    def reconnecting(self, tensor: torch.Tensor) -> list[list[Cut]]:
+        """The sets of cuts of which each, once removed, lets a gradient reach a tensor.
+
+        Args:
+            tensor: A tensor that needs grad.
+
+        Returns:
+            The smallest sets that are known; empty where none is.
+        """
+        chains = [(cut, group) for group in self._behind if (cut := group.ends_at(tensor))]
+        found: list[list[Cut]] = []
+        for cut, group in chains:
+            chain, above = [cut], group.via
+            while above is not None:
+                chain.append(above.cuts[0])
+                above = above.via
+            found.append(chain)
+        least = min(map(_size, found), default=0)
+        return [chain for chain in found if _size(chain) == least]
+
     def readings_of(self, tensor: torch.Tensor) -> list[Reading]:
         """The lines that read values computed from a tensor out of torch, the latest last."""
         return [reading for reading, behind in self._readings if id(tensor) in behind]
@@ -214,7 +234,7 @@ class LossGraph:
         """Where gradient was lost on the way to the loss."""
         cuts = _cuts_in(self.captured) if self.captured is not None else []
         cuts += [cut for tensor in self.without_grad for cut in cuts_of(tensor)]
-        return list(dict.fromkeys(cuts))
+        return list(dict.fromkeys(sorted(cuts, key=lambda cut: len(cut.again))))
 
     @functools.cached_property
     def uses(self) -> dict[int, Use]:
@@ -239,12 +259,23 @@ class _Behind:
         known: ``id`` of each tensor that lives of those known to be behind one -> that cut.
         leaves: ``id`` of each leaf of these graphs.
         nodes: Their nodes.
+        via: The cuts in whose graph these stand; None for those of the loss itself.
     """
 
     cuts: list[Cut]
     known: dict[int, Cut]
     leaves: frozenset[int]
     nodes: frozenset[Node]
+    via: _Behind | None
+
+    def ends_at(self, tensor: torch.Tensor) -> Cut | None:
+        """The cut whose source was computed from a tensor, with no other cut between."""
+        for cut in self.cuts:
+            if cut.source() is tensor or any(leaf() is tensor for leaf in cut.direct):
+                return cut
+        if tensor.is_leaf:
+            return self.cuts[0] if id(tensor) in self.leaves else None
+        return self.cuts[0] if gradient_edge(tensor)[0] in self.nodes else None
 
     def cut_of(self, tensor: torch.Tensor) -> Cut | None:
         """The cut that a tensor is behind; None where it is behind none of these."""
@@ -256,33 +287,40 @@ class _Behind:
         return self.cuts[0] if gradient_edge(tensor)[0] in self.nodes else None
 
 
+def _size(chain: list[Cut]) -> int:
+    """How many cuts have to go: those of a chain, and those that its values passed later."""
+    return len({cause for cut in chain for cause in (cut.cause, *cut.again)})
+
+
 def _behind(cuts: Iterable[Cut]) -> Iterator[_Behind]:
     """Cuts by their cause, those behind other cuts included; each graph is walked once."""
-    waiting = list(cuts)
-    known = set(waiting)
+    waiting: list[tuple[Cut, _Behind | None]] = [(cut, None) for cut in cuts]
+    known = {cut for cut, _ in waiting}
     while waiting:
-        by_cause: dict[Any, list[Cut]] = {}
-        for cut in waiting:
-            by_cause.setdefault(cut.cause, []).append(cut)
+        by_cause: dict[Any, tuple[list[Cut], _Behind | None]] = {}
+        for cut, via in waiting:
+            by_cause.setdefault(cut.cause, ([], via))[0].append(cut)
         waiting = []
-        for group in by_cause.values():
+        for group, via in by_cause.values():
             sources = [cut.source() for cut in group]
             living = [s for s in sources if s is not None and s.requires_grad and not s.is_leaf]
             if not living:
-                yield _Behind(group, _by_tensor(group), frozenset(), frozenset())
+                yield _Behind(group, _by_tensor(group), frozenset(), frozenset(), via)
                 continue
             # As a capture, which sees to it that what was walked can be freed.
             captured = capture_nodes(read_outputs((living,), "explain_grad"), Names())
             leaves = [leaf for node in captured.nodes if (leaf := leaf_tensor(node)) is not None]
-            yield _Behind(
+            found = _Behind(
                 group,
                 _by_tensor(group),
                 frozenset(map(id, leaves)),
                 frozenset(captured.nodes),
+                via,
             )
+            yield found
             further = [cut for cut in _cuts_seen(captured) if cut not in known]
             known.update(further)
-            waiting += further
+            waiting += [(cut, found) for cut in further]
 
 
 def _cuts_in(captured: Annotated) -> list[Cut]:
