@@ -1,6 +1,6 @@
 import type { AnyModel, RenderProps } from "@anywidget/types";
 import { faultBox, messageOf } from "./dom/fault";
-import { rootElement } from "./looks/sheet";
+import { rootElement } from "./theme/sheet";
 import {
   type AnswerMessage,
   type AskMessage,

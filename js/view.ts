@@ -1,13 +1,13 @@
-import { choices } from "./bars/choices";
-import type { Corner } from "./bars/corner";
-import { Refit } from "./bars/refit";
-import { Shell } from "./bars/shell";
 import type { Channel, Traits } from "./channel";
+import { choices } from "./controls/choices";
+import type { Corner } from "./controls/corner";
+import { Refit } from "./controls/refit";
+import { Shell } from "./controls/shell";
 import { say, write } from "./dom/element";
 import { ownKeys } from "./dom/own_keys";
 import { whenResized } from "./dom/when_resized";
-import { Laboratory } from "./laboratory/laboratory";
-import { WhatIf } from "./laboratory/what_if";
+import { NodeExperiments } from "./experiments/node_experiments";
+import { WhatIf } from "./experiments/what_if";
 import { seenMarks } from "./paint/marks";
 import { browserMeasure, type Measure } from "./text/measure";
 import { createFollowing, type Following } from "./view/following";
@@ -37,7 +37,7 @@ export function createView(
 class GraphView {
   private readonly shell: Shell<Traits>;
   private readonly picture: Picture;
-  private readonly experiments: Laboratory;
+  private readonly experiments: NodeExperiments;
   private readonly whatIf: WhatIf;
   private readonly following: Following;
   private readonly controls: GraphControls;
@@ -62,8 +62,8 @@ class GraphView {
     this.mark = shell.guarded(() => this.markState());
     this.showSelected = shell.guarded(() => this.select());
     this.picture = this.createPicture(startWorker, measure);
-    const { drawing, folder, live } = this.picture;
-    this.experiments = new Laboratory(drawing, channel);
+    const { drawing, folds, live } = this.picture;
+    this.experiments = new NodeExperiments(drawing, channel);
     const picked = () => this.side.select(null);
     const goTo = (node: number) => this.goTo(node);
     this.whatIf = new WhatIf(channel, drawing, measure, { picked, goTo }, shell.cleanup);
@@ -71,11 +71,11 @@ class GraphView {
     this.showColours = this.following.part(() => this.colour());
     this.controls = new GraphControls(this.picture, shell, channel, measure, {
       redraw: () => this.redraw(),
-      fitted: () => this.refit.widthIs(drawing.sight.stage.width),
+      fitted: () => this.refit.widthIs(drawing.viewport.stage.width),
       goTo,
       toggleHelp: () => this.side.toggleHelp(),
     });
-    this.side = new SidePanel(shell, channel, drawing, folder, this.whatIf, this.following, {
+    this.side = new SidePanel(shell, channel, drawing, folds, this.whatIf, this.following, {
       drawable: () => this.picture.drawable,
       running: () => this.playback.running,
       turned: () => this.redraw(),
@@ -90,8 +90,8 @@ class GraphView {
       },
       moved: () => this.side.update(),
     });
-    this.refit = new Refit(drawing.sight, folder, () => {
-      folder.forget();
+    this.refit = new Refit(drawing.viewport, folds, () => {
+      folds.forget();
       this.redraw();
       this.showSelected();
     });
@@ -112,7 +112,7 @@ class GraphView {
         this.whatIf.leave() ||
         this.controls.search.clear() ||
         this.shell.leaveFull() ||
-        (!this.side.isChosen() && this.picture.way.leave()),
+        (!this.side.isChosen() && this.picture.breadcrumbs.leave()),
       folded: () => this.showFolding(),
       shown: (scene) => {
         this.side.arrangement.suit(scene);
@@ -121,7 +121,7 @@ class GraphView {
         this.controls.toolbar.setFlow(scene && hasCards ? scene.direction : null);
       },
       entering: () => this.side.select(null),
-      entered: (titles) => this.controls.toolbar.setWay(titles),
+      entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),
       failed: (error) => this.shell.showFault(error),
     });
   }
@@ -152,10 +152,10 @@ class GraphView {
     cleanup.add(whenResized([drawing.element], () => this.corner.place()));
     shell.followFull(() => {
       arrangement.arrange();
-      drawing.sight.fit(false);
+      drawing.viewport.fit(false);
     });
     const keys = {
-      f: () => drawing.sight.fit(),
+      f: () => drawing.viewport.fit(),
       "/": () => controls.search.focus(),
       "?": () => side.toggleHelp(),
       Escape: () =>
@@ -294,7 +294,7 @@ class GraphView {
 
   private showFolding(): void {
     this.experiments.place();
-    this.picture.way.update();
+    this.picture.breadcrumbs.update();
     this.controls.view.update();
     this.controls.showDrawn();
     this.corner.place();
@@ -310,7 +310,7 @@ class GraphView {
     this.picture.drawing.mark({ selected });
     this.whatIf.select(selected);
     this.side.update();
-    if (selected !== null) this.picture.folder.reveal(selected);
+    if (selected !== null) this.picture.folds.reveal(selected);
     this.corner.place();
   }
 
@@ -323,6 +323,6 @@ class GraphView {
   /** Select a node and move to it. */
   private goTo(node: number): void {
     this.side.select(node);
-    this.picture.folder.reveal(node, true);
+    this.picture.folds.reveal(node, true);
   }
 }

@@ -93,7 +93,7 @@ def test_png_has_the_size_and_colours_of_its_theme(widget):
     root = ET.fromstring(widget.to_svg())
     assert small.size == (int(root.get("width")), int(root.get("height")))
     assert large.size == tuple(3 * side for side in small.size)
-    assert (0xFB, 0xFB, 0xFC) in colours(light)  # the ground in js/looks/colours.ts
+    assert (0xFB, 0xFB, 0xFC) in colours(light)  # the background in js/theme/colours.ts
     assert (0x13, 0x15, 0x18) in colours(dark)
     assert (0xFF, 0xF3, 0xDA) in colours(light)  # a leaf
 

@@ -1,4 +1,4 @@
-import { colourKey } from "../bars/colour_controls";
+import { colourKey } from "../controls/colour_controls";
 import { button, element, KEEP_KEYS, table } from "../dom/element";
 import { oneLine } from "../text/shorten";
 import type { ErrorSourceModel, ErrorsModel } from "../wire";

@@ -10,7 +10,8 @@ export class LinkedViews {
     if (this.following) return;
     this.following = true;
     try {
-      for (const other of all) if (other !== from) other.sight.look(view, from.sight.isUntouched);
+      for (const other of all)
+        if (other !== from) other.viewport.look(view, from.viewport.isUntouched);
     } finally {
       this.following = false;
     }
@@ -23,8 +24,8 @@ export class LinkedViews {
       all.forEach(change);
       const size = (drawing: Drawing) => drawing.scene?.nodes.length ?? 0;
       const largest = all.reduce((best, one) => (size(one) > size(best) ? one : best));
-      const { view, isUntouched } = largest.sight;
-      for (const other of all) if (other !== largest) other.sight.look(view, isUntouched);
+      const { view, isUntouched } = largest.viewport;
+      for (const other of all) if (other !== largest) other.viewport.look(view, isUntouched);
     } finally {
       this.following = false;
     }

@@ -179,14 +179,14 @@ export class PaneGrid {
   reveal(place: number, centre = false): void {
     const p = this.united?.members[place]?.findIndex((node) => node !== null) ?? -1;
     const node = this.nodeAt(place, p);
-    if (node !== null) this.shown[p]?.drawing.sight.reveal(node, centre);
+    if (node !== null) this.shown[p]?.drawing.viewport.reveal(node, centre);
   }
 
   /** Moves just so far that the node that a pane runs is in view. */
   follow(p: number, cursor: number): void {
     const one = this.progress[p];
     const node = one ? runningAt(one.recording, cursor) : null;
-    if (node !== null) this.shown[p]?.drawing.sight.follow(node);
+    if (node !== null) this.shown[p]?.drawing.viewport.follow(node);
   }
 
   destroy(): void {

@@ -1,11 +1,11 @@
-import { choices } from "../bars/choices";
-import { createHelp } from "../bars/help";
-import { legendEntries } from "../bars/legend";
-import { search } from "../bars/search";
-import { SearchBox } from "../bars/searchbox";
-import { Shell } from "../bars/shell";
-import { Toolbar } from "../bars/toolbar";
-import { TransportBar } from "../bars/transport_bar";
+import { choices } from "../controls/choices";
+import { createHelp } from "../controls/help";
+import { legendEntries } from "../controls/legend";
+import { search } from "../controls/search";
+import { SearchBox } from "../controls/searchbox";
+import { Shell } from "../controls/shell";
+import { Toolbar } from "../controls/toolbar";
+import { TransportBar } from "../controls/transport_bar";
 import { element } from "../dom/element";
 import { resizeHandle } from "../dom/handle";
 import { ownKeys } from "../dom/own_keys";
@@ -120,7 +120,7 @@ class Comparison {
       shell.status,
     );
     const keys = {
-      f: () => grid.first?.sight.fit(),
+      f: () => grid.first?.viewport.fit(),
       "/": () => this.search.focus(),
       "?": () => this.toggleHelp(),
       Escape: () => !grid.hasFocus && (shell.leaveFull() || grid.focus()),
@@ -133,7 +133,7 @@ class Comparison {
     cleanup.add(whenResized([root, grid.element], resized));
     shell.followFull(() => {
       this.arrange();
-      grid.first?.sight.fit(false);
+      grid.first?.viewport.fit(false);
     });
   }
 
@@ -197,8 +197,8 @@ class Comparison {
     );
     return new Toolbar(
       {
-        zoom: (factor) => grid.first?.sight.zoomBy(factor),
-        fit: () => grid.first?.sight.fit(),
+        zoom: (factor) => grid.first?.viewport.zoomBy(factor),
+        fit: () => grid.first?.viewport.fit(),
         toggleFull: () => shell.toggleFull(),
         toggleHelp: () => this.toggleHelp(),
         togglePanel: () => this.toolbar.setPanel(this.tables.toggle()),

@@ -1,12 +1,12 @@
 import type { ColourLegend } from "../colours/colouring";
 import { svgElement } from "../dom/element";
 import type { Still } from "../interact/drawing";
-import { settingOf } from "../looks/sheet";
 import { Beacons } from "../paint/beacons";
 import { FrameLayer } from "../paint/frame_layer";
 import { SvgPainter } from "../paint/painter";
 import type { Part } from "../paint/parts";
 import { estimate, MONO, SANS } from "../text/measure";
+import { settingOf } from "../theme/sheet";
 import { escapeText, MarkupWriter } from "./markup";
 import { groundOf, keyParts } from "./picture";
 

@@ -1,5 +1,5 @@
-import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../looks/looks";
 import type { Part } from "../paint/parts";
+import { type Fonts, lookOf, type Place, placeOf, type Theme } from "../theme/styles";
 
 /** Of a page that says so itself, "auto". */
 export type StillTheme = Theme | "auto";

@@ -20,8 +20,8 @@ import { glide, leaving, vanish } from "./flip";
 import { type Hit, hitAt } from "./hit";
 import { Keyboard } from "./keyboard";
 import { Pointer } from "./pointer";
-import { Sight } from "./sight";
 import { Tooltip } from "./tooltip";
+import { Viewport } from "./viewport";
 import { firstStop } from "./walk";
 import { WheelHint } from "./wheel_hint";
 
@@ -43,7 +43,7 @@ export class Drawing {
   readonly canvas: HTMLElement;
   /** Over the foot of the picture: the minimap, and beside it what else is to stand there. */
   readonly foot: HTMLElement;
-  readonly sight: Sight;
+  readonly viewport: Viewport;
   scene: Scene | null = null;
   private graph: GraphModel | null = null;
   private marks: Marks = NO_MARKS;
@@ -68,7 +68,7 @@ export class Drawing {
       this.live.textContent = words;
     },
     escape: () => this.escape(),
-    zoomBy: (factor) => this.sight.zoomBy(factor),
+    zoomBy: (factor) => this.viewport.zoomBy(factor),
   });
   private readonly cleanup = new Cleanup();
 
@@ -77,7 +77,7 @@ export class Drawing {
     measure: Measure,
     { minimap = true }: { minimap?: boolean } = {},
   ) {
-    const map = minimap ? new Minimap((x, y) => this.sight.centreOn(x, y), this.cleanup) : null;
+    const map = minimap ? new Minimap((x, y) => this.viewport.centreOn(x, y), this.cleanup) : null;
     this.painting = new Painting(measure, map);
     this.canvas = stageElement(this.painting, {
       tabindex: 0,
@@ -95,7 +95,7 @@ export class Drawing {
       this.tooltip.element,
       this.live,
     );
-    this.sight = new Sight(this.painting.svg, this.canvas, {
+    this.viewport = new Viewport(this.painting.svg, this.canvas, {
       moved: (view) => {
         this.painting.move(view);
         this.tooltip.hide();
@@ -122,18 +122,18 @@ export class Drawing {
 
   /** Draws another picture of the same graph. What is held stays where it is seen; without, it is a first view. */
   replace(scene: Scene, hold: Hold | null): void {
-    const { scene: before, sight } = this;
-    const { view } = sight;
+    const { scene: before, viewport } = this;
+    const { view } = viewport;
     const { focused } = this.marks;
     const id = focused === null ? undefined : before?.nodes[focused]?.id;
     this.take(scene, scene.drawn[id ?? -1]?.[0] ?? null);
-    if (!before || !hold || !sight.isFramed) {
+    if (!before || !hold || !viewport.isFramed) {
       this.frameFirst();
       return;
     }
-    sight.put(scene, heldView(view, hold));
+    viewport.put(scene, heldView(view, hold));
     this.paint();
-    glide(this.canvas, { scene: before, view }, scene, sight.view);
+    glide(this.canvas, { scene: before, view }, scene, viewport.view);
   }
 
   /**
@@ -146,12 +146,12 @@ export class Drawing {
     hold: Hold | null,
     was: readonly (number | null)[],
   ): void {
-    const { scene: before, sight } = this;
-    if (!before || !hold || !sight.isFramed) {
+    const { scene: before, viewport } = this;
+    if (!before || !hold || !viewport.isFramed) {
       this.show(graph, scene);
       return;
     }
-    const { view, stage, isWhole: wasWhole } = sight;
+    const { view, stage, isWhole: wasWhole } = viewport;
     const { focused } = this.marks;
     const id = focused === null ? -1 : was.indexOf(before.nodes[focused]?.id ?? -1);
     const ghosts = leaving(this.canvas, before, was);
@@ -159,10 +159,10 @@ export class Drawing {
     this.take(scene, scene.drawn[id]?.[0] ?? null);
     const held = heldView(view, hold);
     const isLost = wasWhole && !isWhole(scene, held, stage);
-    sight.put(scene, isLost ? fitView(scene, stage) : held);
+    viewport.put(scene, isLost ? fitView(scene, stage) : held);
     this.paint();
-    glide(this.canvas, { scene: before, view }, scene, sight.view, was);
-    vanish(this.overlay, ghosts, view, sight.view);
+    glide(this.canvas, { scene: before, view }, scene, viewport.view, was);
+    vanish(this.overlay, ghosts, view, viewport.view);
   }
 
   /** Draws the same picture with other numbers: nothing moves. */
@@ -170,7 +170,7 @@ export class Drawing {
     this.graph = graph;
     if (scene === this.scene) return;
     this.scene = scene;
-    this.sight.renew(scene);
+    this.viewport.renew(scene);
     this.painting.refresh();
     this.paintSoon();
   }
@@ -184,7 +184,7 @@ export class Drawing {
 
   /** Tells the drawing its size in px. What was in the middle stays there. */
   resize(size: Size): void {
-    const became = this.sight.resize(size);
+    const became = this.viewport.resize(size);
     if (became === null) return;
     this.painting.refresh();
     if (became === "first") this.paint();
@@ -194,7 +194,7 @@ export class Drawing {
   /** Puts the keyboard into the graph, on this node if one is given. */
   focus(id: number | null = null): void {
     if (id !== null)
-      this.mark({ focused: nearestCopy(this.scene, id, this.sight.view, this.sight.stage) });
+      this.mark({ focused: nearestCopy(this.scene, id, this.viewport.view, this.viewport.stage) });
     this.canvas.focus({ preventScroll: true });
   }
 
@@ -203,7 +203,7 @@ export class Drawing {
     window.clearTimeout(this.timer);
     this.hint.stop();
     this.tooltip.hide();
-    this.sight.destroy();
+    this.viewport.destroy();
     this.stopWatching?.();
     this.cleanup.run();
   }
@@ -218,7 +218,7 @@ export class Drawing {
   }
 
   private frameFirst(): void {
-    if (!this.scene || !this.sight.first(this.scene)) return;
+    if (!this.scene || !this.viewport.first(this.scene)) return;
     this.painting.refresh();
     this.paint();
   }
@@ -232,14 +232,14 @@ export class Drawing {
   }
 
   private paint(): void {
-    if (!this.scene || !this.sight.isFramed) return;
+    if (!this.scene || !this.viewport.isFramed) return;
     // Not before: only now it lies in a widget.
     this.stopWatching ??= whenThemeChanges(this.element, () => {
       this.painting.refresh(true);
       this.paintSoon();
     });
     const { painting, canvas } = this;
-    const { view, stage } = this.sight;
+    const { view, stage } = this.viewport;
     const more = painting.paint(this.scene, this.marks, view, stage);
     window.clearTimeout(this.timer);
     if (more === 0) this.paintSoon();
@@ -314,7 +314,7 @@ export class Drawing {
     const node = this.scene.nodes[index];
     const { title, lines } = describeDrawn(this.graph, node, this.marks);
     this.live.textContent = [title, ...lines].join(", ");
-    if (!this.sight.revealBox(boxOf(node))) this.showTooltip(index);
+    if (!this.viewport.revealBox(boxOf(node))) this.showTooltip(index);
   }
 
   private hover(hit: (Hit & { at: [number, number] }) | null): void {
@@ -336,15 +336,15 @@ export class Drawing {
       const [x, y] = hit.at;
       this.tooltip.show(
         describeEdge(this.graph, edge, this.marks),
-        () => seenBox(this.sight.view, { left: x, top: y, right: x, bottom: y }),
-        () => this.sight.stage,
+        () => seenBox(this.viewport.view, { left: x, top: y, right: x, bottom: y }),
+        () => this.viewport.stage,
       );
     } else this.tooltip.hide();
   }
 
   /** The arrow at a place; null from afar, where a pointer is near to very many. */
   private edgeAt([x, y]: readonly [number, number]): SceneEdge | null {
-    const { k } = this.sight.view;
+    const { k } = this.viewport.view;
     return this.scene && k >= FAR ? edgeAt(this.scene, x, y, k) : null;
   }
 
@@ -354,8 +354,8 @@ export class Drawing {
     const box = boxOf(scene.nodes[index]);
     this.tooltip.show(
       describeDrawn(graph, scene.nodes[index], this.marks),
-      () => seenBox(this.sight.view, box),
-      () => this.sight.stage,
+      () => seenBox(this.viewport.view, box),
+      () => this.viewport.stage,
     );
   }
 
@@ -363,7 +363,7 @@ export class Drawing {
     const { scene, painting } = this;
     if (!scene) return null;
     const { left, top } = painting.svg.getBoundingClientRect();
-    const { k, x, y } = this.sight.view;
+    const { k, x, y } = this.viewport.view;
     const at: [number, number] = [(event.clientX - left - x) / k, (event.clientY - top - y) / k];
     const heads = painting.painter === "canvas" ? painting.heads : null;
     const hit = hitAt(scene, event.target as Element, at, k, heads);

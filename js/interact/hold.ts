@@ -14,12 +14,12 @@ export function topOf(scene: Scene, path: string, id: number): [number, number] 
 }
 
 /** Has the bar of a block stay where it is, or all be seen as before; null if the block has no bar. */
-export function holdBar({ scene, sight }: Drawing, path: string): HoldIn | null {
+export function holdBar({ scene, viewport }: Drawing, path: string): HoldIn | null {
   const barIn = ({ nodes }: Scene) =>
     nodes.find(({ bar, group }) => bar && group?.paths[0] === path);
   const bar = scene && barIn(scene);
   if (!bar) return null;
-  const wasWhole = sight.isWhole;
+  const wasWhole = viewport.isWhole;
   return (after) => {
     const same = barIn(after);
     return wasWhole || !same ? null : { from: [bar.x, bar.y], to: [same.x, same.y] };
@@ -36,10 +36,10 @@ export function holdBox(path: string, at: [number, number]): HoldIn {
 
 /** Holds the node nearest to the middle of the view that the next picture also shows. */
 export function holdMiddle(drawing: Drawing, after: Scene): Hold | null {
-  const { scene, sight } = drawing;
+  const { scene, viewport } = drawing;
   if (!scene) return null;
-  const { view } = sight;
-  const { width, height } = sight.stage;
+  const { view } = viewport;
+  const { width, height } = viewport.stage;
   const [x, y] = [(width / 2 - view.x) / view.k, (height / 2 - view.y) / view.k];
   let best: Hold | null = null;
   let least = Number.POSITIVE_INFINITY;

@@ -1,8 +1,8 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { choices } from "../bars/choices";
 import { localChannel } from "../channel";
+import { choices } from "../controls/choices";
 import { fakeRun, type Situation } from "../demo/fake_run";
 import type { Marks } from "../paint/marks";
 import { NO_MARKS, seenMarks } from "../paint/marks";

@@ -1,5 +1,5 @@
-import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../looks/looks";
 import { MONO, SANS } from "../text/measure";
+import { type Fonts, lookOf, type Place, placeOf, type Setting, type Theme } from "../theme/styles";
 import type { Part } from "./parts";
 
 /** How the table of looks has something drawn. Widths, dashes and fonts are in px of the scene. */

@@ -1,12 +1,12 @@
 import { type Cleanup, element } from "../dom/element";
 import { Remembered } from "../dom/remembered";
-import { THEMES } from "../looks/looks";
-import { settingOf } from "../looks/sheet";
 import { boxOf } from "../scene/find";
 import { type Box, overlap } from "../scene/grid";
 import type { Scene, SceneNode } from "../scene/scene";
 import { contains, type Size, seen, seenBox, type View } from "../scene/views";
 import { type Progress, runningAt } from "../steps/recording";
+import { settingOf } from "../theme/sheet";
+import { THEMES } from "../theme/styles";
 import { placesOf } from "./beacons";
 import type { Marks } from "./marks";
 import type { Raster } from "./raster";

@@ -1,12 +1,12 @@
 import { element, svgElement } from "../dom/element";
 import { Remembered } from "../dom/remembered";
-import { settingOf } from "../looks/sheet";
 import type { SceneFrame } from "../scene/frame";
 import type { Box } from "../scene/grid";
 import type { Scene } from "../scene/scene";
 import { indexOf } from "../scene/scene_index";
 import { contains, type Size, seen, type View } from "../scene/views";
 import type { Measure } from "../text/measure";
+import { settingOf } from "../theme/sheet";
 import { Beacons } from "./beacons";
 import { CanvasPainter } from "./canvas_painter";
 import { zerosFirst } from "./classes";

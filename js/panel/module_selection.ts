@@ -3,7 +3,7 @@ import { gradientNorms } from "../colours/gradient_norms";
 import { Remembered } from "../dom/remembered";
 import { openGroup } from "../fold/folding";
 import type { Drawing } from "../interact/drawing";
-import type { Folder } from "../interact/folder";
+import type { FoldController } from "../interact/fold_controller";
 import type { SelectedModule } from "./module";
 import { moduleFacts } from "./module_facts";
 
@@ -15,7 +15,7 @@ export class ModuleSelection {
 
   constructor(
     private readonly drawing: Drawing,
-    private readonly folder: Folder,
+    private readonly folds: FoldController,
     private readonly channel: Pick<Channel, "get">,
   ) {}
 
@@ -27,9 +27,9 @@ export class ModuleSelection {
 
   /** The selected module as it is drawn now, the same object as long as nothing about it changes; null for none. */
   get current(): SelectedModule | null {
-    const { drawing, folder, channel } = this;
+    const { drawing, folds, channel } = this;
     const { scene, progress } = drawing;
-    const drawn = folder.drawnGraph;
+    const drawn = folds.drawnGraph;
     if (!this.paths || !scene || !drawn) return null;
     const [path] = this.paths;
     const box = scene.nodes.find(({ group }) => group?.paths.includes(path));
@@ -43,10 +43,10 @@ export class ModuleSelection {
     const frame = scene.frames.find((one) => one.path === path);
     const actions: SelectedModule["actions"] = [
       frame
-        ? ["Close", () => folder.close(path, [(frame.left + frame.right) / 2, frame.top])]
+        ? ["Close", () => folds.close(path, [(frame.left + frame.right) / 2, frame.top])]
         : box?.bar
-          ? ["Open", () => folder.open(box)]
-          : ["Open", () => folder.change((folding) => openGroup(tree, folding, path))],
+          ? ["Open", () => folds.open(box)]
+          : ["Open", () => folds.change((folding) => openGroup(tree, folding, path))],
     ];
     this.made = { paths, facts: moduleFacts(graph, paths, memory, pass), actions };
     return this.made;

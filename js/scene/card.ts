@@ -42,7 +42,7 @@ const LINE = 16;
 /** Width of a leaf that adds up in rows, px. */
 const LEDGER = 132;
 /** One number of a tensor that can be set, px, and the rim of their grid. */
-export const KNOB = { width: 52, height: 24, rim: 3 };
+export const INPUT = { width: 52, height: 24, rim: 3 };
 
 type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts"> & { card?: CardParts };
 
@@ -74,18 +74,21 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   const underWidth = measure(under, underStyle);
   const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
   const [lines, style] = shownLines(words, "number");
-  const knobs = knobSize(words);
+  const numberInputs = inputSize(words);
   const width = even(
     Math.max(
       least,
       leastWidth,
       signWidth + beside + 2 * pad,
       2 * (widest(lines, style, measure) + 2 * pad),
-      2 * knobs.width,
+      2 * numberInputs.width,
     ),
   );
   const added = addedUp(words);
-  const held = Math.max(32 + lines.length * LINE, knobs.height && ABOVE_KNOBS + knobs.height);
+  const held = Math.max(
+    32 + lines.length * LINE,
+    numberInputs.height && ABOVE_KNOBS + numberInputs.height,
+  );
   const height = header + Math.max(row + (added ? SUM - 6 : 0), held);
   const top = -height / 2;
   const left = -width / 2 + pad;
@@ -128,7 +131,7 @@ function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       grad,
       sum: added ? { x: grad.x, y: height / 2 - 12, width: grad.width, height: SUM } : null,
       rows: [],
-      ...knobCell(knobs, -width / 4, top + header + ABOVE_KNOBS, width / 2),
+      ...inputCell(numberInputs, -width / 4, top + header + ABOVE_KNOBS, width / 2),
     },
   };
 }
@@ -144,17 +147,17 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
   // What is done for a leaf before it is used, such as to gather it.
   const role = leaf ? (words.name ?? "") : "";
   const roleWidth = role === "" ? 0 : measure(role, "cell") + 10;
-  const knobs = knobSize(words);
+  const numberInputs = inputSize(words);
   const width = even(
     Math.max(
       least,
       leastWidth,
       measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
       roleWidth + widest(lines, style, measure) + 2 * pad,
-      knobs.width,
+      numberInputs.width,
     ),
   );
-  const held = Math.max(row + (lines.length - 1) * LINE, knobs.height);
+  const held = Math.max(row + (lines.length - 1) * LINE, numberInputs.height);
   const height = header + held + row + added;
   const top = -height / 2;
   const right = width / 2 - pad;
@@ -184,7 +187,7 @@ function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth:
       grad: { x: 0, y: top + header + held + (row + added) / 2, width, height: row + added },
       sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
       rows: [],
-      ...knobCell(knobs, 0, top + header, width),
+      ...inputCell(numberInputs, 0, top + header, width),
     },
   };
 }
@@ -197,17 +200,17 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
   const count = words.shares ?? 0;
   const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
   const named: Style = size === "full" ? "card" : "title";
-  const knobs = knobSize(words);
+  const numberInputs = inputSize(words);
   const width = even(
     Math.max(
       LEDGER,
       leastWidth,
       measure(words.title, named) + measure(value, style) + 3 * pad + 12,
-      knobs.width,
+      numberInputs.width,
     ),
   );
   /** From where on its shares are written. */
-  const shares = header + knobs.height;
+  const shares = header + numberInputs.height;
   const height = shares + count * row + last;
   const top = -height / 2;
   const below = size === "full" ? 7 : 5;
@@ -233,26 +236,32 @@ function ledgerCard(words: NodeWords, size: CardSize, measure: Measure, leastWid
       grad: { x: 0, y: height / 2 - last / 2, width, height: last },
       sum: null,
       rows,
-      ...knobCell(knobs, 0, top + header, width),
+      ...inputCell(numberInputs, 0, top + header, width),
     },
   };
 }
 
 /** The least room for the numbers of a tensor that can be set; none where there are none. */
-export function knobSize({ knobs }: Pick<NodeWords, "knobs">): { width: number; height: number } {
-  if (!knobs) return { width: 0, height: 0 };
-  const { width, height, rim } = KNOB;
-  return { width: knobs.columns * width + 2 * rim, height: knobs.rows * height + 2 * rim };
+export function inputSize({ numberInputs }: Pick<NodeWords, "numberInputs">): {
+  width: number;
+  height: number;
+} {
+  if (!numberInputs) return { width: 0, height: 0 };
+  const { width, height, rim } = INPUT;
+  return {
+    width: numberInputs.columns * width + 2 * rim,
+    height: numberInputs.rows * height + 2 * rim,
+  };
 }
 
 /** Where they stand, as a part of a card; `x` is the middle. */
-function knobCell(
+function inputCell(
   { height }: { height: number },
   x: number,
   top: number,
   width: number,
-): Pick<CardParts, "knobs"> {
-  return height > 0 ? { knobs: { x, y: top + height / 2, width, height } } : {};
+): Pick<CardParts, "numberInputs"> {
+  return height > 0 ? { numberInputs: { x, y: top + height / 2, width, height } } : {};
 }
 
 /** A card of at least this height: what is more is left free below. */
@@ -273,7 +282,7 @@ export function tallCard<B extends Box>(box: B, height: number): B {
       grad: card.grad && raise(card.grad),
       sum: card.sum && raise(card.sum),
       rows: card.rows.map(raise),
-      ...(card.knobs && { knobs: raise(card.knobs) }),
+      ...(card.numberInputs && { numberInputs: raise(card.numberInputs) }),
     },
   };
 }

@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it } from "vitest";
-import { legendEntries } from "../bars/legend";
-import { search } from "../bars/search";
+import { legendEntries } from "../controls/legend";
+import { search } from "../controls/search";
 import { describe as describeNode } from "../interact/describe";
 import { walk } from "../interact/walk";
 import { edgeClass, nodeClass } from "../paint/classes";

@@ -85,5 +85,5 @@ export interface CardParts {
   /** Where each share has a row of its own, on a leaf. */
   rows: Cell[];
   /** Where the numbers of a tensor stand that can be set. */
-  knobs?: Cell;
+  numberInputs?: Cell;
 }

@@ -27,7 +27,7 @@ export interface NodeWords {
   /** Whether it holds one number. */
   isNumber?: boolean;
   /** The room for the numbers of it that can be set, instead of those that are written. */
-  knobs?: KnobRoom | null;
+  numberInputs?: InputRoom | null;
   /** How many gradients are added up at it. */
   shares?: number;
   /** Whether a strip over the ranks of a run is drawn in it. */
@@ -39,7 +39,7 @@ export interface NodeWords {
 }
 
 /** The grid of the numbers of a tensor that can be set in the picture. */
-export interface KnobRoom {
+export interface InputRoom {
   columns: number;
   rows: number;
 }
@@ -47,7 +47,7 @@ export interface KnobRoom {
 declare module "../wire/generated" {
   interface NodeModel {
     /** What the page itself adds: its numbers can be set in a grid, for which its box has room. */
-    knobs?: KnobRoom;
+    numberInputs?: InputRoom;
   }
 }
 
@@ -107,7 +107,7 @@ export function wordsOf(
     stubs: stubsOf(node.no_grad_inputs, measure),
     sign: leaf ? null : node.sign && mark + signIn(node),
     isNumber: node.shape?.every((size) => size === 1) ?? false,
-    knobs: node.knobs ?? null,
+    numberInputs: node.numberInputs ?? null,
     ...fittingValue(node, measure),
   };
 }

@@ -1,5 +1,5 @@
 import type { Measure, Style } from "../text/measure";
-import { cardOf, knobSize, tallCard } from "./card";
+import { cardOf, inputSize, tallCard } from "./card";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 import { withStrip } from "./rank_strip";
@@ -117,12 +117,12 @@ function boxOf(
   let height = flagHeight + (second.length > 0 ? 41 : 28) - (quiet ? QUIET_LESS : 0);
   if (stubRows > 0 && !horizontal) height = Math.max(height, stubRows * STUB_ROW + 10);
   if (stubRows > 0 && horizontal) width = Math.max(width, stubWidth + 34);
-  const knobs = knobSize(words);
-  width = Math.ceil(Math.max(width, least.width, knobs.width) / 2) * 2;
-  height = Math.max(height + knobs.height, least.height);
+  const numberInputs = inputSize(words);
+  width = Math.ceil(Math.max(width, least.width, numberInputs.width) / 2) * 2;
+  height = Math.max(height + numberInputs.height, least.height);
 
   const lines = (second.length > 0 ? 2 : 1) * LINE;
-  const top = -height / 2 + flagHeight + (height - knobs.height - flagHeight - lines) / 2;
+  const top = -height / 2 + flagHeight + (height - numberInputs.height - flagHeight - lines) / 2;
   const texts: Text[] = [
     { text: words.title, style: titleStyle, x: 0, y: top + 11.5, anchor: "middle" },
   ];

@@ -1,5 +1,5 @@
 import { afterEach } from "vitest";
-import { choices } from "../bars/choices";
+import { choices } from "../controls/choices";
 
 const FRESH = { ...choices };
 

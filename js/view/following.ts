@@ -1,6 +1,6 @@
-import type { Shell } from "../bars/shell";
 import type { Traits } from "../channel";
-import type { Living } from "../laboratory/living";
+import type { Shell } from "../controls/shell";
+import type { LiveGraph } from "../experiments/live_graph";
 
 export interface Following {
   /** Does something when a trait changes, unless the update that changed it is taken as a whole. */
@@ -17,7 +17,7 @@ export interface Following {
  */
 export function createFollowing(
   shell: Shell<Traits>,
-  living: Living,
+  live: LiveGraph,
   updated: () => void,
 ): Following {
   /** Whether an update is about to be taken. */
@@ -30,7 +30,7 @@ export function createFollowing(
     isTaking = true;
     queueMicrotask(() => {
       isTaking = false;
-      if (!shell.root.isConnected && !living.isBehind) return;
+      if (!shell.root.isConnected && !live.isBehind) return;
       parts = new Set();
       updated();
       const shown = parts;
@@ -41,7 +41,7 @@ export function createFollowing(
 
   return {
     on(trait, changed) {
-      shell.on(trait, () => (living.isBehind ? take() : changed()));
+      shell.on(trait, () => (live.isBehind ? take() : changed()));
     },
     part(show) {
       const part = shell.guarded(show);

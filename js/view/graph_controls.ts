@@ -1,13 +1,13 @@
-import { choices } from "../bars/choices";
-import { Corner } from "../bars/corner";
-import { createFindingsList, labelInModule } from "../bars/findings_list";
-import { createRankChoice } from "../bars/rank_choice";
-import { search } from "../bars/search";
-import { SearchBox } from "../bars/searchbox";
-import type { Shell } from "../bars/shell";
-import { Toolbar } from "../bars/toolbar";
-import { ViewBar } from "../bars/view_bar";
 import type { Channel, Traits } from "../channel";
+import { choices } from "../controls/choices";
+import { Corner } from "../controls/corner";
+import { createFindingsList, labelInModule } from "../controls/findings_list";
+import { createRankChoice } from "../controls/rank_choice";
+import { search } from "../controls/search";
+import { SearchBox } from "../controls/searchbox";
+import type { Shell } from "../controls/shell";
+import { Toolbar } from "../controls/toolbar";
+import { ViewBar } from "../controls/view_bar";
 import { liveSvg } from "../export/live";
 import { createSaveMenu } from "../export/save_menu";
 import { drawsConstants } from "../scene/card";
@@ -38,9 +38,9 @@ export class GraphControls {
     measure: Measure,
     private readonly events: ControlEvents,
   ) {
-    const { drawing, folder } = picture;
+    const { drawing, folds } = picture;
     this.search = this.createSearch();
-    this.view = new ViewBar(drawing, folder, channel, measure, () => events.redraw());
+    this.view = new ViewBar(drawing, folds, channel, measure, () => events.redraw());
     this.ranks = createRankChoice((rank) => channel.set("rank", rank));
     this.toolbar = this.createTools();
     this.findings = createFindingsList(events.goTo, (node) => {
@@ -95,8 +95,8 @@ export class GraphControls {
       },
       go(id) {
         picture.drawing.mark({ hit: id });
-        if (id === null) picture.folder.keep();
-        else picture.folder.reveal(id, true, "peek");
+        if (id === null) picture.folds.keep();
+        else picture.folds.reveal(id, true, "peek");
       },
       left: () => picture.drawing.focus(),
     });
@@ -104,25 +104,25 @@ export class GraphControls {
 
   private createTools(): Toolbar {
     const { picture, shell, channel, events, view } = this;
-    const { sight } = picture.drawing;
+    const { viewport } = picture.drawing;
     const { element: menu, colours } = view;
     const saving = this.createSaving();
     return new Toolbar(
       {
-        zoom: (factor) => sight.zoomBy(factor),
+        zoom: (factor) => viewport.zoomBy(factor),
         fit() {
-          sight.fit();
+          viewport.fit();
           events.fitted();
         },
         toggleConstants: () => channel.set("constants", !channel.get("constants")),
         toggleDerivatives() {
           choices.derivatives = !choices.derivatives;
-          picture.folder.forget(); // the arrows change their length
+          picture.folds.forget(); // the arrows change their length
           events.redraw();
         },
         toggleFull: () => shell.toggleFull(),
         toggleHelp: () => events.toggleHelp(),
-        leaveTo: (depth) => picture.way.leave(depth),
+        leaveTo: (depth) => picture.breadcrumbs.leave(depth),
       },
       { search: this.search, saving, view: menu, colours, ranks: this.ranks.element },
     );

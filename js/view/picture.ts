@@ -1,14 +1,14 @@
-import { choices } from "../bars/choices";
-import { createProgress } from "../bars/progress";
-import { offerWork, showWork } from "../bars/work_progress";
 import type { Channel } from "../channel";
+import { choices } from "../controls/choices";
+import { createProgress } from "../controls/progress";
+import { offerWork, showWork } from "../controls/work_progress";
+import { LiveGraph } from "../experiments/live_graph";
+import { Breadcrumbs } from "../interact/breadcrumbs";
 import { Drawing } from "../interact/drawing";
 import type { DrawingEvents } from "../interact/drawing_events";
-import { Folder } from "../interact/folder";
+import { FoldController } from "../interact/fold_controller";
 import { keyToFold, pressToFold } from "../interact/gestures";
 import { Opening } from "../interact/opening";
-import { Way } from "../interact/way";
-import { Living } from "../laboratory/living";
 import type { Scene } from "../scene/scene";
 import type { Room } from "../scene/views";
 import type { Measure } from "../text/measure";
@@ -44,10 +44,10 @@ interface PictureEvents extends Pick<DrawingEvents, "select" | "zoomed" | "moved
 
 /** One graph, folded and drawn. */
 export class Picture {
-  readonly live: Living;
+  readonly live: LiveGraph;
   readonly drawing: Drawing;
-  readonly folder: Folder;
-  readonly way: Way;
+  readonly folds: FoldController;
+  readonly breadcrumbs: Breadcrumbs;
   /** The graph that is drawn; null before the first one. */
   drawable: Drawable | null = null;
   private readonly progress = createProgress(() => this.drawing.focus());
@@ -58,15 +58,15 @@ export class Picture {
     startWorker: StartWorker,
     private readonly events: PictureEvents,
   ) {
-    this.live = new Living(channel);
+    this.live = new LiveGraph(channel);
     this.drawing = new Drawing(this.drawingEvents(new Opening(channel)), measure);
     const maker = new SceneMaker(startWorker, measure);
-    this.folder = new Folder(this.drawing, measure, maker, {
+    this.folds = new FoldController(this.drawing, measure, maker, {
       changed: () => events.folded(),
       shown: (scene) => events.shown(scene),
       working: (work) => showWork(this.progress, work, () => this.giveUp()),
       gaveUp: (kept) => {
-        if (kept === null) offerWork(this.progress, () => this.folder.again());
+        if (kept === null) offerWork(this.progress, () => this.folds.again());
         else {
           channel.set("direction", kept.direction);
           channel.set("constants", kept.source.constants);
@@ -74,7 +74,7 @@ export class Picture {
       },
       failed: (error) => events.failed(error),
     });
-    this.way = new Way(this.drawing, this.folder, {
+    this.breadcrumbs = new Breadcrumbs(this.drawing, this.folds, {
       entering: () => events.entering(),
       moved: (titles) => events.entered(titles),
     });
@@ -108,7 +108,7 @@ export class Picture {
   /** Fold the graph, make its scene and paint it. */
   draw(request: Request, stage: Room): void {
     const { drawable, was, isOther, constants, torchNames } = request;
-    const { drawing, folder, channel } = this;
+    const { drawing, folds, channel } = this;
     const { graph } = drawable;
     const derivatives = request.derivatives === true;
     drawing.mark({ derivatives });
@@ -116,21 +116,21 @@ export class Picture {
     if (isOther && was !== null) drawing.mark({ progress: null });
     const shown = drawable.shown(constants);
     const source = { given: channel.raw("graph"), constants, torchNames };
-    if (isOther && was !== undefined) folder.follow(shown, graph, source, was);
+    if (isOther && was !== undefined) folds.follow(shown, graph, source, was);
     else {
       const room = { ...stage, derivatives };
       const direction = drawable.direction(request.direction, room, this.measure);
-      folder.show(shown, direction, graph, source, room);
+      folds.show(shown, direction, graph, source, room);
     }
   }
 
   /** Give up a picture that takes long; false if there is none. */
   giveUp(): boolean {
-    return this.progress.isVisible && this.folder.cancel();
+    return this.progress.isVisible && this.folds.cancel();
   }
 
   destroy(): void {
-    this.folder.destroy();
+    this.folds.destroy();
     this.drawing.destroy();
   }
 
@@ -143,11 +143,11 @@ export class Picture {
       escape: () => this.giveUp() || events.escape(),
       pressed: (press) =>
         (this.drawable !== null && opening.pressed(this.drawable.graph, press)) ||
-        pressToFold(this.folder, this.way, press),
-      isInside: () => this.way.isInside,
+        pressToFold(this.folds, this.breadcrumbs, press),
+      isInside: () => this.breadcrumbs.isInside,
       keyed: (key, node) =>
         (this.drawable !== null && opening.keyed(this.drawable.graph, key, node)) ||
-        keyToFold(this.folder, this.way, key, node),
+        keyToFold(this.folds, this.breadcrumbs, key, node),
     };
   }
 }

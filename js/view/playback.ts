@@ -1,10 +1,10 @@
-import { stateKey } from "../bars/legend";
-import { TransportBar } from "../bars/transport_bar";
 import type { Channel } from "../channel";
+import { stateKey } from "../controls/legend";
+import { TransportBar } from "../controls/transport_bar";
 import { element } from "../dom/element";
+import { type LiveGraph, updateWords } from "../experiments/live_graph";
+import { editedWords } from "../experiments/words";
 import type { Drawing } from "../interact/drawing";
-import { type Living, updateWords } from "../laboratory/living";
-import { editedWords } from "../laboratory/words";
 import { MOST_CARDS } from "../scene/card";
 import { isOver, runningAt } from "../steps/recording";
 import { Stepper, type Stepping } from "../steps/stepping";
@@ -29,7 +29,7 @@ export class Playback {
 
   constructor(
     private readonly drawing: Drawing,
-    private readonly living: Pick<Living, "update">,
+    private readonly live: Pick<LiveGraph, "update">,
     private readonly channel: Pick<Channel, "get" | "set" | "send">,
     private readonly events: PlaybackEvents,
   ) {
@@ -50,11 +50,11 @@ export class Playback {
 
   /** Shows where the pass stands, and what there is to say of it. */
   update(): void {
-    const { channel, living, events } = this;
+    const { channel, events } = this;
     const graph = events.drawable()?.graph ?? null;
     const state = channel.get("state");
     const seen = graph?.static || state?.runs > 0 ? state.note : null;
-    const { update } = living;
+    const { update } = this.live;
     const edits = channel.get("edits") ?? [];
     const told = edits.length > 0 ? editedWords(edits, channel.get("what_if") ?? null) : null;
     const live = told ?? (update && update.words !== "" ? updateWords(update) : null);
@@ -78,7 +78,7 @@ export class Playback {
     if (isOnItsWay !== hasKey || progress?.recording !== before?.recording) events.recorded();
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
-    if (before && progress && running !== null) drawing.sight.follow(running);
+    if (before && progress && running !== null) drawing.viewport.follow(running);
   }
 
   /** Whether a call is in a closed box together with the node that it is inside of. */

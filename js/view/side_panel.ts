@@ -1,12 +1,12 @@
-import { Arrangement } from "../bars/arrangement";
-import { choices } from "../bars/choices";
-import { createHelp } from "../bars/help";
-import { drawingEntries } from "../bars/legend";
-import type { Shell } from "../bars/shell";
 import type { Channel, Traits } from "../channel";
+import { Arrangement } from "../controls/arrangement";
+import { choices } from "../controls/choices";
+import { createHelp } from "../controls/help";
+import { drawingEntries } from "../controls/legend";
+import type { Shell } from "../controls/shell";
+import type { WhatIf } from "../experiments/what_if";
 import type { Drawing } from "../interact/drawing";
-import type { Folder } from "../interact/folder";
-import type { WhatIf } from "../laboratory/what_if";
+import type { FoldController } from "../interact/fold_controller";
 import { ModuleSelection } from "../panel/module_selection";
 import { Panel } from "../panel/panel";
 import type { DirectionChoice } from "../wire";
@@ -38,12 +38,12 @@ export class SidePanel {
     { legend, note }: Pick<Shell<Traits>, "legend" | "note">,
     private readonly channel: Channel,
     private readonly drawing: Drawing,
-    folder: Folder,
+    folds: FoldController,
     private readonly whatIf: WhatIf,
     following: Following,
     private readonly events: SidePanelEvents,
   ) {
-    this.modules = new ModuleSelection(drawing, folder, channel);
+    this.modules = new ModuleSelection(drawing, folds, channel);
     this.help = createHelp(legend, note, (direction) => {
       choices.direction = direction;
       channel.set("direction", direction);

@@ -245,7 +245,7 @@ def test_each_number_of_a_tensor_is_set_with_mouse_and_keys(
     page.set_viewport_size({"width": width, "height": 1000})
     page = begun(watched, lab, f"tensor-{width}", LAYER, LAYER_TRUTH)
     drawing = widget(page)
-    grids = drawing.locator(".gw-knob-grid")
+    grids = drawing.locator(".gw-number-input-grid")
     expect(grids).to_have_count(2)
     drawing.scroll_into_view_if_needed()
     # A grid is within the box of its leaf, and so over nothing else.

@@ -1,5 +1,5 @@
-import { type Folder, MOST_AT_ONCE } from "../interact/folder";
-import type { Sight } from "../interact/sight";
+import { type FoldController, MOST_AT_ONCE } from "../interact/fold_controller";
+import type { Viewport } from "../interact/viewport";
 
 /** A place that is so many times as wide, or as narrow, is another place. */
 const MUCH = 1.3;
@@ -15,8 +15,8 @@ export class Refit {
   private timer = 0;
 
   constructor(
-    private readonly sight: Pick<Sight, "isUntouched" | "isWhole">,
-    private readonly folder: Pick<Folder, "isUntouched" | "grouped">,
+    private readonly viewport: Pick<Viewport, "isUntouched" | "isWhole">,
+    private readonly folds: Pick<FoldController, "isUntouched" | "grouped">,
     private readonly again: () => void,
   ) {}
 
@@ -31,7 +31,7 @@ export class Refit {
     const { width: before } = this;
     if (width === 0) return;
     if (before > 0 && Math.max(width / before, before / width) < MUCH) return;
-    const nodes = this.folder.grouped?.graph.nodes.length ?? 0;
+    const nodes = this.folds.grouped?.graph.nodes.length ?? 0;
     if (before === 0 && nodes <= MOST_AT_ONCE) this.make(width);
     else if (nodes <= MOST_NODES)
       this.timer = window.setTimeout(() => this.make(width), SETTLED_MS);
@@ -42,10 +42,10 @@ export class Refit {
   }
 
   private make(width: number): void {
-    const { sight, folder } = this;
-    const isAway = this.width > 0 && !sight.isUntouched && !sight.isWhole;
-    if (folder.isUntouched && isAway) return; // once it is fitted again
+    const { viewport, folds } = this;
+    const isAway = this.width > 0 && !viewport.isUntouched && !viewport.isWhole;
+    if (folds.isUntouched && isAway) return; // once it is fitted again
     this.width = width;
-    if (folder.isUntouched) this.again();
+    if (folds.isUntouched) this.again();
   }
 }

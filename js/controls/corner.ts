@@ -17,9 +17,9 @@ export class Corner {
   place(): void {
     // To ask for a size, the page lays out all that has changed: only where a key is shown.
     if (this.keys.every((key) => key.hidden || key.childElementCount === 0)) return;
-    const { scene, sight } = this.drawing;
+    const { scene, viewport } = this.drawing;
     const { classList } = this.element;
-    if (!scene || sight.stage.width === 0) return;
+    if (!scene || viewport.stage.width === 0) return;
     const stack = (levels: number) => {
       classList.toggle("is-stacked", levels > 0);
       classList.toggle("is-tall", levels > 1);
@@ -27,7 +27,7 @@ export class Corner {
     const best = (levels: number) => {
       stack(levels);
       const { offsetWidth: width, offsetHeight: height } = this.element;
-      return emptiestCorner(scene, sight.aim, sight.stage, { width, height });
+      return emptiestCorner(scene, viewport.aim, viewport.stage, { width, height });
     };
     let found = best(0);
     let levels = 0;

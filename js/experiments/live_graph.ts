@@ -1,19 +1,19 @@
 import type { Channel } from "../channel";
-import type { KnobRoom } from "../scene/node_words";
+import type { InputRoom } from "../scene/node_words";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
 import type { GraphModel, UpdateModel, Values } from "../wire";
-import { knobRooms } from "./knobs";
+import { inputRooms } from "./number_inputs";
 
 type Asked = Pick<Channel, "get">;
 
 /** The graph with the numbers that its nodes hold now, and what became of the one before it. */
-export class Living {
+export class LiveGraph {
   private graph: GraphModel | null = null;
   private sent: GraphModel | null = null;
   private values: (Values | null)[] | null = null;
   /** The room in boxes for numbers that can be set, and the same as a word. */
-  private rooms: ReadonlyMap<number, KnobRoom> = new Map();
+  private rooms: ReadonlyMap<number, InputRoom> = new Map();
   private roomed = "";
   private number = 0;
 
@@ -63,26 +63,26 @@ export class Living {
   }
 
   /** During a quiz nothing can be set: the numbers are asked for. */
-  private wanted(): Map<number, KnobRoom> {
+  private wanted(): Map<number, InputRoom> {
     const { channel } = this;
-    return channel.get("_quiz") ? new Map() : knobRooms(channel.get("_knobs") ?? []);
+    return channel.get("_quiz") ? new Map() : inputRooms(channel.get("_knobs") ?? []);
   }
 }
 
-function worded(rooms: ReadonlyMap<number, KnobRoom>): string {
+function worded(rooms: ReadonlyMap<number, InputRoom>): string {
   return [...rooms].map(([node, { columns, rows }]) => `${node} ${columns} ${rows}`).join();
 }
 
 function withNumbers(
   graph: GraphModel,
   sent: (Values | null)[] | null,
-  rooms: ReadonlyMap<number, KnobRoom>,
+  rooms: ReadonlyMap<number, InputRoom>,
 ): GraphModel {
   const values = sent?.length === graph.nodes.length ? sent : null;
   if (values === null && rooms.size === 0) return graph;
   const nodes = graph.nodes.map((node, id) => {
-    const knobs = rooms.get(id);
-    return { ...node, ...(values && { value: values[id] }), ...(knobs && { knobs }) };
+    const numberInputs = rooms.get(id);
+    return { ...node, ...(values && { value: values[id] }), ...(numberInputs && { numberInputs }) };
   });
   return { ...graph, nodes };
 }

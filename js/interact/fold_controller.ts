@@ -43,7 +43,7 @@ export interface Work {
   blocks: boolean;
 }
 
-interface FolderEvents {
+interface FoldEvents {
   /** What is folded, or what is drawn of it, has changed. */
   changed(): void;
   /** A first view is about to be drawn, or was: of a graph, or of a graph in another direction. */
@@ -72,7 +72,7 @@ type Was = readonly (number | null)[];
 type Then = (scene: Scene) => void;
 
 /** Draws a graph as it is folded, and folds it further as the reader asks; large pictures are made in a worker. */
-export class Folder {
+export class FoldController {
   /** What the reader asked for, and what of that is drawn: the same unless a picture is being made. */
   private wanted: Shown | null = null;
   private drawn: Shown | null = null;
@@ -88,7 +88,7 @@ export class Folder {
     private readonly drawing: Drawing,
     private readonly measure: Measure,
     private readonly maker: SceneMaker,
-    private readonly events: FolderEvents,
+    private readonly events: FoldEvents,
   ) {}
 
   get folding(): Folding | null {
@@ -124,7 +124,7 @@ export class Folder {
     direction: Direction,
     origin = graph,
     source: GraphSource = { given: graph, constants: true, torchNames: false },
-    room = this.drawing.sight.stage,
+    room = this.drawing.viewport.stage,
   ): void {
     const { wanted, drawn } = this;
     const isSame = wanted?.grouped.graph === graph;
@@ -202,7 +202,7 @@ export class Folder {
       (after) => ({ from: [x, y - shape.height / 2], to: topOf(after, path, id) }),
       (after) => {
         const box = boxAround(after, path, group.members);
-        if (box) this.drawing.sight.lookAt(box, how);
+        if (box) this.drawing.viewport.lookAt(box, how);
       },
     );
   }
@@ -217,7 +217,7 @@ export class Folder {
     if (!next) return false;
     this.fold(next, hold, (after) => {
       const lens = boxAround(after, path, []);
-      if (lens) drawing.sight.lookAt(lens, "sight");
+      if (lens) drawing.viewport.lookAt(lens, "sight");
     });
     return true;
   }
@@ -267,14 +267,14 @@ export class Folder {
     // A node that is selected while it is only peeked at stays.
     if (how === "stay") this.keep();
     // Who has moved nothing yet sees all of what is opened now.
-    const isFirst = how === "stay" && !centre && drawing.sight.isUntouched;
+    const isFirst = how === "stay" && !centre && drawing.viewport.isUntouched;
     if (isHidden)
       this.change(
         (folding) => revealNode(grouped.tree, folding, node, how),
         isFirst ? "first" : "hold",
       );
     this.goal = { node, centre };
-    if (!this.work || !isHidden) drawing.sight.reveal(node, centre);
+    if (!this.work || !isHidden) drawing.viewport.reveal(node, centre);
     if (!this.work) this.goal = null;
   }
 
@@ -377,7 +377,7 @@ export class Folder {
     this.idle();
     this.events.changed();
     then?.(scene);
-    if (goal) drawing.sight.reveal(goal.node, goal.centre);
+    if (goal) drawing.viewport.reveal(goal.node, goal.centre);
   }
 
   private fail(error: unknown): void {

@@ -14,7 +14,7 @@ import { button, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import type { Drawing } from "../interact/drawing";
-import type { Folder } from "../interact/folder";
+import type { FoldController } from "../interact/fold_controller";
 import type { Scene } from "../scene/scene";
 import type { Recording } from "../steps/recording";
 import type { Measure } from "../text/measure";
@@ -50,13 +50,13 @@ export class ViewBar {
 
   constructor(
     private readonly drawing: Drawing,
-    private readonly folder: Folder,
+    private readonly folds: FoldController,
     private readonly channel: Pick<Channel, "get" | "send">,
     measure: Measure,
     renamed: () => void,
   ) {
-    this.sources = new ColourCache(drawing, folder, channel, measure);
-    this.folding = createFoldingControls(folder);
+    this.sources = new ColourCache(drawing, folds, channel, measure);
+    this.folding = createFoldingControls(folds);
     this.choice = createColourControls((choice) => {
       choices.colour = choice;
       this.wanted = choice;
@@ -114,7 +114,7 @@ export class ViewBar {
 
   /** Show how the graph is folded now; colour the picture again where it or the source of the colours changed. */
   update(): void {
-    const { canFold, grouped } = this.folder;
+    const { canFold, grouped } = this.folds;
     const isStatic = grouped?.graph.static ?? false;
     this.element.hidden = !canFold && isStatic;
     this.diagnose.hidden = isStatic;
@@ -195,7 +195,7 @@ export class ViewBar {
   private showRanks(): void {
     const { channel, drawing } = this;
     const { scene, progress } = drawing;
-    const graph = this.folder.drawnGraph?.graph;
+    const graph = this.folds.drawnGraph?.graph;
     const shown = channel.get("rank") ?? null;
     const isAsked = (channel.get("_quiz") ?? null) !== null; // the strips would give answers away
     const recording = progress?.recording ?? null;
@@ -220,21 +220,21 @@ class ColourCache {
 
   constructor(
     private readonly drawing: Drawing,
-    private readonly folder: Folder,
+    private readonly folds: FoldController,
     private readonly channel: Pick<Channel, "get">,
     private readonly measure: Measure,
   ) {}
 
   read(): ColourSources {
     const { channel } = this;
-    const graph = this.folder.drawnGraph?.graph ?? null;
+    const graph = this.folds.drawnGraph?.graph ?? null;
     const recording = this.drawing.progress?.recording ?? null;
     return {
       tiles: this.tilesOf(graph, recording),
       norms: this.normsOf(graph, recording?.run ?? null),
       memory: channel.get("_memory") ?? null,
       dtypes: channel.get("_dtypes") ?? null,
-      tree: this.folder.drawnGraph?.tree ?? null,
+      tree: this.folds.drawnGraph?.tree ?? null,
     };
   }
 

@@ -51,17 +51,17 @@ it("sets a number with the keys, one at a time", async () => {
   const { channel, sent, waiting, one, key } = await view();
   channel.change("_values", [1, 1, 2, 1, 1]);
   channel.change("_knobs", [{ node: 2, name: "w", at: [], min: -5, max: 5, step: 0.5 }]);
-  const knob = one('[role="slider"][aria-label="w"]');
-  expect(knob.getAttribute("aria-valuenow")).toBe("2");
-  key(knob, "ArrowRight");
-  key(knob, "ArrowRight");
+  const numberInput = one('[role="slider"][aria-label="w"]');
+  expect(numberInput.getAttribute("aria-valuenow")).toBe("2");
+  key(numberInput, "ArrowRight");
+  key(numberInput, "ArrowRight");
   // While Python is busy with the first only the last one waits.
   expect(sent).toEqual([{ kind: "turn", node: 2, at: [], value: 2.5 }]);
   waiting[0]();
   expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, at: [], value: 3 });
   waiting[1]();
   expect(sent).toHaveLength(2);
-  key(knob, "End");
+  key(numberInput, "End");
   expect(sent.at(-1)).toEqual({ kind: "turn", node: 2, at: [], value: 5 });
 });
 
@@ -73,13 +73,14 @@ it("sets each number of a tensor by itself, and the keyboard stays on it", async
     [1, 0],
     [1, 1],
   ];
-  const knobs = () => places.map((at) => ({ node: 2, name: "w", at, min: -5, max: 5, step: 0.5 }));
+  const numberInputs = () =>
+    places.map((at) => ({ node: 2, name: "w", at, min: -5, max: 5, step: 0.5 }));
   const grid = [
     [1, 2],
     [-3, 4],
   ];
   channel.change("_values", [1, 1, grid, 1, 1]);
-  channel.change("_knobs", knobs());
+  channel.change("_knobs", numberInputs());
   const group = one('[role="group"][aria-label="w"]');
   const sliders = () =>
     Array.from(group.children, (slider) => [
@@ -98,15 +99,15 @@ it("sets each number of a tensor by itself, and the keyboard stays on it", async
   key(third, "ArrowRight");
   expect(sent).toEqual([{ kind: "turn", node: 2, at: [1, 0], value: -2.5 }]);
   channel.change("_values", [1, 1, [grid[0], [-2.5, 4]], 1, 1]);
-  channel.change("_knobs", knobs());
+  channel.change("_knobs", numberInputs());
   waiting[0]();
   expect(sliders()[2]).toEqual(["w[1, 0]", "\u22122.5", "-2.5"]);
   expect(document.activeElement).toBe(third);
-  expect(host.querySelectorAll(".gw-knob-grid")).toHaveLength(1);
+  expect(host.querySelectorAll(".gw-number-input-grid")).toHaveLength(1);
 });
 
 it("has room for the numbers of tensors in their boxes, but none while they are asked for", async () => {
-  const knobs = (node: number, name: string, ...sizes: number[]) =>
+  const numberInputs = (node: number, name: string, ...sizes: number[]) =>
     places(sizes).map((at) => ({ node, name, at, min: -5, max: 5, step: 0.5 }));
   const { channel, host, one } = await view();
   const boxOf = (node: number) => {
@@ -122,7 +123,11 @@ it("has room for the numbers of tensors in their boxes, but none while they are 
   channel.change("_values", [1, 1, ["nan", "inf", 1, 2], [1, 2, 3], 1]); // whatever a step has left
   const plain = boxOf(2);
   for (const sizes of [[4], [2, 2], [16], [4, 4], [2, 3, 2]]) {
-    channel.change("_knobs", [...knobs(2, "w", ...sizes), ...knobs(3, "x", 3), knobs(4, "b")[0]]);
+    channel.change("_knobs", [
+      ...numberInputs(2, "w", ...sizes),
+      ...numberInputs(3, "x", 3),
+      numberInputs(4, "b")[0],
+    ]);
     await nextFrame();
     const [left, top, k] = (
       one(".gw-layer")
@@ -133,7 +138,7 @@ it("has room for the numbers of tensors in their boxes, but none while they are 
       [2, "w"],
       [3, "x"],
     ] as const) {
-      const { style } = one(`.gw-knob-grid[aria-label="${name}"]`);
+      const { style } = one(`.gw-number-input-grid[aria-label="${name}"]`);
       const [x, y] = (style.transform.match(/-?[\d.]+/g) ?? []).map(Number);
       const inside = {
         ...{ left: (x - left) / k, top: (y - top) / k },
@@ -153,7 +158,7 @@ it("has room for the numbers of tensors in their boxes, but none while they are 
   channel.change("_quiz", { what: "grad", questions: [question(2)] });
   channel.change("score", score);
   await nextFrame();
-  expect(host.querySelectorAll(".gw-knob-grid")).toHaveLength(0);
+  expect(host.querySelectorAll(".gw-number-input-grid")).toHaveLength(0);
   const now = boxOf(2);
   expect(now.bottom - now.top).toBe(plain.bottom - plain.top);
   // It stands beside the picture, over no node of it.

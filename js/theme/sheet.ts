@@ -1,7 +1,7 @@
 import { element } from "../dom/element";
 import { MONO, SANS } from "../text/measure";
 import { COLOURS, LINE_SHARE, TINTS, tintsLines } from "./colours";
-import { placeOf, type Setting } from "./looks";
+import { placeOf, type Setting } from "./styles";
 import { type Look, TABLE } from "./table";
 
 /** What a name in the table is called in a style sheet, and every other value as it is. */

@@ -17,8 +17,8 @@ function made(
 ): number {
   const again = vi.fn();
   const grouped = { graph: { nodes: { length: nodes } } } as never;
-  const sight = { isUntouched: camera, isWhole: whole };
-  const refit = new Refit(sight, { isUntouched: folding, grouped }, again);
+  const viewport = { isUntouched: camera, isWhole: whole };
+  const refit = new Refit(viewport, { isUntouched: folding, grouped }, again);
   const [first, ...later] = widths;
   refit.madeFor(first);
   for (const width of later) {
@@ -37,8 +37,8 @@ it("folds anew for a place of quite another width, once it stays", () => {
 
 it("waits until the width stays", () => {
   const again = vi.fn();
-  const sight = { isUntouched: true, isWhole: true };
-  const refit = new Refit(sight, { isUntouched: true, grouped: null }, again);
+  const viewport = { isUntouched: true, isWhole: true };
+  const refit = new Refit(viewport, { isUntouched: true, grouped: null }, again);
   refit.madeFor(600);
   for (let width = 600; width <= 1600; width += 10) refit.widthIs(width);
   expect(again).not.toHaveBeenCalled();

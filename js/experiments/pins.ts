@@ -1,5 +1,5 @@
 import { element } from "../dom/element";
-import { KNOB } from "../scene/card";
+import { INPUT } from "../scene/card";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { View } from "../scene/views";
 
@@ -74,13 +74,13 @@ export function valueSpot({ shape: { card, width, height } }: SceneNode): Spot {
 }
 
 /** Where the numbers of a tensor can be set: its box has room for so many rows of them. */
-export function knobSpot({ shape: { card, width, height } }: SceneNode, rows: number): Spot {
-  const { knobs } = card ?? {};
-  if (knobs) {
-    const { x, y, width: wide, height: high } = knobs;
+export function inputSpot({ shape: { card, width, height } }: SceneNode, rows: number): Spot {
+  const { numberInputs } = card ?? {};
+  if (numberInputs) {
+    const { x, y, width: wide, height: high } = numberInputs;
     return { x: x - wide / 2, y: y - high / 2, width: wide, height: high };
   }
-  const high = rows * KNOB.height + 2 * KNOB.rim;
+  const high = rows * INPUT.height + 2 * INPUT.rim;
   return { x: -width / 2, y: height / 2 - high, width, height: high };
 }
 

@@ -1,4 +1,4 @@
-import type { Work } from "../interact/folder";
+import type { Work } from "../interact/fold_controller";
 import { formatCount } from "../text/number";
 import type { Doing } from "../worker/messages";
 import type { Progress } from "./progress";

@@ -94,7 +94,7 @@ export class Toolbar {
   }
 
   /** Show the boxes that the reader entered, the outermost first. User text. */
-  setWay(boxes: readonly string[]): void {
+  setBreadcrumbs(boxes: readonly string[]): void {
     this.way = boxes;
     this.showWay();
   }

@@ -1,14 +1,14 @@
 import type { Channel } from "../channel";
 import type { Drawing } from "../interact/drawing";
 import type { GraphModel } from "../wire";
-import { differencePins, Knobs } from "./knobs";
+import { differencePins, NumberInputs } from "./number_inputs";
 import { Pins } from "./pins";
 import { Quiz } from "./quiz";
 
 /** What can be done at the nodes themselves: numbers that can be set, finite differences, a quiz. */
-export class Laboratory {
+export class NodeExperiments {
   private readonly pins = new Pins();
-  private readonly knobs: Knobs;
+  private readonly numberInputs: NumberInputs;
   private readonly quiz: Quiz;
 
   constructor(
@@ -16,7 +16,7 @@ export class Laboratory {
     private readonly channel: Pick<Channel, "get" | "send">,
   ) {
     const send: Channel["send"] = (...sent) => channel.send(...sent);
-    this.knobs = new Knobs(send);
+    this.numberInputs = new NumberInputs(send);
     this.quiz = new Quiz(send);
     drawing.element.append(this.pins.element);
   }
@@ -31,9 +31,9 @@ export class Laboratory {
     const { channel, quiz } = this;
     if (!graph) return;
     quiz.update(channel.get("_quiz") ?? null, channel.get("score") ?? null);
-    const knobs = channel.get("_quiz") ? [] : (channel.get("_knobs") ?? []);
+    const numberInputs = channel.get("_quiz") ? [] : (channel.get("_knobs") ?? []);
     this.pins.show([
-      ...this.knobs.pins(knobs, graph),
+      ...this.numberInputs.pins(numberInputs, graph),
       ...differencePins(channel.get("_differences") ?? []),
       ...quiz.pins(),
     ]);
@@ -42,7 +42,7 @@ export class Laboratory {
 
   /** Puts it where the nodes are seen. */
   place(): void {
-    this.pins.place(this.drawing.scene, this.drawing.sight.view);
+    this.pins.place(this.drawing.scene, this.drawing.viewport.view);
   }
 
   /** Whether a click on a node is an answer. */

@@ -1,12 +1,12 @@
 import type { Channel } from "../channel";
 import { element, KEEP_KEYS } from "../dom/element";
 import { Remembered } from "../dom/remembered";
-import type { KnobRoom } from "../scene/node_words";
+import type { InputRoom } from "../scene/node_words";
 import type { SceneNode } from "../scene/scene";
 import { boardNumber } from "../text/gradient";
 import { oneLine } from "../text/shorten";
 import type { DifferenceModel, GraphModel, JsonNumber, KnobModel, Values } from "../wire";
-import { knobSpot, type Pin, underSpot, valueSpot } from "./pins";
+import { inputSpot, type Pin, underSpot, valueSpot } from "./pins";
 
 /** So many px of a drag go through a whole range. */
 const WHOLE = 240;
@@ -17,24 +17,25 @@ const LARGE = 10;
 const MOST_COLUMNS = 4;
 
 /** The numbers of leaves, which can be dragged, and set with the arrow keys, like a slider. */
-export class Knobs {
-  private readonly made = new Map<string, Knob>();
+export class NumberInputs {
+  private readonly made = new Map<string, NumberInput>();
   private readonly grids = new Map<string, HTMLElement>();
 
   constructor(private readonly send: Channel["send"]) {}
 
   /** One for each number that can be set; those of a tensor together, in its leaf. */
-  pins(knobs: readonly KnobModel[], graph: GraphModel): Pin[] {
-    const nodes = [...new Set(knobs.map(({ node }) => node))];
+  pins(numberInputs: readonly KnobModel[], graph: GraphModel): Pin[] {
+    const nodes = [...new Set(numberInputs.map(({ node }) => node))];
     return nodes.map((node) => {
-      const models = knobs.filter((knob) => knob.node === node);
+      const models = numberInputs.filter((numberInput) => numberInput.node === node);
       const { value } = graph.nodes[node];
       const elements = models.map((model) => {
         const key = `${model.name} ${model.at}`;
-        const knob = this.made.get(key) ?? new Knob((number) => this.turn(key, number));
-        this.made.set(key, knob);
-        knob.update(model, numberAt(value, model.at), models.length > 1);
-        return knob.element;
+        const numberInput =
+          this.made.get(key) ?? new NumberInput((number) => this.turn(key, number));
+        this.made.set(key, numberInput);
+        numberInput.update(model, numberAt(value, model.at), models.length > 1);
+        return numberInput.element;
       });
       if (models.length === 1) return { node, element: elements[0], spot: valueSpot };
       return { ...this.grid(models, elements), node };
@@ -45,33 +46,34 @@ export class Knobs {
     const [{ name }] = models;
     const grid =
       this.grids.get(name) ??
-      element("div", { class: "gw-knob-grid", role: "group", "aria-label": oneLine(name) });
+      element("div", { class: "gw-number-input-grid", role: "group", "aria-label": oneLine(name) });
     this.grids.set(name, grid);
     // As long as they are the same, the keyboard stays on one of them.
     if (elements.some((one, i) => grid.children[i] !== one)) grid.replaceChildren(...elements);
     const { columns, rows } = roomOf(models);
     grid.style.setProperty("--gw-columns", String(columns));
-    return { element: grid, spot: (drawn: SceneNode) => knobSpot(drawn, rows) };
+    return { element: grid, spot: (drawn: SceneNode) => inputSpot(drawn, rows) };
   }
 
   private turn(key: string, value: number): void {
-    const knob = this.made.get(key);
-    if (!knob || knob.isBusy || !knob.model) return;
-    const { node, at } = knob.model;
-    knob.isBusy = true;
-    this.send({ kind: "turn", node, at, value }, () => knob.done());
+    const numberInput = this.made.get(key);
+    if (!numberInput || numberInput.isBusy || !numberInput.model) return;
+    const { node, at } = numberInput.model;
+    numberInput.isBusy = true;
+    this.send({ kind: "turn", node, at, value }, () => numberInput.done());
   }
 }
 
 /** Per leaf that is a tensor of several numbers, how they stand in its box. */
-export function knobRooms(knobs: readonly KnobModel[]): Map<number, KnobRoom> {
+export function inputRooms(numberInputs: readonly KnobModel[]): Map<number, InputRoom> {
   const found = new Map<number, KnobModel[]>();
-  for (const knob of knobs) found.set(knob.node, [...(found.get(knob.node) ?? []), knob]);
+  for (const numberInput of numberInputs)
+    found.set(numberInput.node, [...(found.get(numberInput.node) ?? []), numberInput]);
   const several = [...found].filter(([, models]) => models.length > 1);
   return new Map(several.map(([node, models]) => [node, roomOf(models)]));
 }
 
-function roomOf(models: readonly KnobModel[]): KnobRoom {
+function roomOf(models: readonly KnobModel[]): InputRoom {
   const last = models.reduce((most, one) => Math.max(most, (one.at.at(-1) ?? 0) + 1), 1);
   const columns = Math.min(MOST_COLUMNS, last);
   return { columns, rows: Math.ceil(models.length / columns) };
@@ -83,9 +85,9 @@ function numberAt(values: Values | null, at: readonly number[]): JsonNumber {
   return typeof found === "number" || typeof found === "string" ? found : "?";
 }
 
-class Knob {
+class NumberInput {
   readonly element = element("div", {
-    class: "gw-knob",
+    class: "gw-number-input",
     role: "slider",
     tabindex: 0,
     title: "Drag to another number; or use the arrow keys",

@@ -16,8 +16,8 @@ const AWAY: View = { k: 1, x: 5000, y: 5000 };
 /** A key in a picture that is seen so, or soon will be; `sizes` are its own in one row, in rows, and in all the more rows. */
 function placed(view: View, aim: View, sizes: [number, number][]) {
   const key = element("div", "gw-key", element("i"));
-  const sight = { view, aim, stage };
-  const corner = new Corner({ scene, sight } as unknown as Drawing, [key]);
+  const viewport = { view, aim, stage };
+  const corner = new Corner({ scene, viewport } as unknown as Drawing, [key]);
   const { classList } = corner.element;
   const size = () =>
     sizes[classList.contains("is-tall") ? 2 : classList.contains("is-stacked") ? 1 : 0];

@@ -3,7 +3,7 @@ import { groupTitle } from "../scene/box_words";
 import { boxAround } from "../scene/find";
 import type { SceneNode } from "../scene/scene";
 import type { Drawing } from "./drawing";
-import type { Folder } from "./folder";
+import type { FoldController } from "./fold_controller";
 
 /** A box that was gone into. */
 interface Inside {
@@ -12,7 +12,7 @@ interface Inside {
   scale: number | null;
 }
 
-interface WayEvents {
+interface BreadcrumbEvents {
   /** A box is about to be gone into. */
   entering(): void;
   /** One is in other boxes than before: their titles, the outermost first. */
@@ -20,13 +20,13 @@ interface WayEvents {
 }
 
 /** The way into boxes and back out of them, with the camera. */
-export class Way {
+export class Breadcrumbs {
   private boxes: Inside[] = [];
 
   constructor(
     private readonly drawing: Drawing,
-    private readonly folder: Folder,
-    private readonly events: WayEvents,
+    private readonly folds: FoldController,
+    private readonly events: BreadcrumbEvents,
   ) {}
 
   get isInside(): boolean {
@@ -35,34 +35,34 @@ export class Way {
 
   /** Opens a closed box and goes into it; a block of a strip opens in a lens, beside all that was seen. */
   enter(node: SceneNode): void {
-    const { drawing, folder, boxes } = this;
-    const { scene, sight } = drawing;
+    const { drawing, folds, boxes } = this;
+    const { scene, viewport } = drawing;
     if (!node.group || !scene) return;
     if (node.bar || node.gate) {
-      folder.open(node);
+      folds.open(node);
       return;
     }
     const [path] = node.group.paths;
     this.events.entering();
-    const scale = sight.isWhole ? null : sight.view.k;
+    const scale = viewport.isWhole ? null : viewport.view.k;
     this.boxes = [...boxes, { path, scale }];
-    folder.open(node, "into");
+    folds.open(node, "into");
     this.tell();
   }
 
   /** Goes back out of all boxes but the first so many, which closes those; false if one is in no more of them. */
   leave(depth = this.boxes.length - 1): boolean {
-    const { drawing, folder, boxes } = this;
+    const { drawing, folds, boxes } = this;
     const [left] = boxes.slice(Math.max(0, depth));
     if (!left) return false;
     this.boxes = boxes.slice(0, depth);
     const around = this.boxes.at(-1)?.path ?? null;
-    folder.leave(left.path, (scene, members) => {
+    folds.leave(left.path, (scene, members) => {
       const frame = scene.frames.find(({ path }) => path === around);
       const box = boxAround(scene, left.path, members);
-      if (frame) drawing.sight.lookAt(frame, "into");
-      else if (left.scale === null || !box) drawing.sight.fit();
-      else drawing.sight.lookAt(box, left.scale);
+      if (frame) drawing.viewport.lookAt(frame, "into");
+      else if (left.scale === null || !box) drawing.viewport.fit();
+      else drawing.viewport.lookAt(box, left.scale);
     });
     this.tell();
     return true;
@@ -70,7 +70,7 @@ export class Way {
 
   /** Another picture is drawn: forgets the boxes that are not open in it. */
   update(): void {
-    const { folding } = this.folder;
+    const { folding } = this.folds;
     const open = folding && openPaths(folding);
     const closed = this.boxes.findIndex(({ path }) => !open?.has(path));
     if (closed < 0) return;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { KINDS } from "../colours/modules";
 import { STEPS } from "../colours/scale";
 import { TINTS } from "./colours";
-import { THEMES } from "./looks";
+import { THEMES } from "./styles";
 
 /** The level AA of WCAG 2.2: for text, and for marks that carry meaning. */
 const TEXT = 4.5;

@@ -17,7 +17,7 @@ import { Camera, type CameraEvents } from "./camera";
 import { followView, nodeView } from "./node_view";
 
 /** What of a scene is in sight: its first view, and moving to what is asked for. */
-export class Sight {
+export class Viewport {
   /** Size of the window to the picture, px. */
   stage: Size = { width: 0, height: 0 };
   private scene: Scene | null = null;

@@ -5,8 +5,8 @@ import { expect, it } from "vitest";
 import { svgElement } from "../dom/element";
 import { STILL_FONTS } from "../text/metrics";
 import { TINTS } from "./colours";
-import { lookOf, type Place, placeOf, THEMES } from "./looks";
 import { rootElement, sheet } from "./sheet";
+import { lookOf, type Place, placeOf, THEMES } from "./styles";
 import { TABLE } from "./table";
 
 const PLACES = TABLE.flatMap(([, ...places]) => places);
@@ -96,7 +96,7 @@ it.each(["is-unreached", "is-waiting", "is-tinted"])(
 
 it("speaks only of what is drawn", () => {
   const files = import.meta.glob<string>(
-    ["../{bars,colours,compare,export,interact,paint,scene}/*.ts", "!../**/*.test.ts"],
+    ["../{controls,colours,compare,export,interact,paint,scene}/*.ts", "!../**/*.test.ts"],
     { query: "?raw", import: "default", eager: true },
   );
   const drawn = Object.values(files).join("\n");

@@ -2,7 +2,7 @@ import type { Channel } from "../channel";
 import { Cleanup, element } from "../dom/element";
 import { faultBox, messageOf } from "../dom/fault";
 import { followTheme } from "../dom/theme";
-import { rootElement } from "../looks/sheet";
+import { rootElement } from "../theme/sheet";
 
 /** What a view of one graph and a view of several have in common: the frame, the legend, and where notes and faults stand. */
 export class Shell<T extends { _fault: string | null }> {

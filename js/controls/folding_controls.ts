@@ -1,7 +1,7 @@
 import { button, element, KEEP_KEYS } from "../dom/element";
 import { Remembered } from "../dom/remembered";
 import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
-import type { Folder } from "../interact/folder";
+import type { FoldController } from "../interact/fold_controller";
 
 /** Levels that can be chosen one by one; deeper ones are opened box by box. */
 const MOST_LEVELS = 4;
@@ -13,7 +13,7 @@ interface FoldingControls {
 }
 
 /** How far modules are open, whether plumbing is hidden and whether repeated blocks are folded. */
-export function createFoldingControls(folder: Folder): FoldingControls {
+export function createFoldingControls(folds: FoldController): FoldingControls {
   const depths = element("select", {
     class: "gw-select gw-depth",
     "aria-label": "How many levels of modules are open",
@@ -21,26 +21,26 @@ export function createFoldingControls(folder: Folder): FoldingControls {
     ...KEEP_KEYS,
   });
   depths.addEventListener("change", () => {
-    const { grouped } = folder;
+    const { grouped } = folds;
     const depth = depths.value === "all" ? Number.POSITIVE_INFINITY : Number(depths.value);
-    if (grouped) folder.change((folding) => toDepth(grouped.tree, folding, depth), "first");
+    if (grouped) folds.change((folding) => toDepth(grouped.tree, folding, depth), "first");
   });
   const modules = element("label", "gw-menu-choice", element("span", {}, "Modules"), depths);
   const plumbing = toggle(
     "Hide plumbing",
     "Fold views, transposes, expands, clones and casts into the edges that they sit on",
-    () => folder.change((folding) => setPlumbing(folding, !folding.hidesPlumbing)),
+    () => folds.change((folding) => setPlumbing(folding, !folding.hidesPlumbing)),
   );
   const repeats = toggle(
     "Fold repeats",
     "Draw four or more blocks that are alike and follow each other as a strip of bars",
-    () => folder.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
+    () => folds.change((folding) => setRepeats(folding, !folding.foldsRepeats)),
   );
   const shown = new Remembered();
   return {
     element: element("span", "gw-folding", modules, repeats, plumbing),
     update() {
-      const { grouped, folding } = folder;
+      const { grouped, folding } = folds;
       if (!grouped || !folding) return;
       const { tree } = grouped;
       const levels = deepest(tree);

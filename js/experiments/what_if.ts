@@ -145,8 +145,8 @@ export class WhatIf {
 
   /** Puts the tools beside the edge that is picked. */
   place(): void {
-    const { scene, sight } = this.drawing;
-    const { view, stage } = sight;
+    const { scene, viewport } = this.drawing;
+    const { view, stage } = viewport;
     const drawn = scene && this.edge && this.edges?.drawn(scene, this.edge);
     this.tools.hidden = !drawn;
     if (!drawn) return;
@@ -158,8 +158,8 @@ export class WhatIf {
   }
 
   private pickAt(event: MouseEvent): boolean {
-    const { scene, canvas, sight } = this.drawing;
-    const { view } = sight;
+    const { scene, canvas, viewport } = this.drawing;
+    const { view } = viewport;
     if (!scene || !this.isOffered || event.button !== 0) return false;
     // On a canvas nodes have no elements of their own; from so far no line is meant.
     if (canvas.dataset.painter === "canvas") return false;
